@@ -24,7 +24,7 @@ _SUPPORTED = (
     ("trl.trainer.grpo_trainer", "GRPOTrainer"),
     ("trl.trainer.rloo_trainer", "RLOOTrainer"),
 )
-_ASYNC = ("trl.experimental.async_grpo.async_grpo_trainer", "AsyncGRPOTrainer")
+_ASYNC = "AsyncGRPOTrainer"
 
 
 @hookimpl
@@ -33,7 +33,8 @@ def evoprompt_attach(request: AttachRequest) -> Attachment | None:
     trainer = request.trainer
     if request.adapter not in (None, "trl"):
         return None
-    if is_instance(trainer, *_ASYNC):
+    # By its name alone, as TRL has moved it, and other libraries have one of their own.
+    if any(one.__name__ == _ASYNC for one in type(trainer).__mro__):
         raise AttachError(
             "AsyncGRPOTrainer samples and scores in a child process and has no generation batch "
             "in which to place an instruction; required: GRPOTrainer or RLOOTrainer; "

@@ -116,7 +116,7 @@ class Agent:
                 return episode
             results: list[str] = []
             for call in move.calls:
-                result = yield call
+                result = f"Error: {call.fault}" if call.fault else (yield call)
                 if isinstance(result, Broken):
                     episode.fail(result)
                     return episode

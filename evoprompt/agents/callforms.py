@@ -81,8 +81,14 @@ class ObjectForm(CallForm):
             return None
         if not self.opening and self.key not in given:
             return None
-        arguments = _object(given.get(self.key))
-        return None if arguments is None else Call(given["name"], arguments)
+        name, arguments = given["name"], given.get(self.key)
+        if isinstance(arguments, str):  # some models write them as a text
+            arguments = _json_at(arguments, 0)[0] if arguments else None
+        if arguments is None or isinstance(arguments, dict):
+            return Call(name, arguments or {})
+        written = json.dumps(given[self.key], ensure_ascii=False)[:_GAP]
+        fault = f"the arguments of {name} are {written}; required: an object with their names"
+        return Call(name, {}, fault)
 
 
 @dataclass(frozen=True)
@@ -112,21 +118,31 @@ class LooseForm(CallForm):
 
     def read(self, said: str, at: int) -> tuple[list[Call | None], int]:
         """The call."""
-        quote, closing = re.escape(self.quote), re.escape(self.closing)
-        pattern = rf"\s*({_NAME})\s*(\{{(?:{quote}.*?{quote}|(?!{closing}).)*)"
-        found = re.compile(pattern, re.DOTALL).match(said, at)
-        if found is None:
+        head = re.compile(rf"\s*({_NAME})\s*(?=\{{)").match(said, at)
+        if head is None:
             return [None], at
-        token = rf"{quote}(.*?){quote}|([^\s:,{{}}\[\]]+)(?=\s*:)|\b(None|True|False)\b"
-        text = re.sub(token, self._as_json, found[2], flags=re.DOTALL)
-        given, _ = _json_at(text, 0)
-        return [Call(found[1], given) if isinstance(given, dict) else None], found.end()
+        quote, closing = re.escape(self.quote), re.escape(self.closing)
+        # Each token is read once, whatever follows it: a run of marks takes no longer than words.
+        word = rf"(?:(?!{quote}|{closing})[^\s:,{{}}\[\]])++"
+        token = rf"{quote}(.*?){quote}|({closing})|({word})(\s*:)?|."
+        given = ""
+        end = head.end()
+        for one in re.compile(token, re.DOTALL).finditer(said, end):
+            text, closes, bare, colon = one.groups()
+            end = one.start()
+            if closes:
+                break
+            end = one.end()
+            given += one[0] if text is None and not bare else _loose(text, bare, colon or "")
+        found, _ = _json_at(given, 0)
+        return [Call(head[1], found) if isinstance(found, dict) else None], end
 
-    def _as_json(self, token: re.Match[str]) -> str:
-        text, key, constant = token.groups()
-        if constant:
-            return {"None": "null", "True": "true", "False": "false"}[str(constant)]
-        return json.dumps(text if key is None else key)
+
+def _loose(text: str | None, word: str | None, colon: str) -> str:
+    """A text, a key or a constant as JSON has it."""
+    if text is not None or colon:
+        return json.dumps(word if text is None else text) + colon
+    return {"None": "null", "True": "true", "False": "false"}.get(str(word), str(word))
 
 
 @dataclass(frozen=True)
@@ -273,15 +289,6 @@ def _json_at(text: str, at: int) -> tuple[object, int]:
         return json.JSONDecoder().raw_decode(text, start)
     except (ValueError, RecursionError):
         return None, at
-
-
-def _object(given: object) -> dict[str, JsonValue] | None:
-    """Arguments as an object: nothing is none of them, and some models write it as a text."""
-    if given is None or given == "":
-        return {}
-    if isinstance(given, str):
-        given = _json_at(given, 0)[0]
-    return given if isinstance(given, dict) else None
 
 
 def _python_call(node: ast.expr) -> Call | None:

@@ -13,13 +13,14 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from evoprompt.agents.agent import EpisodeSteps, Sample, Sampling
-from evoprompt.agents.conversation import CallMade, messages_of, thought_apart, written_action
+from evoprompt.agents.conversation import read_results, written_action
 from evoprompt.agents.drivers import play_one
-from evoprompt.agents.episode import Action, Broken, Episode, Result, split
+from evoprompt.agents.episode import Action, Broken, Episode, Result
 from evoprompt.agents.protocol import Call
 from evoprompt.agents.server import KEY as KEY
 from evoprompt.agents.server import Answered, Server
@@ -29,8 +30,10 @@ from evoprompt.text import masked
 
 
 class _Function(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
     name: str
-    arguments: str | dict[str, JsonValue] | None = None
+    arguments: JsonValue = None
 
 
 class _ToolCall(BaseModel):
@@ -38,50 +41,55 @@ class _ToolCall(BaseModel):
 
     function: _Function
     id: str | None = None
-
-    @property
-    def made(self) -> CallMade:
-        """The call with what goes back beside it."""
-        beside = {**(self.model_extra or {}), **({"id": self.id} if self.id else {})}
-        for name in ("type", "index"):
-            beside.pop(name, None)
-        return CallMade(self.function.name, self.function.arguments, beside)
-
-
-class _Part(BaseModel):
-    type: str = "text"
-    text: str = ""
-    thinking: str | list[_Part] = ""
-
-    @property
-    def thought(self) -> str:
-        """What it holds of a thought."""
-        if isinstance(self.thinking, str):
-            return self.thinking
-        return "".join(part.text for part in self.thinking)
+    type: str | None = "function"
 
 
 class _Message(BaseModel):
-    content: str | list[_Part] | None = None
-    refusal: str | None = None
+    """What a server says; whatever else it holds goes back with it."""
+
+    model_config = ConfigDict(extra="allow")
+
+    content: JsonValue = None
+    refusal: JsonValue = None
     tool_calls: list[_ToolCall] | None = None
-    reasoning_content: str | None = None
-    reasoning: str | None = None
+    reasoning_content: JsonValue = None
+    reasoning: JsonValue = None
 
     @property
-    def said(self) -> str:
-        """The text, which some servers send in parts."""
-        content = self.content
-        if isinstance(content, list):
-            content = "".join(part.text for part in content)
-        return content or self.refusal or ""
+    def text(self) -> str:
+        """What it says to the user."""
+        return _text_of(self.content, ("text", "output_text")) or _text_of(self.refusal)
 
     @property
     def thought(self) -> str:
-        """What was thought before it, where the server tells it apart."""
-        parts = self.content if isinstance(self.content, list) else []
-        apart = "".join(part.thought for part in parts)
-        return self.reasoning_content or self.reasoning or apart
+        """What the server told apart as thought."""
+        apart = _text_of(self.reasoning_content) or _text_of(self.reasoning)
+        parts = [] if isinstance(self.content, str) else self.content
+        return apart or _text_of(parts, ("thinking", "reasoning"))
+
+    def sent_back(self, calls: Sequence[_ToolCall], text: str, turn: int) -> dict[str, Any]:
+        """The message as the next request repeats it: as it came, but for what no server takes.
+
+        Args:
+            calls: of tools that there are. Beside them some servers want the thought back; without
+                any, others refuse it.
+            text: what counts of the content.
+            turn: number of the message, for calls that came without an id.
+        """
+        came = self.model_dump(exclude={"tool_calls", "refusal"})
+        came = {name: value for name, value in came.items() if value not in (None, [], "")}
+        if not calls:
+            kept = {name: came[name] for name in came if not name.startswith("reasoning")}
+            return {**kept, "role": "assistant", "content": text}
+        ids = [one.id for one in calls]
+        made = []
+        for number, call in enumerate(calls):
+            function, given = call.function.model_dump(), call.function.arguments
+            function["arguments"] = given if given and isinstance(given, str) else _as_json(given)
+            known = call.id if call.id and ids.count(call.id) == 1 else None
+            own = known or f"t{turn % 10_000:04d}{number % 10_000:04d}"
+            made.append({**call.model_dump(), "id": own, "type": "function", "function": function})
+        return {"content": None, **came, "role": "assistant", "tool_calls": made}
 
 
 class _Spoken(BaseModel):
@@ -109,14 +117,14 @@ class TokenEndpoint(Server[_Tokens]):
     ) -> list[Action | Broken]:
         """One action per episode, token by token as it was sampled."""
         shared: dict[str, JsonValue] = {
-            **self._body(sampling, greedy=greedy),
-            "include_stop_str_in_output": True,
-            "return_token_ids": True,
-            "logprobs": 1,
             # Else servers take what the model's own generation_config.json says.
             "repetition_penalty": 1.0,
             "top_p": 1.0,
             "top_k": -1,
+            **self._body(sampling, greedy=greedy),
+            "include_stop_str_in_output": True,
+            "return_token_ids": True,
+            "logprobs": 1,
         }
         bodies: list[dict[str, JsonValue]] = [
             {**shared, "prompt": [*episode.context]} for episode in episodes
@@ -190,26 +198,27 @@ class ChatEndpoint(Server[_Spoken]):
     def _request(
         self, episode: Episode, sampling: Sampling, *, greedy: bool
     ) -> dict[str, JsonValue] | Broken:
-        head: list[JsonValue] | dict[str, JsonValue] = json.loads(self._text(episode.prompt_ids))
+        head: list[JsonValue] | dict[str, JsonValue] = json.loads(
+            self.tokenizer.decode(episode.prompt_ids, skip_special_tokens=True)
+        )
         tools = head["tools"] if isinstance(head, dict) else None
         given = head["messages"] if isinstance(head, dict) else head
         assert isinstance(given, list)
         messages = [*given]
-        for turn, (said, shown) in enumerate(split(episode.completion_ids, episode.policy_mask)):
-            action, observation = self._text(said), self._text(shown)
-            if tools is None:
-                if said:
-                    messages.append({"role": "assistant", "content": thought_apart(action)[1]})
-                if shown:
-                    messages.append({"role": "user", "content": observation.strip()})
+        for turn, message in zip(episode.turns, episode.messages, strict=True):
+            messages += [{**message}] if message else _plain("assistant", turn.action)
+            calls = message.get("tool_calls") if message and tools is not None else None
+            if not calls:
+                messages += _plain("user", turn.observation.strip())
                 continue
-            found = messages_of(action, observation, turn)
-            if found is None:
+            results = read_results(turn.observation, len(calls))
+            if len(results) != len(calls):
                 return Broken(
                     "a tool returned a text that cannot be told from the results of several calls: "
-                    f"{observation[:200]!r}; required: tools that do not write such marks"
+                    f"{turn.observation[:200]!r}; required: tools that do not write such marks"
                 )
-            messages += found
+            for call, result in zip(calls, results, strict=True):
+                messages.append({"role": "tool", "tool_call_id": call["id"], "content": result})
         body = {**self._body(sampling, greedy=greedy), "messages": messages}
         return body if tools is None else {**body, "tools": tools}
 
@@ -223,31 +232,156 @@ class ChatEndpoint(Server[_Spoken]):
                 stacklevel=2,
             )
 
+    def _action(self, choice: _Tokens) -> Action | Broken:
+        if not choice.token_ids:
+            return Broken(
+                f"the endpoint {masked(self._base)} returned no token ids; required: a server that "
+                "knows return_token_ids, such as vLLM 0.10.2; or ask in chat messages"
+            )
+        logprobs = choice.logprobs.token_logprobs if choice.logprobs else None
+        complete = logprobs is not None and len(logprobs) == len(choice.token_ids)
+        return Action(choice.token_ids, logprobs if complete else None)
+
+
+class ChatEndpoint(Server[_Spoken]):
+    """Samples in chat messages, by ``/chat/completions``; episodes begin with messages.
+
+    Tools that a prompt shows are passed as schemas. Calls are read strictly, several at a time if
+    the model makes them; one whose arguments are no JSON object makes its action malformed.
+
+    Attributes:
+        tokenizer: of the agents that it samples for.
+    """
+
+    path = "/chat/completions"
+    answered = Answered[_Spoken]
+    tokenizer = TextTokenizer()
+    _warned_of_cut = False
+
+    def __call__(
+        self, episodes: Sequence[Episode], sampling: Sampling, *, greedy: bool
+    ) -> list[Action | Broken]:
+        """One action per episode, as the tokens of ``tokenizer``."""
+        bodies = [self._request(episode, sampling, greedy=greedy) for episode in episodes]
+        asked = [body for body in bodies if not isinstance(body, Broken)]
+        found = iter(self._choices(asked))
+        return [
+            body if isinstance(body, Broken) else self._action(next(found), body, sampling.stop)
+            for body in bodies
+        ]
+
+    async def play(
+        self, play: EpisodeSteps, call: Callable[[Call], Awaitable[Result]], *, greedy: bool
+    ) -> Episode:
+        """One episode, while others go on in the same event loop.
+
+        Args:
+            play: from ``Agent.play``, of an agent with this ``tokenizer``.
+            call: calls a tool.
+            greedy: take the most likely tokens, instead of drawing them.
+
+        Raises:
+            BudgetError: the budget does not leave enough for a request.
+            Exception: whatever ``call`` raises.
+        """
+        async with self._client() as client:
+
+            async def sample(wanted: Sample) -> Action | Broken:
+                body = self._request(wanted.episode, wanted.sampling, greedy=greedy)
+                if isinstance(body, Broken):
+                    return body
+                found = await self._ask(client, body)
+                return self._action(found, body, wanted.sampling.stop)
+
+            return await play_one(play, sample, call)
+
+    def _request(
+        self, episode: Episode, sampling: Sampling, *, greedy: bool
+    ) -> dict[str, JsonValue] | Broken:
+        head: list[JsonValue] | dict[str, JsonValue] = json.loads(
+            self.tokenizer.decode(episode.prompt_ids, skip_special_tokens=True)
+        )
+        tools = head["tools"] if isinstance(head, dict) else None
+        given = head["messages"] if isinstance(head, dict) else head
+        assert isinstance(given, list)
+        messages = [*given]
+        for turn, message in zip(episode.turns, episode.messages, strict=True):
+            messages += [{**message}] if message else _plain("assistant", turn.action)
+            calls = message.get("tool_calls") if message and tools is not None else None
+            if not calls:
+                messages += _plain("user", turn.observation.strip())
+                continue
+            results = read_results(turn.observation, len(calls))
+            if len(results) != len(calls):
+                return Broken(
+                    "a tool returned a text that cannot be told from the results of several calls: "
+                    f"{turn.observation[:200]!r}; required: tools that do not write such marks"
+                )
+            for call, result in zip(calls, results, strict=True):
+                messages.append({"role": "tool", "tool_call_id": call["id"], "content": result})
+        body = {**self._body(sampling, greedy=greedy), "messages": messages}
+        return body if tools is None else {**body, "tools": tools}
+
+<<<<<<< HEAD
+    def _warn_of_cut(self, limit: str) -> None:
+        if not self._warned_of_cut:
+            self._warned_of_cut = True
+            warnings.warn(
+                f"{self._model} was cut at its limit of tokens ({limit}), and is judged by what it "
+                "had said; such answers are common if the limit is low: raise it",
+                EvopromptWarning,
+                stacklevel=2,
+            )
+
     def _text(self, ids: list[int]) -> str:
         return self.tokenizer.decode(ids, skip_special_tokens=True)
 
+=======
     def _action(
         self, choice: _Spoken | Broken, body: Mapping[str, JsonValue], stop: Sequence[str]
     ) -> Action | Broken:
         if isinstance(choice, Broken):
             return choice
-        message, ended = choice.message, choice.finish_reason
-        text, thought = message.said, message.thought
-        calls = [one.made for one in message.tool_calls or ()] if "tools" in body else []
-        silent = not (text or calls)
-        if silent and (ended == "content_filter" or (ended == "length" and not thought)):
+        message, tools, ended = choice.message, "tools" in body, choice.finish_reason
+        calls = (message.tool_calls or []) if tools else []
+        silent = not (message.text or calls)
+        if silent and (ended == "content_filter" or (ended == "length" and not message.thought)):
             return Broken(
                 f"{self._where} answered nothing (finish_reason {ended}); required: a text or a "
                 "call; see its filter, or raise the limit of tokens of an answer "
                 f"({_limit_of(body)})"
             )
-        if ended == "length" and text:
+        if ended == "length" and message.text:
             self._warn_of_cut(_limit_of(body))
-        if thought or "tools" in body:
-            text = written_action(text, calls, thought, cut=silent and ended == "length")
         # What was cut at the limit of tokens is no closed call or answer, as in training.
-        whole = text if ended == "length" else with_stop(text, stop)
-        return Action(self.tokenizer.encode(whole, add_special_tokens=False))
+        text = message.text if ended == "length" else with_stop(message.text, stop)
+        messages = body["messages"]
+        assert isinstance(messages, list)
+        back = message.sent_back(calls, text, len(messages))
+        if message.thought or tools:
+            made = [(one.function.name, one.function.arguments) for one in calls]
+            cut = silent and ended == "length"
+            text = written_action(text, made, message.thought, cut=cut)
+        return Action(self.tokenizer.encode(text, add_special_tokens=False), message=back)
+
+
+def _text_of(content: JsonValue, kinds: Sequence[str] = ("text",)) -> str:
+    """The text in ``content``, which may be a list of parts, in those of some kinds."""
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    found = [part for part in parts if isinstance(part, dict)]
+    chosen = [part for part in found if part.get("type", "text") in kinds]
+    return "".join(_text_of(part.get(str(part.get("type"))) or part.get("text")) for part in chosen)
+
+
+def _plain(role: str, text: str) -> list[JsonValue]:
+    """A message of text, none without any."""
+    return [{"role": role, "content": text}] if text else []
+
+
+def _as_json(arguments: JsonValue) -> str:
+    return json.dumps(arguments or {})
 
 
 def _limit_of(body: Mapping[str, JsonValue]) -> str:

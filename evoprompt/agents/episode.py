@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import Literal
+from typing import Any, Literal
 
 from evoprompt.types import Turn
 
@@ -21,10 +21,12 @@ class Action:
         ids: its tokens.
         logprobs: log-probability of each at the sampling temperature, in nats; None where the
             sampler does not tell.
+        message: what a server said it in, which is to go back as it came; None for tokens.
     """
 
     ids: list[int]
     logprobs: list[float] | None = None
+    message: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,7 @@ class Episode:
         logprobs: log-probability of each chosen token at the sampling temperature, in nats; 0
             for the others.
         turns: the same as text.
+        messages: of the server that said each turn, None where it was tokens.
         end: why it ended; ``"cut in thought"`` when the policy still thought at its limit of
             tokens, ``"failed"`` when sampler or tool broke, which says nothing about the policy.
         answer: the final answer, None without one.
@@ -60,6 +63,7 @@ class Episode:
     policy_mask: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     turns: list[Turn] = field(default_factory=list)
+    messages: list[Mapping[str, Any] | None] = field(default_factory=list)
     end: End = "malformed"
     answer: str | None = None
     error: str = ""
@@ -78,12 +82,15 @@ class Episode:
         """Appends what the policy said; ``text`` is what counts of it."""
         self._append(action.ids, action.logprobs, by_policy=True)
         self.turns.append(Turn(text))
+        self.messages.append(action.message)
 
     def show(self, ids: Sequence[int], text: str) -> None:
         """Appends what the policy is shown after its last action, or before its first."""
         self._append(ids, None, by_policy=False)
-        said = self.turns.pop().action if self.turns else ""
-        self.turns.append(Turn(said, text))
+        if not self.turns:
+            self.turns.append(Turn(""))
+            self.messages.append(None)
+        self.turns[-1] = replace(self.turns[-1], observation=text)
 
     def fail(self, broken: Broken) -> None:
         """Ends the episode because something broke."""

@@ -27,10 +27,12 @@ class Call:
     Attributes:
         name: of the tool.
         arguments: as the policy wrote them; whether they fit is for the tool to say.
+        fault: why no tool can be asked, for the policy to read; empty if one can.
     """
 
     name: str
     arguments: Mapping[str, JsonValue]
+    fault: str = ""
 
 
 @dataclass(frozen=True, slots=True)

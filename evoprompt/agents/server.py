@@ -79,6 +79,8 @@ class Server(Generic[ChoiceT]):
         pause: longest pause before the second attempt, in seconds; it doubles from then on.
         key: environment variable that holds the key.
         spending: counts and limits what requests cost; they are counted in memory by default.
+        extra_body: further fields of every request, such as ``chat_template_kwargs``, ``min_p`` or
+            ``reasoning_effort``; they win.
 
     Attributes:
         unusable: why no request can be answered: the first one has shown that the key, the model or
@@ -104,6 +106,7 @@ class Server(Generic[ChoiceT]):
         pause: float = 1.0,
         key: str = KEY,
         spending: Spending | None = None,
+        extra_body: Mapping[str, JsonValue] | None = None,
     ) -> None:
         try:
             _ADDRESS.validate_python(base_url)
@@ -122,6 +125,7 @@ class Server(Generic[ChoiceT]):
         self._attempts, self._pause = attempts, pause
         self._key = key
         self._spending = spending or Spending()
+        self._extra = dict(extra_body or {})
         self._refuses: set[str] = set()
         self._answered = False
         self.unusable = ""
@@ -132,7 +136,8 @@ class Server(Generic[ChoiceT]):
             "max_tokens": sampling.max_tokens,
             "temperature": 0.0 if greedy else self._temperature,
         }
-        return {**body, "stop": list(sampling.stop)} if sampling.stop else body
+        stop: dict[str, JsonValue] = {"stop": list(sampling.stop)} if sampling.stop else {}
+        return {**body, **stop, **self._extra}
 
     def _client(self) -> openai.AsyncOpenAI:
         """A client that makes one attempt a request."""

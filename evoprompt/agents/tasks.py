@@ -297,6 +297,7 @@ class EpisodeRunner:
 
     Attributes:
         agent: plays the episodes.
+        tokenizer: of the policy, with the variables.
         schemas: of the tools, as the chat template shows them to the policy.
 
     Raises:
@@ -315,17 +316,17 @@ class EpisodeRunner:
             tokenizer = TemplateVariables(tokenizer, variables)
         self.agent = Agent(task.protocol(tokenizer), tokenizer, used)
         self.schemas = Tools(task.tools).schemas if task.tools and used.calls else []
-        self._tokenizer = tokenizer
+        self.tokenizer = tokenizer
 
     def prompt(self, question: Question) -> Prompt:
         """A chat message, or plain text for a policy that was never taught to chat."""
-        if self._tokenizer.chat_template is None:
+        if self.tokenizer.chat_template is None:
             return question.text
         return [{"role": "user", "content": question.text}]
 
     def encode(self, prompt: Prompt) -> list[int]:
         """The tokens of a prompt, the tools that the chat template shows included."""
-        return encode(self._tokenizer, prompt, self.schemas)
+        return encode(self.tokenizer, prompt, self.schemas)
 
     def play(self, prompt: Prompt) -> EpisodeSteps:
         """One episode after a prompt in which the instruction has been placed."""

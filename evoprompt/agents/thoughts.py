@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any
 
-from evoprompt.agents.conversation import UNSEEN
 from evoprompt.agents.tokenizer import ChatTokenizer, Tokenizer, rendered
 from evoprompt.errors import InputError
 from evoprompt.turns import CLOSE_THOUGHT, OPEN_THOUGHT
@@ -81,7 +80,7 @@ class Marks:
             if opens:
                 thought, closed, said = said.partition(self.closing)
                 thoughts.append(thought)
-        thought = "\n".join(filter(None, (one.strip().lstrip(UNSEEN) for one in thoughts)))
+        thought = "\n".join(filter(None, (one.strip() for one in thoughts)))
         if not closed:
             return Said(thought, "", cut=True)
         return Said(thought, spoken.strip() if thoughts else spoken)

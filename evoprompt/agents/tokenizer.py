@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from evoprompt.agents.conversation import END, CallMade, written_action, written_results
+from evoprompt.agents.conversation import END, written_action, written_results
 from evoprompt.errors import InputError
 from evoprompt.prompts import Prompt, without_tool_descriptions
 
@@ -107,14 +107,15 @@ def rendered(
     """
     try:
         text = tokenizer.apply_chat_template(
-            messages, list(tools) or None, add_generation_prompt=going_on, tokenize=False
+            messages, tools=list(tools) or None, add_generation_prompt=going_on, tokenize=False
         )
     except Exception as error:  # jinja's own, or whatever a template raises
         raise template_refusal(messages, error) from error
-    system = _system(messages)
-    if system.strip() in str(text) or _PROBE in system:
+    system = messages[0]["content"] if messages and messages[0].get("role") == "system" else ""
+    if (isinstance(system, str) and system.strip() in str(text)) or _PROBE in str(system):
         return str(text)
-    probe = [{"role": "system", "content": _PROBE}, *messages[1:]]
+    shown = _PROBE if isinstance(system, str) else [{"type": "text", "text": _PROBE}]
+    probe = [{"role": "system", "content": shown}, *messages[1:]]
     if _PROBE not in rendered(tokenizer, probe, tools, going_on=going_on):
         raise template_refusal(messages, ValueError("it leaves the system message out"))
     return str(text)
@@ -136,13 +137,6 @@ def template_refusal(messages: Sequence[Mapping[str, Any]], error: Exception) ->
     )
 
 
-def _system(messages: Sequence[Mapping[str, Any]]) -> str:
-    """The system message that a conversation begins with, if it is text that shows as it is."""
-    first = messages[0] if messages else {}
-    content = first.get("content")
-    return content if first.get("role") == "system" and isinstance(content, str) else ""
-
-
 class TemplateVariables:
     """A tokenizer whose chat template always sees certain variables.
 
@@ -161,11 +155,11 @@ class TemplateVariables:
         return getattr(self._tokenizer, name)
 
     def apply_chat_template(
-        self, conversation: list[dict[str, Any]], tools: list[Any] | None = None, **given: Any
+        self, conversation: Sequence[Any], tools: list[Any] | None = None, **given: Any
     ) -> Any:
-        """The conversation as text or tokens, with the variables."""
+        """A conversation, or several, as text or tokens, with the variables."""
         return self._tokenizer.apply_chat_template(
-            conversation, tools, **{**self._variables, **given}
+            [*conversation], tools=tools, **{**self._variables, **given}
         )
 
 
@@ -256,6 +250,6 @@ class TextTokenizer:
                 results.append(message["content"])
                 continue
             functions = [call["function"] for call in message["tool_calls"]]
-            calls = [CallMade(one["name"], json.dumps(one["arguments"])) for one in functions]
+            calls = [(one["name"], one["arguments"]) for one in functions]
             text += written_action(message["content"], calls)
         return text + (written_results(results) if results else END)

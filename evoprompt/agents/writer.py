@@ -9,7 +9,12 @@ from itertools import groupby
 from typing import Any
 
 from evoprompt.agents.recipe import PROBES, Recipe, common_system, placement_of
-from evoprompt.agents.tokenizer import described, template_refusal
+from evoprompt.agents.tokenizer import (
+    TemplateVariables,
+    described,
+    rendered,
+    template_refusal,
+)
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.prompts import Message, Prompt, Render, marked_prompt, without_tool_descriptions
@@ -140,6 +145,7 @@ class PromptWriter(ABC):
         special = self._text_tokenizer.all_special_tokens
         control = [one for one in special if not any(one in text for text in living)]
         count = lru_cache(4096)(self.count)
+        around = len(self.encode([self.empty()])[0])  # says so where no instruction can stand there
         if self.most is None:
             return TextLimits(count_tokens=count, control_tokens=control)
         if taken is not None:
@@ -148,7 +154,7 @@ class PromptWriter(ABC):
             )
         return TextLimits(
             count_tokens=count,
-            max_prompt_tokens=self.most - len(self.encode([self.empty()])[0]),
+            max_prompt_tokens=self.most - around,
             control_tokens=control,
         )
 
@@ -236,15 +242,17 @@ class PromptWriter(ABC):
         self._template()  # says so if there is none
         if hasattr(self.tokenizer, "tokenizer"):
             chats = [[_in_parts(message) for message in chat] for chat in chats]
+        given = {**self.template, "chat_template": self.chat_template()}
+        chatting = TemplateVariables(self.tokenizer, given)
+        for chat in [chat for chat in chats if chat[0].get("role") == "system"][:1]:
+            rendered(chatting, [dict(message) for message in chat], tools)  # leaves nothing out
         try:
-            encoded = self.tokenizer.apply_chat_template(
-                chats,
-                tools=list(tools) or None,
-                chat_template=self.chat_template(),
+            encoded = chatting.apply_chat_template(
+                [*chats],
+                list(tools) or None,
                 add_generation_prompt=True,
                 tokenize=True,
                 return_dict=True,
-                **self.template,
             )
         except Exception as error:  # jinja's own, or whatever a template raises
             raise template_refusal([one for chat in chats for one in chat], error) from error

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import cast
 
 import openai
+from pydantic import JsonValue
 
 from evoprompt.agents import CallMany, ChatTokenizer, Episode, EpisodeSteps, Limits, play
 from evoprompt.agents.endpoint import KEY, ChatEndpoint, TokenEndpoint
+from evoprompt.agents.recipe import Recipe
 from evoprompt.agents.tasks import Need, Policy, Task, limits_of
+from evoprompt.agents.tokenizer import TemplateVariables
 from evoprompt.errors import InputError
 from evoprompt.optimizer.endpoint import OPENAI, address_of
+from evoprompt.storage import RECIPE_FILE
 
 _BLOCK = 1 << 20
 _WEIGHTS = ("config.json", "tokenizer.json", "*.safetensors", "*.bin")
@@ -40,7 +46,7 @@ class ServedModel(Policy):
         self._limits = limits_of(task)
         self._named = tokenizer
         kind = ChatEndpoint if tokenizer is None else TokenEndpoint
-        self._sampler = kind(self._name, self._address)
+        self._sampler = kind(self._name, self._address, extra_body=_sampling(tokenizer))
 
     @cached_property
     def tokenizer(self) -> ChatTokenizer:
@@ -129,11 +135,25 @@ def _models(base_url: str) -> list[openai.types.Model]:
             raise openai.OpenAIError(f"it answers garbage ({error})") from error
 
 
+def _sampling(folder: str | None) -> dict[str, JsonValue]:
+    """What a policy that was trained here was sampled by, and is by a server, chance apart."""
+    file = Path(folder or "") / "generation_config.json"
+    if folder is None or not (Path(folder) / RECIPE_FILE).is_file() or not file.is_file():
+        return {}
+    penalty = json.loads(file.read_bytes()).get("repetition_penalty")
+    return {} if penalty is None else {"repetition_penalty": penalty}
+
+
 def _loaded(tokenizer: str) -> ChatTokenizer:
+    """The tokenizer; of a policy that was trained here, it asks as the training did."""
     from transformers import AutoTokenizer
 
     try:
         found: ChatTokenizer = AutoTokenizer.from_pretrained(tokenizer)
+        if (Path(tokenizer) / RECIPE_FILE).is_file():
+            recipe = Recipe.read(Path(tokenizer))
+            settings = {**recipe.settings, "chat_template": recipe.template}
+            return cast(ChatTokenizer, TemplateVariables(found, settings))
     except (OSError, ValueError) as error:
         told = " ".join(str(error).split())[:300]
         raise InputError(

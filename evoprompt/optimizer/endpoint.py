@@ -6,6 +6,8 @@ import asyncio
 import os
 from collections.abc import Mapping, Sequence
 
+from pydantic import JsonValue
+
 from evoprompt.agents import Agent, AnswerProtocol, Episode, Limits
 from evoprompt.agents.endpoint import ChatEndpoint
 from evoprompt.agents.loops import completed
@@ -53,6 +55,8 @@ class Endpoint:
         key: environment variable that holds the key.
         timeout: longest silence of the server, in seconds.
         spending: counts the requests; one of its own in memory by default.
+        extra_body: further fields of every request, as in the openai package, such as
+            ``{"chat_template_kwargs": {"enable_thinking": False}}`` for a server of one's own.
 
     Attributes:
         model: as the server names it.
@@ -77,6 +81,7 @@ class Endpoint:
         key: str = KEY,
         timeout: float = 300.0,
         spending: SpendTracker | None = None,
+        extra_body: Mapping[str, JsonValue] | None = None,
     ) -> None:
         self.model, self.base_url = address_of(model, base_url)
         self.temperature = temperature
@@ -97,6 +102,7 @@ class Endpoint:
             timeout=timeout,
             key=key,
             spending=self.spending,
+            extra_body=extra_body,
         )
         limits = Limits(calls=0, turn_tokens=max_tokens, observation_tokens=0)
         self._agent = Agent(AnswerProtocol(), self.chat.tokenizer, limits)

@@ -182,6 +182,7 @@ class FrozenModel:
             key=chosen.key,
             timeout=chosen.timeout,
             spending=spending,
+            extra_body=chosen.extra_body,
         )
         self.agent = TaskAgent(task, self._endpoint, host.limits(task))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from evoprompt.lm.settings import BudgetSettings, Prices
 
@@ -15,6 +15,7 @@ class FrozenSettings(BaseModel):
         base_url: of a server of OpenAI's chat completions, such as ``http://127.0.0.1:8000/v1``.
         key: environment variable that holds the key.
         temperature: of sampling.
+        extra_body: further fields of every request, such as ``chat_template_kwargs``.
         turn_tokens: most tokens of an action; null for the task's own limit.
         observation_tokens: most tokens of an observation; null for the task's own limit.
         max_calls: most tool calls of an episode; null for the task's own limit.
@@ -37,6 +38,7 @@ class FrozenSettings(BaseModel):
     base_url: str | None = None
     key: str = Field(default="OPENAI_API_KEY", min_length=1)
     temperature: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    extra_body: dict[str, JsonValue] = {}
     turn_tokens: int | None = Field(default=None, ge=1)
     observation_tokens: int | None = Field(default=None, ge=1)
     max_calls: int | None = Field(default=None, ge=0)

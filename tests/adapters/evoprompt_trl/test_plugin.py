@@ -98,16 +98,14 @@ def test_tools_on_a_server_that_would_lose_rollouts_are_refused(trl: ModuleType)
         evoprompt.attach(OnServer(), engine())
 
 
-def test_the_asynchronous_trainer_is_refused_with_the_reason(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("base", [object, Trainer], ids=["of its own", "derived"])
+def test_the_asynchronous_trainer_is_refused_with_the_reason_whichever_module_it_is_in(
+    base: type, trl: ModuleType
 ) -> None:
-    class AsyncGRPOTrainer: ...
-
-    home = ModuleType("trl.experimental.async_grpo.async_grpo_trainer")
-    vars(home)["AsyncGRPOTrainer"] = AsyncGRPOTrainer
-    monkeypatch.setitem(sys.modules, home.__name__, home)
-    with pytest.raises(AttachError, match="samples and scores in a child process"):
-        evoprompt.attach(AsyncGRPOTrainer(), engine())
+    asynchronous = type("AsyncGRPOTrainer", (base,), {"__module__": "somewhere.new"})
+    for trainer in (asynchronous, type("Mine", (asynchronous,), {})):
+        with pytest.raises(AttachError, match="samples and scores in a child process"):
+            evoprompt.attach(trainer(), engine())
 
 
 def test_another_trainer_is_left_to_other_adapters(trl: ModuleType) -> None:

@@ -30,8 +30,10 @@ class Words:
         tools: Sequence[Mapping[str, Any]] | None,
         chat_template: str | None,
         **settings: bool,
-    ) -> Mapping[str, Any]:
-        assert set(settings) == {"add_generation_prompt", "tokenize", "return_dict"}
+    ) -> Mapping[str, Any] | str:
+        assert settings["add_generation_prompt"]
+        if not settings["tokenize"]:
+            return " ".join(one["content"] for one in conversation)
         assert all(set(one) == {"role", "content"} for chat in conversation for one in chat)
         shown = " ".join(tool["function"]["description"] for tool in tools or ()).split()
         return {

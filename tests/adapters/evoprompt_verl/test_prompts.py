@@ -25,9 +25,10 @@ class Words:
 
     def apply_chat_template(
         self, conversation: Sequence[Any], **settings: Any
-    ) -> Mapping[str, Any]:
-        assert settings["tokenize"]
+    ) -> Mapping[str, Any] | str:
         assert settings["add_generation_prompt"]
+        if not settings["tokenize"]:
+            return " ".join(one["content"] for one in conversation)
         overhead = 5 * len(settings.get("tools") or ()) + settings.get("thinking", 0)
         counts = [sum(1 + len(m["content"].split()) for m in messages) for messages in conversation]
         return {"input_ids": [[0] * (count + overhead) for count in counts]}

@@ -123,13 +123,23 @@ def test_several_calls_of_one_action_are_all_read(hermes: PreTrainedTokenizerFas
 
 @pytest.mark.parametrize(
     "inside",
-    ["{", "[]", '{"name": "add"', '{"name": 1}', '{"name": "add", "arguments": [1]}', "[" * 9_999],
+    ["{", "[]", '{"name": "add"', '{"name": 1}', "[" * 9_999],
 )
 def test_a_call_that_cannot_be_read_is_malformed(
     hermes: PreTrainedTokenizerFast, inside: str
 ) -> None:
     move = ToolCallProtocol(hermes).read(f"<tool_call>\n{inside}\n</tool_call><|im_end|>")
     assert (move.calls, move.answer) == ((), None)
+
+
+@pytest.mark.parametrize("given", ["[1]", '"[1]"', "3"], ids=["list", "text", "number"])
+def test_arguments_that_are_no_object_are_told_to_the_policy(
+    hermes: PreTrainedTokenizerFast, given: str
+) -> None:
+    said = f'<tool_call>\n{{"name": "add", "arguments": {given}}}\n</tool_call>'
+    (one,) = ToolCallProtocol(hermes).read(said).calls
+    assert (one.name, one.arguments) == ("add", {})
+    assert one.fault.startswith("the arguments of add are ")
 
 
 def test_tool_calls_need_a_chat_template(make: MakeTokenizer) -> None:

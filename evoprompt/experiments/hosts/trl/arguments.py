@@ -11,6 +11,7 @@ from trl.trainer.grpo_config import GRPOConfig
 from evoprompt.agents import Limits, Sampling
 from evoprompt.agents.tasks import Trial
 from evoprompt.errors import InputError
+from evoprompt.experiments.hosts.trl.generation import ENDING
 from evoprompt.experiments.hosts.trl.precision import computes_in_bf16, device_of
 from evoprompt.experiments.hosts.trl.samplers import vllm_arguments
 from evoprompt.experiments.hosts.trl.settings import TrlSettings
@@ -59,8 +60,14 @@ def arguments(
         "use_cpu": device_of(settings) == "cpu",
         "bf16": computes_in_bf16(settings, trial),
     }
+    own = chosen.get("generation_kwargs") or {}
+    if ending := [name for name in own if name in ENDING]:
+        raise InputError(
+            f"host.arguments.generation_kwargs has {', '.join(ending)}; required: nothing that "
+            "says where an action ends, or how many there are, which the task's protocol and "
+            "host.turn_tokens do; drop it"
+        )
     if settings.uses_vllm:
-        own = chosen.get("generation_kwargs") or {}
         chosen["generation_kwargs"] = {**own, **vllm_arguments(sampling)}
     try:
         return GRPOConfig(output_dir=str(trial.directory), seed=trial.seed, **chosen)

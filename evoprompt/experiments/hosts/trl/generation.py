@@ -11,11 +11,41 @@ from transformers import (
     PreTrainedTokenizerBase,
     StoppingCriteria,
 )
+from trl.trainer.grpo_trainer import GRPOTrainer
 
 from evoprompt.agents import Action, Sampling
 
 _TAIL_TOKENS = 16  # enough for a text that ends an action, were it one token per byte
-GREEDY: Mapping[str, object] = {"do_sample": False}
+_DRAWING = ("temperature", "top_k", "top_p", "min_p", "typical_p", "epsilon_cutoff", "eta_cutoff")
+ENDING = (
+    "max_new_tokens", "max_length", "max_tokens", "min_tokens", "min_new_tokens", "min_length",
+    "stop", "stop_strings", "stop_token_ids", "eos_token_id", "ignore_eos",
+    "include_stop_str_in_output", "n", "num_return_sequences", "num_beams", "do_sample",
+)  # fmt: skip
+"""Settings of a generation that say where an action ends or how many there are, which is not for a
+configuration to say."""
+
+
+def choices(trainer: GRPOTrainer) -> dict[str, object]:
+    """How the policy of ``trainer`` chooses tokens in training, by names of ``GenerationConfig``.
+
+    Every setting is there: of what is not, transformers would take the model's own.
+    """
+    return {
+        "temperature": trainer.temperature,
+        "top_p": trainer.top_p,
+        "top_k": trainer.top_k or 0,
+        "min_p": trainer.min_p or 0.0,
+        "repetition_penalty": trainer.repetition_penalty,
+        **(getattr(trainer.args, "generation_kwargs", None) or {}),
+        "do_sample": True,
+    }
+
+
+def greedy(chosen: Mapping[str, object]) -> dict[str, object]:
+    """The most likely token of those choices; what is no matter of chance stays, as in vLLM."""
+    kept = {name: value for name, value in chosen.items() if name not in _DRAWING}
+    return {**kept, "do_sample": False}
 
 
 def load_tokenizer(model: str) -> PreTrainedTokenizerBase:
@@ -46,7 +76,7 @@ def generate(
         tokenizer: of the model; has a token for padding.
         contexts: token ids.
         sampling: where an action ends.
-        choice: how a token is chosen, by the names of ``GenerationConfig``.
+        choice: how a token is chosen; see :func:`choices`.
     """
     # Padding is never attended to, and some models have no token for it.
     ends = end_tokens(model, tokenizer)
@@ -56,7 +86,6 @@ def generate(
         pad_token_id=pad,
         eos_token_id=ends or None,
         disable_compile=True,
-        repetition_penalty=1.0,  # some models bring their own
         **choice,
     )
     width = max(map(len, contexts))

@@ -14,7 +14,8 @@ from trl.models.utils import unwrap_model_for_generation
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from evoprompt.agents import Action, Episode, Sampling
-from evoprompt.experiments.hosts.trl.generation import GREEDY, generate
+from evoprompt.experiments.hosts.trl.generation import choices, generate
+from evoprompt.experiments.hosts.trl.generation import greedy as likeliest
 
 
 class VllmSampler:
@@ -68,7 +69,7 @@ class TransformersSampler:
     """The trainer's own model, on whatever device it is.
 
     Args:
-        trainer: whose model and temperature to use.
+        trainer: whose model and settings of generation to use.
         tokenizer: of the model.
         at_once: most episodes in one forward pass.
     """
@@ -85,18 +86,13 @@ class TransformersSampler:
     ) -> list[Action]:
         """One action per episode, with the current weights."""
         trainer = self._trainer
-        drawn = {
-            "do_sample": True,
-            "temperature": trainer.temperature,
-            "top_p": trainer.top_p,
-            "top_k": trainer.top_k or 0,
-        }
+        drawn = choices(trainer)
+        choice = likeliest(drawn) if greedy else drawn
         contexts = [episode.context for episode in episodes]
         actions: list[Action] = []
         with unwrap_model_for_generation(trainer.model_wrapped, trainer.accelerator) as model:
             for start in range(0, len(contexts), self._at_once):
                 chunk = contexts[start : start + self._at_once]
-                choice = GREEDY if greedy else drawn
                 actions += generate(model, self._tokenizer, chunk, sampling, choice)
         return actions
 

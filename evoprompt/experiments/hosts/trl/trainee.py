@@ -42,6 +42,7 @@ from evoprompt.errors import InputError
 from evoprompt.evaluation import Failures
 from evoprompt.events import Notice
 from evoprompt.experiments.hosts.trl.arguments import arguments
+from evoprompt.experiments.hosts.trl.generation import choices
 from evoprompt.experiments.hosts.trl.precision import keep
 from evoprompt.experiments.hosts.trl.samplers import TransformersSampler, VllmSampler
 from evoprompt.experiments.hosts.trl.schedule import Pace, resumes
@@ -52,6 +53,7 @@ from evoprompt.prompts import Prompt, Render
 from evoprompt.types import Candidate, Question, Written
 
 OnEvaluation = Callable[[Evaluation], None]
+_PLAIN = {"top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0, "do_sample": True}
 
 
 class TrlTrainingJob(Policy):
@@ -130,8 +132,8 @@ class TrlTrainingJob(Policy):
 
     @property
     def tokenizer(self) -> ChatTokenizer:
-        """Of the policy."""
-        return self._tokenizer
+        """Of the policy, with the variables of its chat template."""
+        return self._player.tokenizer
 
     @property
     def limits(self) -> Limits:
@@ -255,6 +257,9 @@ class TrlTrainingJob(Policy):
             except OSError as error:
                 raise missing(self._model, error) from error
         setattr(trainer, SHOWN_TOOLS, self._player.schemas)
+        own = getattr(trainer.model, "generation_config", None)
+        if own is not None:  # saved with the policy, so that a server samples as the training does
+            own.update(**choices(trainer))
         # The run has its own display; TRL's lines would tear it.
         trainer.remove_callback(PrinterCallback)
         return trainer
@@ -304,9 +309,11 @@ class TrlTrainingJob(Policy):
         if self._vllm is not None:
             return self._vllm
         model = self._trainer.accelerator.unwrap_model(self._trainer.model)
-        own = self._task.sampler(model, self._tokenizer, self._trainer.temperature)
-        if own is not None:
-            return own
+        chosen = choices(self._trainer)
+        if chosen == {**_PLAIN, "temperature": chosen["temperature"]}:  # it knows no others
+            own = self._task.sampler(model, self._tokenizer, self._trainer.temperature)
+            if own is not None:
+                return own
         return TransformersSampler(self._trainer, self._tokenizer, self._settings.at_once)
 
     def _in_lockstep(self) -> Lockstep:

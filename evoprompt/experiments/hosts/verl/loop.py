@@ -96,10 +96,13 @@ class TaskLoop(AgentLoopBase):  # type: ignore[misc]
         self, sampling_params: Mapping[str, Any], columns: Mapping[str, Any]
     ) -> AgentLoopOutput:
         task = _task(self._section)
+        rollout = self.config.actor_rollout_ref.rollout
         variables = self.config.data.get("apply_chat_template_kwargs") or {}
         player = _player(self._section, self._limits, self.tokenizer, json.dumps(dict(variables)))
         sampling = {
             **sampling_params,
+            # veRL itself says 1.0, whatever is configured.
+            "repetition_penalty": float(rollout.get("repetition_penalty", 1.0)),
             **_stopping(player.agent.sampling),
             **({"seed": int(columns["session_id"])} if self._seeded else {}),
             **({"temperature": 0.0} if columns.get(GREEDY) else {}),

@@ -30,7 +30,7 @@ def episodes(*contexts: Sequence[int]) -> list[Episode]:
     return [Episode(list(ids)) for ids in contexts]
 
 
-def trainer(model: Path) -> GRPOTrainer:
+def trainer(model: Path, **settings: object) -> GRPOTrainer:
     """As much of a trainer as sampling needs."""
     policy = AutoModelForCausalLM.from_pretrained(model)
     accelerator = SimpleNamespace(
@@ -38,9 +38,10 @@ def trainer(model: Path) -> GRPOTrainer:
         state=SimpleNamespace(deepspeed_plugin=None),
         device=torch.device("cpu"),
     )
-    found = SimpleNamespace(
-        model_wrapped=policy, accelerator=accelerator, temperature=1.0, top_p=1.0, top_k=0
-    )
+    usual = {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": None, "repetition_penalty": 1.0}
+    args = SimpleNamespace(generation_kwargs=settings.pop("generation_kwargs", None))
+    chosen = {**usual, **settings}
+    found = SimpleNamespace(model_wrapped=policy, accelerator=accelerator, args=args, **chosen)
     return cast(GRPOTrainer, found)
 
 
@@ -92,6 +93,39 @@ def test_sampling_follows_the_generator_and_the_limit(model: Path) -> None:
     assert sampler(asked, sampling(3), greedy=False) == first != second
     assert max(len(action.ids) for action in first) <= 3
     assert all(action.logprobs is None for action in first)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"min_p": 1.0},  # only the most likely token is left
+        {"top_k": 1},
+        {"generation_kwargs": {"typical_p": 1e-9, "top_k": 1}},
+    ],
+)
+def test_settings_of_the_generation_are_obeyed(model: Path, settings: dict[str, object]) -> None:
+    asked = episodes(*contexts(model))
+    tokenizer = load_tokenizer(str(model))
+    drawn = TransformersSampler(trainer(model, **settings), tokenizer, 64)
+    plain = TransformersSampler(trainer(model), tokenizer, 64)
+    best = plain(asked, sampling(8), greedy=True)
+    assert drawn(asked, sampling(8), greedy=False) == best
+    assert drawn(asked, sampling(8), greedy=True) == best
+
+
+def test_a_penalty_holds_in_evaluation_too_and_the_models_own_settings_never(model: Path) -> None:
+    asked = episodes(*contexts(model))
+    tokenizer = load_tokenizer(str(model))
+    plain, own = trainer(model), trainer(model)
+    models_own: Any = own.model_wrapped.generation_config
+    models_own.update(repetition_penalty=9.0, min_p=1.0, top_k=1)
+    torch.manual_seed(0)
+    wanted = TransformersSampler(plain, tokenizer, 64)(asked, sampling(8), greedy=False)
+    torch.manual_seed(0)
+    assert TransformersSampler(own, tokenizer, 64)(asked, sampling(8), greedy=False) == wanted
+    strict = TransformersSampler(trainer(model, repetition_penalty=9.0), tokenizer, 64)
+    for said in strict(asked, sampling(8), greedy=True):
+        assert len(set(said.ids)) == len(said.ids)
 
 
 class Generation:

@@ -185,7 +185,14 @@ def test_the_transformers_sampler_of_trl(
         unwrap_model=lambda wrapped, **_: wrapped, state=SimpleNamespace(deepspeed_plugin=None)
     )
     trainer = SimpleNamespace(
-        model_wrapped=policy, accelerator=accelerator, temperature=1.0, top_p=1.0, top_k=0
+        model_wrapped=policy,
+        accelerator=accelerator,
+        args=SimpleNamespace(),
+        temperature=1.0,
+        top_p=1.0,
+        top_k=0,
+        min_p=None,
+        repetition_penalty=1.0,
     )
     sampler = TransformersSampler(cast(GRPOTrainer, trainer), tokenizer, 8)
     agent = Agent(protocol.TINY, tokenizer, protocol.TINY_LIMITS)
