@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
-import trl
-from bytewise import bytewise
-from transformers import PreTrainedTokenizerFast
+from chat_templates import (
+    NAMES,
+    RESULT,
+    TOOLS,
+    VALUE,
+    Script,
+    action_of,
+    called,
+    look,
+    row,
+    shows_as_written,
+    table,
+    tokenizer_of,
+)
 from trl.chat_template_utils import supports_tool_calling
 
-from evoprompt.agents import (
-    Action,
-    Agent,
-    Call,
-    Episode,
-    Limits,
-    Sampling,
-    ToolCallProtocol,
-    Tools,
-    encode,
-    play,
-)
+from evoprompt.agents import Agent, Call, Episode, Limits, ToolCallProtocol, play
 from evoprompt.agents.protocol import AnswerProtocol as Answers
 from evoprompt.agents.tasks import CUT_IN_THOUGHT, EpisodeRunner, Score, Task, scored
 from evoprompt.agents.thoughts import marks_of
@@ -32,91 +30,18 @@ from evoprompt.errors import InputError
 from evoprompt.turns import readable
 from evoprompt.types import Question
 
-FOLDER = Path(trl.__file__).parent / "chat_templates"
-NAMES = sorted(path.stem for path in FOLDER.glob("*.jinja"))
-VALUE, RESULT = "left-4b1f", ' He said "yes".\n{d: 5} \\ \u00fc '
-ASKED: list[Any] = [{"role": "user", "content": "Where?"}]
-
-
-def tokenizer_of(name: str) -> PreTrainedTokenizerFast:
-    made = bytewise((FOLDER / f"{name}.jinja").read_text(encoding="utf-8"))
-    made.bos_token = "<|im_start|>"
-    return made
-
-
-def look(at: str, far: int = 0) -> str:
-    """Looks somewhere."""
-    return RESULT
-
-
-TOOLS = Tools([look], seconds=None)
 TOOL_CAPABLE = [name for name in NAMES if supports_tool_calling(tokenizer_of(name))]
+DOCUMENT = Path(__file__).parents[3] / "docs" / "templates.md"
 
 
-def calling(*arguments: dict[str, object], text: bool) -> dict[str, Any]:
-    calls = [
-        {
-            "type": "function",
-            "id": f"call{number:05d}",
-            "function": {"name": "look", "arguments": json.dumps(one) if text else one},
-        }
-        for number, one in enumerate(arguments)
-    ]
-    return {"role": "assistant", "content": "", "tool_calls": calls}
+def test_the_document_says_what_is_played() -> None:
+    assert DOCUMENT.read_text(encoding="utf-8") == table()
 
 
-def written(
-    tokenizer: PreTrainedTokenizerFast, *arguments: dict[str, object], results: int = 0
-) -> str:
-    """Calls, and results perhaps, as the template writes them after the question."""
-    shown = [
-        {"role": "tool", "name": "look", "tool_call_id": f"call{at:05d}", "content": RESULT}
-        for at in range(results)
-    ]
-    schemas: list[Any] = [*TOOLS.schemas]
-    for text in (False, True):
-        try:
-            found = tokenizer.apply_chat_template(
-                [*ASKED, calling(*arguments, text=text), *shown],
-                schemas,
-                tokenize=False,
-                add_generation_prompt=bool(results),
-            )
-        except TypeError:  # DeepSeek's wants arguments as text
-            continue
-        return str(found)
-    raise AssertionError("neither way is taken")
-
-
-class Script:
-    """Says what it is told to, and keeps the contexts that it was shown."""
-
-    def __init__(self, tokenizer: PreTrainedTokenizerFast, *said: str) -> None:
-        self.contexts: list[list[int]] = []
-        self._tokenizer = tokenizer
-        self._said = iter(said)
-
-    def __call__(
-        self, episodes: Sequence[Episode], sampling: Sampling, *, greedy: bool
-    ) -> list[Action]:
-        self.contexts += [episode.context for episode in episodes]
-        ids = self._tokenizer.encode(next(self._said), add_special_tokens=False)
-        return [Action(ids) for _ in episodes]
-
-
-def action_of(tokenizer: PreTrainedTokenizerFast, *arguments: dict[str, object]) -> str:
-    """What a model says to make calls: from the template's first mark of one on."""
-    text = written(tokenizer, *arguments)
-    prompt = written_prompt(tokenizer)
-    said = text[len(prompt) :] if text.startswith(prompt) else text.rpartition("Where?")[2]
-    return marks_of(tokenizer).part(said).rest.rstrip("\n")
-
-
-def written_prompt(tokenizer: PreTrainedTokenizerFast) -> str:
-    schemas: list[Any] = [*TOOLS.schemas]
-    return str(
-        tokenizer.apply_chat_template(ASKED, schemas, tokenize=False, add_generation_prompt=True)
-    )
+@pytest.mark.parametrize("name", [name for name in NAMES if name.endswith("_training")])
+def test_a_template_to_train_with_is_played_as_the_one_it_was_made_from(name: str) -> None:
+    plain = name.removesuffix("_training")
+    assert row(name).replace(name, plain) == row(plain)
 
 
 def test_no_template_that_shows_tools_is_refused() -> None:
@@ -142,20 +67,12 @@ def test_calls_are_read_and_answered_as_the_template_writes_them_and_not_within_
     assert call.name == "look"
     assert {key: str(value) for key, value in call.arguments.items()} == {"at": VALUE, "far": "3"}
     assert TOOLS([call]) == [RESULT]
-    agent = Agent(protocol, tokenizer, Limits(2, 2_000, 2_000))
-    prompt = encode(tokenizer, ASKED, TOOLS.schemas)
-    marks = marks_of(tokenizer)
-    closing = marks.closing if marks.opened_by(str(tokenizer.decode(prompt))) else ""
-    script = Script(tokenizer, closing + said, f"{closing}There.<|im_end|>")
-    (episode,) = play([agent.play(prompt)], script, TOOLS)
+    episode, script = called(tokenizer)
     assert (episode.end, episode.tool_calls) == ("answered", 1)
     first, second = script.contexts
     assert second[: len(first)] == first
     assert episode.context[: len(second)] == second
-    whole = written(tokenizer, {"far": 3, "at": VALUE}, results=1)
-    shown = str(tokenizer.decode(second))
-    after = shown.rpartition(VALUE)[2].replace("\n<|im_end|>", "<|im_end|>")
-    assert after == whole.rpartition(VALUE)[2].replace("\n<|im_end|>", "<|im_end|>")
+    assert shows_as_written(tokenizer)
 
     check_calls_side_by_side(tokenizer, protocol)
     check_a_call_within_a_thought(tokenizer, protocol)
