@@ -20,6 +20,7 @@ from chat_templates import (
     table,
     tokenizer_of,
 )
+from transformers import PreTrainedTokenizerFast
 from trl.chat_template_utils import supports_tool_calling
 
 from evoprompt.agents import Agent, Call, Episode, Limits, ToolCallProtocol, play
