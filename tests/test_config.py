@@ -46,11 +46,6 @@ class TestPresets:
             "fill_at_start": False,
         }
 
-    def test_beside_the_paper_s_numbers_both_have_those_it_does_not_give(self) -> None:
-        for config in (EngineConfig(), EngineConfig(preset="inspo")):
-            assert (config.failure_below, config.min_groups) == (0.5, 2)
-            assert (config.replay_capacity, config.proposals_per_round) == (1024, None)
-
     def test_a_field_given_wins_over_the_preset(self) -> None:
         config = EngineConfig(preset="inspo", accept="not-worse", window=3)
         assert (config.accept, config.window, config.reset) == ("not-worse", 3, "zero")
@@ -62,25 +57,11 @@ class TestPresets:
 
 
 class TestSchedule:
-    def test_prunes_at_every_multiple_of_k_p(self) -> None:
-        config = EngineConfig()
-        assert [step for step in range(1, 21) if config.prunes_at(step)] == [5, 10, 15, 20]
-
     def test_evolves_ten_times_in_the_paper_s_run_of_300_steps(self) -> None:
         config = EngineConfig(preset="inspo")
         assert [s for s in range(1, 301) if config.evolves_at(s)] == list(range(15, 151, 15))
 
-    def test_evolves_for_ever_without_a_t_e(self) -> None:
-        config = EngineConfig(evolve_until=None)
-        assert config.evolves_at(15_000)
-        assert config.next_evolution(15_000) == 15_015
-
-    def test_never_evolves_with_a_t_e_of_0(self) -> None:
-        config = EngineConfig(evolve_until=0)
-        assert not any(config.evolves_at(step) for step in range(1, 40))
-        assert not any(config.next_evolution(step) for step in range(1, 40))
-
-    @pytest.mark.parametrize("until", [1, 6, 7, 8, None])
+    @pytest.mark.parametrize("until", [0, 6, 7, None])
     def test_knows_when_the_next_generation_follows(self, until: int | None) -> None:
         config = EngineConfig(evolve_every=3, evolve_until=until)
         for step in range(12):
@@ -88,62 +69,15 @@ class TestSchedule:
             assert config.next_evolution(step) == next(later, None)
 
 
-class TestBounds:
-    @pytest.mark.parametrize(
-        ("field", "value"),
-        [
-            ("population_size", 1),
-            ("parents", 1),
-            ("temperature", 1e-300),
-            ("prune_every", 1),
-            ("evolve_every", 1),
-            ("evolve_until", 0),
-            ("failures_per_request", 1),
-            ("verify_questions", 1),
-            ("verify_rounds", 1),
-            ("proposals_per_round", 1),
-            ("replay_capacity", 1),
-            ("failure_below", -1.0),
-            ("candidates_per_question", 2),
-            ("min_groups", 1),
-        ],
-    )
-    def test_the_smallest_possible_value_is_taken(self, field: str, value: float) -> None:
-        assert getattr(EngineConfig.model_validate({field: value}), field) == value
-
-    def test_a_window_of_one_step_is_taken(self) -> None:
-        assert EngineConfig(weights="window", window=1).window == 1
-
-    def test_a_question_group_of_two_is_taken(self) -> None:
-        assert EngineConfig(grouping="question", candidates_per_question=2).parents == 1
-
-
 class TestRefusals:
     @pytest.mark.parametrize(
         ("field", "value"),
         [
             ("population_size", 0),
-            ("parents", 0),
-            ("temperature", 0.0),
-            ("temperature", -0.2),
-            ("temperature", float("nan")),
             ("temperature", float("inf")),
-            ("window", 0),
-            ("prune_every", 0),
-            ("evolve_every", 0),
             ("evolve_until", -1),
-            ("failures_per_request", 0),
-            ("verify_questions", 0),
-            ("verify_rounds", 0),
-            ("proposals_per_round", 0),
-            ("replay_capacity", 0),
-            ("failure_below", float("nan")),
-            ("candidates_per_question", 0),
-            ("min_groups", 0),
+            ("prune_every", 0),
             ("grouping", "rollout"),
-            ("unmeasured", "maybe"),
-            ("reset", "never"),
-            ("accept", "nobody"),
             ("preset", "paper"),
             ("window", "five"),
             ("temprature", 0.2),
@@ -162,7 +96,3 @@ class TestRefusals:
             ValidationError, match="candidates_per_question 1; required: at least 2"
         ):
             EngineConfig(grouping="question")
-
-    def test_it_is_frozen(self) -> None:
-        with pytest.raises(ValidationError, match="frozen"):
-            EngineConfig().__setattr__("window", 3)

@@ -27,6 +27,6 @@ def test_every_module_of_the_core_can_be_imported_first() -> None:
     paths = sorted(path.relative_to(PACKAGE.parent) for path in PACKAGE.rglob("*.py"))
     names = [".".join(path.with_suffix("").parts).removesuffix(".__init__") for path in paths]
     names = [name for name in names if name != "evoprompt.__main__" and "templates" not in name]
-    assert len(names) > 200
+    assert len(names) > 100
     done = subprocess.run([sys.executable, "-c", ALONE, *names], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

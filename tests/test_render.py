@@ -42,10 +42,6 @@ class TestShowsTools:
         assert messages == system_message([USER], BRIEF)
         assert descriptions == {"look": "Looks left."}
 
-    def test_without_descriptions_nothing_changes(self) -> None:
-        assert ShowsTools(user_prefix)([USER], BRIEF) == user_prefix([USER], BRIEF)
-        assert ShowsTools(user_prefix)("Why?", BRIEF) == user_prefix("Why?", BRIEF)
-
     def test_plain_text_has_no_place_for_them(self) -> None:
         with pytest.raises(InputError, match="look evolve, but the prompt is plain text"):
             ShowsTools(system_message)("Why?", self.LOOKS)
@@ -72,9 +68,6 @@ class TestSystemMessage:
             REPLY,
         ]
 
-    def test_stands_alone_in_an_empty_conversation(self) -> None:
-        assert system_message([], BRIEF) == [{"role": "system", "content": "Be brief."}]
-
 
 class TestReplaceSystemMessage:
     @pytest.mark.parametrize("own", [[SYSTEM], []])
@@ -92,11 +85,6 @@ class TestUserPrefix:
             {"role": "user", "content": "Be brief.\n\nWhy?"},
             REPLY,
             USER,
-        ]
-
-    def test_keeps_what_else_the_message_holds(self) -> None:
-        assert user_prefix([{**USER, "name": "Ann"}], BRIEF) == [
-            {"role": "user", "content": "Be brief.\n\nWhy?", "name": "Ann"}
         ]
 
     def test_becomes_a_text_part_before_other_parts(self) -> None:

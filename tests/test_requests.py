@@ -175,13 +175,6 @@ def test_where_nobody_answers_the_default_is_said(tmp_path: Path, default: str) 
     assert f"nobody answered about c2 within 0.3 s; {default}d, as approve.default says" in said
 
 
-def test_whoever_supervises_already_goes_on_doing_so(tmp_path: Path) -> None:
-    trained = engine(tmp_path)
-    before = trained.supervisor
-    supervise(trained)
-    assert trained.supervisor is before
-
-
 def test_where_nobody_looks_for_answers_it_is_said_how_to(tmp_path: Path) -> None:
     trained = engine(tmp_path, approve="ask")
     trained.supervisor = None

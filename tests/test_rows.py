@@ -77,40 +77,11 @@ class TestQuestionFromRow:
                 id="TRL, a conversation",
             ),
             pytest.param(
-                {"id": "q1", "question": ASKED, "golden_answers": ["Ann Lee"]},
-                "q1",
-                ASKED,
-                ("Ann Lee",),
-                id="plain question and answers",
-            ),
-            pytest.param(
-                {"id": "q1", "question": ASKED, "answers": ["A", "B"]},
-                "q1",
-                ASKED,
-                ("A", "B"),
-                id="answers",
-            ),
-            pytest.param(
                 {"id": "q1", "question": "2 + 2?", "answer": 4},
                 "q1",
                 "2 + 2?",
                 ("4",),
                 id="a number as answer",
-            ),
-            pytest.param({"id": "q1", "question": ASKED}, "q1", ASKED, (), id="without answers"),
-            pytest.param(
-                {"id": "q1", "question": ASKED, "answers": [], "answer": "Lee"},
-                "q1",
-                ASKED,
-                ("Lee",),
-                id="an empty list of answers beside one",
-            ),
-            pytest.param(
-                {"id": None, "extra_info": {"index": 3}, "question": ASKED, "answers": []},
-                "3",
-                ASKED,
-                (),
-                id="an empty id",
             ),
             pytest.param(
                 {"id": "q1", "question": "", "prompt": ASKED, "extra_info": None},
@@ -132,20 +103,12 @@ class TestQuestionFromRow:
         found = [question_from_row(row).id for row in (one, same, other)]
         assert found[0] == found[1] != found[2]
 
-    def test_keeps_a_copy_of_the_row(self) -> None:
-        row: dict[str, Any] = {"id": "q1", "question": ASKED, "hops": [1]}
-        kept = question_from_row(row)
-        row["hops"].append(2)
-        assert kept.row["hops"] == [1]
-
     @pytest.mark.parametrize(
         "row",
         [
             {"id": "q1"},
             {"question": "  "},
-            {"prompt": []},
             {"prompt": [{"role": "assistant", "content": "Hello"}]},
-            {"prompt": [{"role": "user", "content": None}]},
             {"question": 7},
         ],
     )
@@ -194,9 +157,6 @@ class TestQuestionFromRow:
         with pytest.warns(EvopromptWarning, match=r"'sound' holds values of type object"):
             kept = question_from_row(row)
         assert row_of(kept) == {"question": ASKED, "sound": [None], "other": 1}
-
-    def test_a_column_question_that_is_no_text_leaves_it_to_the_prompt(self) -> None:
-        assert question_from_row({"question": {"id": 3}, "prompt": ASKED}).text == ASKED
 
     @pytest.mark.parametrize(
         ("gold", "answers"),

@@ -50,11 +50,6 @@ def test_what_an_environment_really_said_stays(text: str) -> None:
     assert readable(Turn("", text)).seen == text
 
 
-def test_two_results_are_two_lines() -> None:
-    told = "user\n<tool_response>\n1\n</tool_response>\n<tool_response>\n2\n</tool_response>"
-    assert readable(Turn("", f"\n{told}\nassistant\n")).seen == "1\n2"
-
-
 @pytest.mark.parametrize(
     ("action", "thought", "said"),
     [
@@ -100,13 +95,6 @@ def test_an_episode_is_told_so() -> None:
         "Agent, thinking: So it is 42.\n"
         "Agent, at last: Forty-two."
     )
-
-
-def test_a_thought_that_was_cut_off_is_the_last_that_is_known() -> None:
-    asked = thinking().assignment
-    told = render_episode(Trajectory(asked, 0.0, turns=(Turn("<think>" + "On. " * 900),)), (), 60)
-    assert "Agent, thinking: On. On." in told
-    assert len(told) <= 60 * 4
 
 
 def test_a_person_is_shown_the_same() -> None:

@@ -15,10 +15,10 @@ from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.eventlog import EventLog
 from evoprompt.lm.budget import SPENDING_FILE, SpendTracker
-from evoprompt.plugins import build, plugins
+from evoprompt.plugins import Choice, build, plugins
 from evoprompt.prompts import PLACEMENTS, Placement, Render
 from evoprompt.roles import BuildContext
-from evoprompt.section import Choice, EngineSection
+from evoprompt.section import EngineSection
 from evoprompt.validation import explain
 
 PRESETS: tuple[Preset, ...] = get_args(Preset)

@@ -32,8 +32,8 @@ from evoprompt.experiments.sections import (
     arm_of,
 )
 from evoprompt.experiments.settings import FROZEN, differences, merge, nested
-from evoprompt.plugins import build, plugins
-from evoprompt.section import Choice, EngineSection, Settings
+from evoprompt.plugins import Choice, build, plugins
+from evoprompt.section import EngineSection, Settings
 from evoprompt.text import masked_data
 from evoprompt.validation import explain, nearest
 

@@ -7,9 +7,8 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from pydantic import JsonValue, TypeAdapter, ValidationError
+from pydantic import JsonValue, TypeAdapter
 
-from evoprompt.errors import StateError
 from evoprompt.proposers.combinators import Wrapper, signed
 from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.types import Proposal, VerificationResult
@@ -128,11 +127,8 @@ class Background(Wrapper):
 
     def notices(self) -> Sequence[str]:
         """What ``inner`` has to say, once its thread has ended."""
-        return super().notices() if self._idle else []
-
-    @property
-    def _idle(self) -> bool:
-        return self._job is None or self._job.done.is_set()
+        idle = self._job is None or self._job.done.is_set()
+        return super().notices() if idle else []
 
     def state_dict(self) -> dict[str, JsonValue]:
         """The state of ``inner`` and what has arrived; a request under way is asked again."""
@@ -146,10 +142,7 @@ class Background(Wrapper):
 
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
         """Continues from ``state``."""
-        try:
-            arrived = _PROPOSALS.validate_python(state["arrived"]) if "arrived" in state else None
-        except ValidationError as error:
-            raise StateError(f"the arrived proposals cannot be read: {error}") from error
+        arrived = _PROPOSALS.validate_python(state["arrived"]) if "arrived" in state else None
         super().load_state_dict(state)
         self._job, self._arrived, self._verdicts = None, arrived, []
 

@@ -8,18 +8,31 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from pydantic import BaseModel, Field, JsonValue, TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, JsonValue
 
 from evoprompt.errors import InputError, StateError
 from evoprompt.lm import LmSettings
-from evoprompt.plugins import Section, build, plugins
+from evoprompt.plugins import Choice, build, plugins
 from evoprompt.roles import BuildContext, ProposalRequest, Proposer
 from evoprompt.text import format_error_with_place
 from evoprompt.types import Estimate, Proposal, VerificationResult
 
-_STATES = TypeAdapter(list[dict[str, JsonValue]])
-_COUNT = TypeAdapter(int)
-_COUNTS = TypeAdapter(dict[str, float])
+_MEMORY = 0.9  # of a trial is kept at every request
+
+
+class _Wrapped(BaseModel):
+    """State of a wrapper."""
+
+    inner: list[dict[str, JsonValue]]
+    caught: int
+
+
+class _Trials(BaseModel):
+    """State of a mixture: what became of proposals, by who wrote them."""
+
+    successes: dict[str, float]
+    failures: dict[str, float]
+    open: Counter[str] = Counter()
 
 
 class NoProposer(Proposer):
@@ -32,7 +45,7 @@ class NoProposer(Proposer):
 
 
 class Wrapper(Proposer):
-    """Passes on to the proposers inside what is not asked of itself.
+    """Passes on to the proposers inside what is not asked of itself, and counts what it catches.
 
     Args:
         inner: the proposers, the first of which counts most; at least one.
@@ -40,6 +53,8 @@ class Wrapper(Proposer):
 
     def __init__(self, *inner: Proposer) -> None:
         self.inner = inner
+        self._notices: list[str] = []
+        self._caught = 0
 
     def check(self, probe: bool = False) -> None:
         """Checks all."""
@@ -52,13 +67,14 @@ class Wrapper(Proposer):
             one.feedback(results)
 
     def notices(self) -> Sequence[str]:
-        """What any of them has to say."""
-        return [text for one in self.inner for text in one.notices()]
+        """What was noted since the last time, and what any of them has to say."""
+        own, self._notices = self._notices, []
+        return [*own, *(text for one in self.inner for text in one.notices())]
 
     @property
     def failures_caught(self) -> int:
-        """Failures that they have caught themselves."""
-        return sum(one.failures_caught for one in self.inner)
+        """Failures of them that were not passed on, and those that they have caught themselves."""
+        return self._caught + sum(one.failures_caught for one in self.inner)
 
     def metrics(self) -> Mapping[str, float]:
         """The totals of all."""
@@ -69,27 +85,21 @@ class Wrapper(Proposer):
         return self.inner[0].estimate(generations, count, parents)
 
     def state_dict(self) -> dict[str, JsonValue]:
-        """The states of all."""
-        states: list[JsonValue] = [one.state_dict() for one in self.inner]
-        return {"inner": states}
+        """The states of all, and how many failures were caught."""
+        return _Wrapped(
+            inner=[one.state_dict() for one in self.inner], caught=self._caught
+        ).model_dump(mode="json")
 
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
         """Continues from ``state``.
 
         Raises:
-            StateError: it is not the state of so many proposers.
+            ValueError: it is not the state of so many proposers.
         """
-        try:
-            states = _STATES.validate_python(state.get("inner"))
-        except ValidationError as error:
-            raise StateError(f"the state of {self.name} cannot be read: {error}") from error
-        if len(states) != len(self.inner):
-            raise StateError(
-                f"the state of {self.name} is of {len(states)} proposers; required: of "
-                f"{len(self.inner)}"
-            )
-        for one, saved in zip(self.inner, states, strict=True):
-            one.load_state_dict(saved)
+        saved = _Wrapped.model_validate(dict(state))
+        for one, mine in zip(self.inner, saved.inner, strict=True):
+            one.load_state_dict(mine)
+        self._caught = saved.caught
 
 
 def signed(proposals: Sequence[Proposal], name: str) -> list[Proposal]:
@@ -111,8 +121,6 @@ class Fallback(Wrapper):
         super().__init__(first, second)
         self.first = first
         self.second = second
-        self._notices: list[str] = []
-        self._caught = 0
 
     def check(self, probe: bool = False) -> None:
         """Checks both; a first one that only does not answer is warned of, not refused.
@@ -138,33 +146,6 @@ class Fallback(Wrapper):
             self._notices.append(f"{first} failed, {second} proposes instead: {why}")
         return signed(self.second.propose(request), self.second.name)
 
-    def notices(self) -> Sequence[str]:
-        """Failures of the first since the last time, and what either has to say."""
-        own, self._notices = self._notices, []
-        return [*own, *super().notices()]
-
-    @property
-    def failures_caught(self) -> int:
-        """Failures of the first, and those that either has caught itself."""
-        return self._caught + super().failures_caught
-
-    def state_dict(self) -> dict[str, JsonValue]:
-        """The states of both, and the failures of the first."""
-        return {**super().state_dict(), "caught": self._caught}
-
-    def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
-        """Continues from ``state``.
-
-        Raises:
-            StateError: it is not the state of a fallback.
-        """
-        try:
-            caught = _COUNT.validate_python(state.get("caught"))
-        except ValidationError as error:
-            raise StateError(f"the state of a fallback cannot be read: {error}") from error
-        super().load_state_dict(state)
-        self._caught = caught
-
 
 class Mixture(Wrapper):
     """A bandit over proposers that learns whose offspring get admitted.
@@ -178,10 +159,9 @@ class Mixture(Wrapper):
 
     Args:
         proposers: by name; the name signs their proposals.
-        memory: factor in (0, 1] on all trials at every request.
 
     Raises:
-        InputError: there are no proposers, or the memory is out of range.
+        InputError: there are no proposers.
     """
 
     name = "mixture"
@@ -190,9 +170,8 @@ class Mixture(Wrapper):
     class Settings(BaseModel, extra="forbid"):
         """What a configuration may set."""
 
-        proposers: list[Section] = Field(min_length=1, description="the proposers to choose from")
+        proposers: list[Choice] = Field(min_length=1, description="the proposers to choose from")
         lm: LmSettings | None = Field(default=None, description="for those that bring none")
-        memory: float = Field(default=0.9, gt=0, le=1, description="how much of a trial is kept")
 
     @classmethod
     def build(cls, settings: Settings, context: BuildContext) -> Mixture:
@@ -213,30 +192,26 @@ class Mixture(Wrapper):
             if "lm" in takes and settings.lm is not None:
                 arm.setdefault("lm", settings.lm.model_dump(mode="json"))
             proposers[name] = build("proposer", arm, context)
-        return cls(proposers, settings.memory)
+        return cls(proposers)
 
-    def __init__(self, proposers: Mapping[str, Proposer], memory: float = 0.9) -> None:
+    def __init__(self, proposers: Mapping[str, Proposer]) -> None:
         if not proposers:
-            raise InputError("a mixture has no proposers; required: at least one")
-        if not 0 < memory <= 1:
-            raise InputError(f"memory is {memory}; required: above 0 and at most 1")
+            raise InputError("a mixture has no proposers; required: at least one; name some")
         super().__init__(*proposers.values())
         self.proposers = dict(proposers)
-        self.memory = memory
-        self._successes = dict.fromkeys(self.proposers, 0.0)
-        self._failures = dict.fromkeys(self.proposers, 0.0)
-        self._open: Counter[str] = Counter()
-        self._notices: list[str] = []
-        self._caught = 0
+        none = dict.fromkeys(self.proposers, 0.0)
+        self._trials = _Trials(successes=dict(none), failures=dict(none))
         self._lock = threading.Lock()
+
+    def _betas(self) -> dict[str, tuple[float, float]]:
+        """Parameters of what is believed of the success rate of each proposer."""
+        won, lost = self._trials.successes, self._trials.failures
+        return {name: (1 + won[name], 1 + lost[name]) for name in self.proposers}
 
     @property
     def success_rates(self) -> dict[str, float]:
         """Expected share of admitted proposals of each proposer, in (0, 1)."""
-        return {
-            name: (1 + self._successes[name]) / (2 + self._successes[name] + self._failures[name])
-            for name in self.proposers
-        }
+        return {name: won / (won + lost) for name, (won, lost) in self._betas().items()}
 
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
         """Proposals of the proposers drawn, signed with their names.
@@ -263,8 +238,8 @@ class Mixture(Wrapper):
                 written = []
             proposals += [replace(one, proposer=name) for one in written]
             with self._lock:
-                self._open[name] += len(written)
-                self._failures[name] += count - len(written)
+                self._trials.open[name] += len(written)
+                self._trials.failures[name] += count - len(written)
         if errors and not proposals:
             self._caught += len(errors) - 1
             raise errors[-1]
@@ -277,42 +252,31 @@ class Mixture(Wrapper):
 
     def _draw(self, request: ProposalRequest) -> Counter[str]:
         counts: Counter[str] = Counter()
+        betas = self._betas()
         for _ in range(request.count):
-            draws = {
-                name: request.rng.betavariate(1 + self._successes[name], 1 + self._failures[name])
-                for name in self.proposers
-            }
+            draws = {name: request.rng.betavariate(*beta) for name, beta in betas.items()}
             counts[max(draws, key=draws.__getitem__)] += 1
         return counts
 
     def _close(self) -> None:
         """Counts what came to nothing as failures, and lets all trials fade."""
+        trials = self._trials
         for name in self.proposers:
-            self._failures[name] = self.memory * (self._failures[name] + self._open[name])
-            self._successes[name] *= self.memory
-        self._open.clear()
+            trials.failures[name] = _MEMORY * (trials.failures[name] + trials.open[name])
+            trials.successes[name] *= _MEMORY
+        trials.open.clear()
 
     def feedback(self, results: Sequence[VerificationResult]) -> None:
         """Counts admissions and refusals for the proposers that signed the candidates."""
         with self._lock:
             for result in results:
-                name = result.candidate.proposer
-                if self._open[name] > 0:
-                    self._open[name] -= 1
-                    (self._successes if result.admitted else self._failures)[name] += 1
+                name, trials = result.candidate.proposer, self._trials
+                if trials.open[name] > 0:
+                    trials.open[name] -= 1
+                    (trials.successes if result.admitted else trials.failures)[name] += 1
         for name, proposer in self.proposers.items():
             if own := [one for one in results if one.candidate.proposer == name]:
                 proposer.feedback(own)
-
-    def notices(self) -> Sequence[str]:
-        """Failures since the last time, and what the proposers have to say."""
-        own, self._notices = self._notices, []
-        return [*own, *super().notices()]
-
-    @property
-    def failures_caught(self) -> int:
-        """Failures that were not passed on, and those that the proposers have caught themselves."""
-        return self._caught + super().failures_caught
 
     def metrics(self) -> Mapping[str, float]:
         """The totals of all proposers, and ``mixture/<name>``: the expected share admitted."""
@@ -328,14 +292,8 @@ class Mixture(Wrapper):
         return Estimate(round(total.calls / size), round(total.tokens / size), usd)
 
     def state_dict(self) -> dict[str, JsonValue]:
-        """All trials, the failures caught, and the states of the proposers."""
-        return {
-            **super().state_dict(),
-            "successes": dict(self._successes),
-            "failures": dict(self._failures),
-            "open": dict(self._open),
-            "caught": self._caught,
-        }
+        """All trials, and what every wrapper keeps."""
+        return {**super().state_dict(), **self._trials.model_dump(mode="json")}
 
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
         """Continues from ``state``.
@@ -343,19 +301,11 @@ class Mixture(Wrapper):
         Raises:
             StateError: it is of a mixture of other proposers.
         """
-        try:
-            successes, failures, unseen = (
-                _COUNTS.validate_python(state[key]) for key in ("successes", "failures", "open")
-            )
-            caught = _COUNT.validate_python(state["caught"])
-        except (KeyError, ValidationError) as error:
-            raise StateError(f"the state of a mixture cannot be read: {error}") from error
-        if set(successes) != set(self.proposers) or set(failures) != set(self.proposers):
+        trials = _Trials.model_validate(dict(state))
+        if trials.successes.keys() != self.proposers.keys():
             raise StateError(
-                f"the saved mixture has the proposers {sorted(successes)}, this one "
+                f"the saved mixture has the proposers {sorted(trials.successes)}, this one "
                 f"{sorted(self.proposers)}; required: the same"
             )
         super().load_state_dict(state)
-        self._successes, self._failures = successes, failures
-        self._open = Counter({name: int(count) for name, count in unseen.items()})
-        self._caught = caught
+        self._trials = trials

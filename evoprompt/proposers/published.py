@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from evoprompt.lm import LanguageModel
-from evoprompt.plugins import Section, build
+from evoprompt.plugins import Choice, build
 from evoprompt.proposers.language import (
     ANALYSIS,
     AROUND,
@@ -81,30 +81,17 @@ CONTINUE = Prompt(
 )
 
 
+_SHOWN = 20  # instructions with their scores, the best ones
+
+
 class History(LmProposer):
     """An LLM continues a list of instructions and their scores (OPRO).
 
     Source: Yang et al., "Large Language Models as Optimizers" (OPRO, 2024); wording our own.
     Before anything was measured it asks for different approaches instead.
-
-    Args:
-        language: answers.
-        max_words: longest instruction to ask for, in words.
-        shown: most instructions to show, the best ones.
     """
 
     name = "history"
-
-    class Settings(LmProposer.Settings):
-        """What a configuration may set."""
-
-        shown: int = Field(default=20, ge=1, description="most instructions to show with scores")
-
-    def __init__(
-        self, language: LanguageModel, max_words: int | None = None, shown: int = 20
-    ) -> None:
-        super().__init__(language, max_words)
-        self.shown = shown
 
     def plan(self, request: ProposalRequest) -> Sequence[LmTask]:
         """One call, whatever the number of parents."""
@@ -127,7 +114,7 @@ class History(LmProposer):
         scores: dict[str, float] = {}
         for stats, score in zip(measured, scores_of(measured), strict=True):
             scores[stats.candidate.components[component]] = score
-        ranked = sorted(scores.items(), key=lambda pair: pair[1])[-self.shown :]
+        ranked = sorted(scores.items(), key=lambda pair: pair[1])[-_SHOWN:]
         return "\n\n".join(f"Instruction: {text}\nScore: {score:.0f}" for text, score in ranked)
 
     def calls_for(self, count: int, parents: int) -> int:
@@ -136,7 +123,7 @@ class History(LmProposer):
 
     def input_tokens(self, count: int) -> int:
         """As many instructions as are shown."""
-        return super().input_tokens(count) * self.shown // 2
+        return super().input_tokens(count) * _SHOWN // 2
 
 
 def known(request: ProposalRequest) -> list[CandidateStats]:
@@ -208,7 +195,7 @@ class _OneEach(LmProposer):
     class Settings(LmProposer.Settings):
         """What a configuration may set."""
 
-        selector: Section | None = Field(default=None, description="chooses what to cross")
+        selector: Choice | None = Field(default=None, description="chooses what to cross")
 
     @classmethod
     def build(cls, settings: Any, context: BuildContext) -> Proposer:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 import re
 from abc import abstractmethod
@@ -10,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
-from statistics import fmean
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field
@@ -19,7 +17,7 @@ from evoprompt.bank import BankOwner, Diagnose, SentenceBank
 from evoprompt.errors import InputError
 from evoprompt.roles import BuildContext, ProposalRequest, Proposer
 from evoprompt.selectors import FencedDeap
-from evoprompt.types import Candidate, CandidateStats, Proposal, Trajectory
+from evoprompt.types import Candidate, Proposal, Trajectory
 
 Genome = list[str]
 Variation = tuple[Genome, str]
@@ -31,7 +29,6 @@ _TRIES_PER_PROPOSAL = 8
 _MOST_REMEDIES = 3  # in one child: some habits take hold only when several sentences ask for them
 _SWAP = 1 / 4  # chance that a child also loses a sentence
 _BLIND = "any failure"
-_TEMPERATURE = 0.1  # how strongly past weights steer the choice of a sentence
 
 
 class SentenceProposer(Proposer):
@@ -325,59 +322,3 @@ class SentenceRandom(SentenceProposer):
         kept = self.drop(genome, request.rng) if draw < 0.4 else genome
         sentence = request.rng.choice(self.wordings)
         return self.add(kept, sentence, request.rng), "random: add"
-
-
-class SentenceParaphrase(SentenceProposer):
-    """Rewords and reorders sentences and says nothing new, as a control (as APE does)."""
-
-    def __init__(self, bank: SentenceBank, most_sentences: int = 8) -> None:
-        super().__init__(bank, most_sentences)
-        self._deap = FencedDeap("deap.tools.mutation")
-        self._shuffle = self._deap.functions("mut")["mutShuffleIndexes"]
-
-    def vary(self, parent: Candidate, genome: Genome, request: ProposalRequest) -> Variation:
-        """The genome with about half of its sentences in other words, in another order."""
-        reworded = [self._reword(sentence, request.rng) for sentence in genome]
-        if len(reworded) > 1:
-            self._deap.draw_from(request.rng)
-            self._shuffle(reworded, 0.5)
-        return reworded, "paraphrase"
-
-    def _reword(self, sentence: str, rng: random.Random) -> str:
-        idea = self.idea(sentence)
-        known = idea in self.bank.sentences
-        return self.wording(idea, rng) if known and rng.random() < 0.5 else sentence
-
-
-class SentenceHistory(SentenceProposer):
-    """Favours sentences of what scored well before, as a control (as OPRO does).
-
-    It recombines what scored well without looking at why.
-    """
-
-    def vary(self, parent: Candidate, genome: Genome, request: ProposalRequest) -> Variation:
-        """The genome with another sentence, more likely one of the best instructions so far."""
-        rng = request.rng
-        worth = self._worth([*request.history, *request.parents])
-        top = max(worth.values(), default=0.0)
-        present = {self.idea(sentence) for sentence in genome}
-        proven = [idea for idea in worth if idea not in present]
-        if proven and rng.random() < 0.5:
-            powers = [math.exp((worth[idea] - top) / _TEMPERATURE) for idea in proven]
-            sentence = self.wording(rng.choices(proven, powers)[0], rng)
-        else:
-            sentence = rng.choice(self.wordings)
-        if len(genome) > 2 and rng.random() < 0.3:
-            weakest = min(genome, key=lambda text: worth.get(self.idea(text), 0.0))
-            genome = [text for text in genome if text != weakest]
-        return self.add(genome, sentence, rng), "history"
-
-    def _worth(self, candidate_stats: Sequence[CandidateStats]) -> dict[str, float]:
-        weights: dict[str, list[float]] = {}
-        for stats in candidate_stats:
-            if stats.groups:
-                for sentence in self.take_apart(stats.candidate):
-                    idea = self.idea(sentence)
-                    if idea in self.bank.sentences:
-                        weights.setdefault(idea, []).append(stats.weight)
-        return {idea: fmean(found) for idea, found in weights.items()}

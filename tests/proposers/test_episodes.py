@@ -22,7 +22,8 @@ SHORT = trajectory(
 
 
 def test_a_short_episode_is_told_in_full_and_in_order() -> None:
-    assert render_episode(SHORT, REQUIRED) == (
+    told = render_episode(replace(SHORT, feedback="expected a person, got a time\n"), REQUIRED)
+    assert told == (
         "Question: Who built it?\n"
         "Correct answer: Ada Veldt or A. Veldt\n"
         "Agent, before it: I wonder.\n"
@@ -30,13 +31,9 @@ def test_a_short_episode_is_told_in_full_and_in_order() -> None:
         "Environment: It was built long ago.\n"
         "Agent: <search> built by </search>\n"
         "Environment: Built by A. Veldt.\n"
-        "Agent, at last: So: <answer> long ago </answer>"
+        "Agent, at last: So: <answer> long ago </answer>\n"
+        "Feedback: expected a person, got a time"
     )
-
-
-def test_what_the_scoring_says_is_told_last() -> None:
-    told = render_episode(replace(SHORT, feedback="expected a person, got a time\n"), REQUIRED)
-    assert told.endswith("</answer>\nFeedback: expected a person, got a time")
 
 
 def long_episode() -> Trajectory:
@@ -72,20 +69,10 @@ def test_the_tighter_the_budget_the_less_is_said_of_the_beginning() -> None:
     assert "passage 0" not in told
 
 
-def test_without_protocol_tags_actions_are_clipped_as_they_are() -> None:
-    told = render_episode(long_episode(), tokens=300)
-    assert len(told) <= 300 * 4
-    assert "<answer> nobody </answer>" in told
-
-
 def test_a_question_longer_than_the_budget_is_clipped() -> None:
     told = render_episode(trajectory(Turn("no"), question="why " * 500), tokens=60)
     assert len(told) <= 60 * 4
     assert "[...]" in told
-
-
-def test_a_trajectory_without_turns_still_shows_its_question() -> None:
-    assert render_episode(trajectory()).startswith("Question: Who built it?\nCorrect answer:")
 
 
 def test_clipping_keeps_both_ends() -> None:

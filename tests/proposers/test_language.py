@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import JsonValue
 
-from evoprompt.lm import LanguageModel, LmError, LmSettings
-from evoprompt.proposers.language import LmProposer, shares
+from evoprompt.errors import InputError, PluginError
+from evoprompt.lm import Answer, Call, LanguageModel, LmError, LmSettings
+from evoprompt.plugins import build
+from evoprompt.proposers.background import Background
+from evoprompt.proposers.combinators import Mixture
+from evoprompt.proposers.language import CANDIDATES, LmProposer
 from evoprompt.proposers.published import EvoPromptDE, EvoPromptGA, History, Paraphrase
 from evoprompt.proposers.reflection import Reflection
-from evoprompt.roles import ProposalRequest
+from evoprompt.roles import BuildContext, ProposalRequest
 from evoprompt.testing.openai_server import OpenAIServer, Status, Text, chat_fields
 from evoprompt.testing.samples import request
-from evoprompt.types import Candidate, CandidateStats
+from evoprompt.types import Candidate, CandidateStats, Setting
 
 pytestmark = pytest.mark.lm
 
@@ -57,6 +64,7 @@ def test_one_seed_and_one_call_fill_the_population(kind: type[LmProposer]) -> No
         assert len(server.requests) == 1
     assert len({one.text for one in proposals}) == 6
     assert {one.parents for one in proposals} == {("c0",)}
+    assert {one.proposer for one in proposals} == {kind.name}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -68,13 +76,6 @@ def test_two_requests_bring_two_answers(kind: type[LmProposer]) -> None:
     assert texts == ["One <answer></answer>.", "Two <answer></answer>."]
 
 
-def test_proposals_are_signed_and_explained() -> None:
-    with proposer(Reflection) as asked:
-        proposals = asked.propose(request(count=2))
-    assert {one.proposer for one in proposals} == {"reflection"}
-    assert {one.rationale for one in proposals} == {"It guessed."}
-
-
 def test_the_model_sees_tags_count_and_length() -> None:
     with OpenAIServer([], obliging) as server:
         Reflection(language(server), max_words=77).propose(request(count=5))
@@ -84,36 +85,30 @@ def test_the_model_sees_tags_count_and_length() -> None:
     assert "at most 77 words" in prompt
 
 
-def test_too_many_texts_are_cut_to_what_was_asked_for() -> None:
-    with proposer(Reflection, chat_fields(analysis="", candidates=list("abcdef"))) as asked:
-        assert [one.text for one in asked.propose(request(count=3))] == ["a", "b", "c"]
+def test_texts_are_explained_cut_to_what_was_asked_for_and_none_is_an_error() -> None:
+    many = chat_fields(analysis="It guessed.", candidates=list("abcdef"))
+    with proposer(Reflection, many, chat_fields(analysis="", candidates=[])) as asked:
+        found = asked.propose(request(count=3))
+        assert [one.text for one in found] == ["a", "b", "c"]
+        assert {one.rationale for one in found} == {"It guessed."}
+        with pytest.raises(LmError, match="no instruction"):
+            asked.propose(request())
 
 
-def test_too_few_texts_are_better_than_none() -> None:
-    with proposer(Reflection, chat_fields(analysis="", candidates=["only one"])) as asked:
-        assert [one.text for one in asked.propose(request(count=3))] == ["only one"]
-
-
-def test_no_text_at_all_is_an_error() -> None:
-    empty = chat_fields(analysis="", candidates=[])
-    with proposer(Reflection, empty) as asked, pytest.raises(LmError, match="no instruction"):
-        asked.propose(request())
-
-
-def test_the_last_text_of_an_answer_that_was_cut_is_dropped() -> None:
-    cut = '[[ ## analysis ## ]]\nwhy\n\n[[ ## candidates ## ]]\n["whole", "also whole", "half of i'
-    with proposer(Reflection, Text(cut, finish_reason="length")) as asked:
-        assert [one.text for one in asked.propose(request())] == ["whole", "also whole"]
-
-
-def test_an_answer_cut_in_its_first_text_says_what_to_raise() -> None:
-    cut = '[[ ## analysis ## ]]\nwhy\n\n[[ ## candidates ## ]]\n["half of i'
-    remedy = pytest.raises(LmError, match=r"cut at 64 tokens; raise lm\.max_tokens")
-    with (
-        proposer(Reflection, Text(cut, finish_reason="length"), max_tokens=64) as asked,
-        remedy,
-    ):
-        asked.propose(request())
+@pytest.mark.parametrize(
+    ("texts", "texts_taken"),
+    [('["whole", "also whole", "half of i', ["whole", "also whole"]), ('["half of i', [])],
+)
+def test_the_last_text_of_an_answer_that_was_cut_is_dropped(
+    texts: str, texts_taken: list[str]
+) -> None:
+    cut = f"[[ ## analysis ## ]]\nwhy\n\n[[ ## candidates ## ]]\n{texts}"
+    with proposer(Reflection, Text(cut, finish_reason="length"), max_tokens=64) as asked:
+        if texts_taken:
+            assert [one.text for one in asked.propose(request())] == texts_taken
+        else:
+            with pytest.raises(LmError, match=r"cut at 64 tokens; raise lm\.max_tokens"):
+                asked.propose(request())
 
 
 def test_when_all_calls_fail_the_error_is_raised() -> None:
@@ -166,15 +161,90 @@ def test_spending_is_reported_and_survives_a_resume() -> None:
     assert fresh.metrics() == asked.metrics()
 
 
-def test_the_papers_run_is_estimated_at_eleven_calls() -> None:
-    settings = {"model": "m", "prices": {"input": 1.25, "output": 10.0}}
-    estimate = Reflection(LanguageModel(LmSettings.model_validate(settings))).estimate(11, 6, 1)
-    assert estimate.calls == 11
-    assert estimate.usd is not None
-    assert 0.1 < estimate.usd < 0.5
+class Noting(LanguageModel):
+    """Keeps the fields of every call."""
+
+    def __init__(self) -> None:
+        super().__init__(LmSettings(model="noting"), given=str)
+        self.asked: list[Mapping[str, object]] = []
+
+    def ask(self, calls: Sequence[Call]) -> list[Answer | LmError]:
+        self.asked += [call.inputs for call in calls]
+        return [Answer({CANDIDATES: ["Be brief."]}) for _ in calls]
 
 
-def test_proposals_are_shared_out_among_parents() -> None:
-    assert shares(6, 1) == [6]
-    assert shares(5, 2) == [3, 2]
-    assert shares(1, 4) == [1]
+@pytest.mark.parametrize("failed", [4, 0])
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_writer_is_told_the_setting_the_room_and_why_texts_were_refused(
+    kind: type[LmProposer], failed: int
+) -> None:
+    language = Noting()
+    look: Mapping[str, JsonValue] = {"name": "look", "description": "Looks a word up."}
+    asked = replace(
+        request(count=4, history=4, failed=failed),
+        required=["<answer>"],
+        refusals=["protocol: lost tag <answer>"],
+        max_tokens=140,
+        setting=Setting("system: [here stands the instruction]", [look], "`right`: 1 if right."),
+    )
+    kind(language).propose(asked)
+    assert language.asked
+    for told in language.asked:
+        setting = str(told["setting"])
+        assert "system: [here stands the instruction]" in setting
+        assert '{"name": "look", "description": "Looks a word up."}' in setting
+        assert "`right`: 1 if right." in setting
+        assert told["refused"] == "- protocol: lost tag <answer>"
+        assert told["required"] == "<answer>"
+        assert str(told["length"]).startswith("at most 140 tokens, about 100 words")
+
+
+LM = {"model": "openai/scripted"}
+
+
+class TestConfiguration:
+    @pytest.fixture(autouse=True)
+    def key(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_names_every_proposer(self, kind: type[LmProposer]) -> None:
+        settings = {"name": kind.name, "lm": LM, "background": False, "max_words": 50}
+        found = build("proposer", settings)
+        assert isinstance(found, kind)
+        assert found.max_words == 50
+        assert found.language.settings == LmSettings(model="openai/scripted")
+
+    def test_a_mixture_lends_its_model_and_runs_as_one_in_the_background(
+        self, tmp_path: Path
+    ) -> None:
+        own = {"name": "paraphrase", "lm": {"model": "openai/other"}}
+        settings = {"name": "mixture", "lm": LM, "proposers": ["reflection", own]}
+        found = build("proposer", settings, BuildContext(directory=tmp_path))
+        assert isinstance(found, Background)
+        (mixture,) = found.inner
+        assert isinstance(mixture, Mixture)
+        first, second = mixture.inner
+        assert isinstance(first, LmProposer)
+        assert isinstance(second, LmProposer)
+        assert first.language.settings.model == "openai/scripted"
+        assert second.language.settings.model == "openai/other"
+        assert first.language.spending is second.language.spending
+
+    @pytest.mark.parametrize(
+        ("settings", "complaint"),
+        [
+            ({"name": "reflection"}, "lm is missing"),
+            ({"name": "reflection", "lm": {**LM, "api_key": "sk-secret"}}, "lm.api_key"),
+            ({"name": "reflection", "lm": LM, "fallback": "sentence-edti"}, "sentence-edti"),
+            ({"name": "mixture", "proposers": []}, "proposers"),
+            ({"name": "mixture", "lm": LM, "proposers": ["history"] * 2}, "'history' twice"),
+            ({"name": "guo2024-ga", "lm": LM, "selector": "tornament"}, "tornament"),
+        ],
+    )
+    def test_impossible_settings_are_refused(
+        self, settings: dict[str, object], complaint: str
+    ) -> None:
+        with pytest.raises((InputError, PluginError), match=complaint) as caught:
+            build("proposer", settings)
+        assert "sk-secret" not in str(caught.value)

@@ -26,6 +26,7 @@ def language(server: OpenAIServer) -> LanguageModel:
 
 def test_the_model_sees_the_parent_its_failures_and_the_answers() -> None:
     asked = request(failed=4)
+    asked = replace(asked, failures=[replace(one, feedback="No.") for one in asked.failures])
     with OpenAIServer([], ANSWER) as server:
         Reflection(language(server)).propose(asked)
         [received] = server.requests
@@ -33,6 +34,7 @@ def test_the_model_sees_the_parent_its_failures_and_the_answers() -> None:
     for number, failure in enumerate(asked.failures, 1):
         assert f"Episode {number}\nQuestion: {failure.question.text}" in received.prompt
         assert f"Correct answer: {failure.question.answers[0]}" in received.prompt
+    assert received.prompt.count("Feedback: No.") == 4
 
 
 def test_each_parent_is_shown_its_own_failures() -> None:
@@ -46,15 +48,6 @@ def test_each_parent_is_shown_its_own_failures() -> None:
     assert [one.parents for one in planned] == [(first,), (second,)]
     assert [one.inputs["episodes"].count("Episode") for one in planned] == [1, 3]
     assert [one.wanted for one in planned] == [2, 2]
-
-
-def test_the_model_reads_what_the_scoring_said() -> None:
-    asked = request(failed=1)
-    told = replace(asked.failures[0], feedback="the carry was forgotten")
-    with OpenAIServer([], ANSWER) as server:
-        Reflection(language(server)).propose(replace(asked, failures=[told]))
-        [received] = server.requests
-    assert "Feedback: the carry was forgotten" in received.prompt
 
 
 def test_a_parent_without_failures_of_its_own_learns_from_those_of_others() -> None:

@@ -50,11 +50,6 @@ def test_of_a_long_history_the_latest_are_told() -> None:
     assert "Way 39:" in told[-1]
 
 
-def test_a_reason_is_told_once_however_often_it_was_given() -> None:
-    asked = replace(request(), refusals=["duplicate: the text equals a living candidate"] * 3)
-    assert refused_of(asked) == "- duplicate: the text equals a living candidate"
-
-
 @pytest.mark.parametrize(
     ("max_words", "room", "told"),
     [
