@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import math
 import sys
-import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -17,7 +16,7 @@ from typing import Any, Literal, Protocol
 from pydantic import BaseModel, JsonValue
 
 from evoprompt.engine import Engine
-from evoprompt.errors import AttachError, EvopromptWarning, InputError
+from evoprompt.errors import AttachError, InputError
 from evoprompt.evaluation import Headline
 from evoprompt.events import Evaluated, Notice
 from evoprompt.requests import supervise
@@ -337,8 +336,7 @@ class Binding:
     def notice(self, message: str) -> None:
         """Says something that a person should know, as an event and as a warning."""
         if self._leads:
-            self.engine.log.append(Notice(self.engine.step, message))
-            warnings.warn(message, EvopromptWarning, stacklevel=3)
+            self.engine.log.notice(self.engine.step, message, 3)
 
     # ------------------------------------------------------------------------------- checkpoints
 

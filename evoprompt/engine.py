@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import random
 import time
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
@@ -20,7 +19,7 @@ from evoprompt.assignments import AssignmentTracker
 from evoprompt.builtins import attributor_of, sampler_of, verifier_of
 from evoprompt.comparison import state_best
 from evoprompt.config import EngineConfig
-from evoprompt.errors import EvopromptWarning, InputError, StateError
+from evoprompt.errors import InputError, StateError, warn
 from evoprompt.evaluation import Failures
 from evoprompt.eventlog import EventLog
 from evoprompt.faults import naming, require_type
@@ -450,7 +449,7 @@ class Engine:
         self.selection.announce_best(self.step)
         self.engine_seconds += time.perf_counter() - started - (self.verify_seconds - seconds)
         for message in warned:  # the last thing to do: a filter may turn it into an exception
-            warnings.warn(message, EvopromptWarning, stacklevel=2)
+            warn(message)
         return report
 
     def _breed(self, rolled: VerificationRollouts) -> Offspring:
@@ -628,8 +627,7 @@ class Engine:
     # ----------------------------------------------------------------------------------- details
 
     def _announce(self, message: str) -> None:
-        self.log.append(events.Notice(self.step, message))
-        warnings.warn(message, EvopromptWarning, stacklevel=2)
+        self.log.notice(self.step, message)
 
 
 def _failures_in_words(step: int, failures: Failures) -> str:

@@ -6,6 +6,7 @@ built-in it refines, so that callers may catch either.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 
 
@@ -51,6 +52,16 @@ class FruitlessError(EvopromptError, RuntimeError):
 
 class EvopromptWarning(UserWarning):
     """Something went wrong that does not end training; the event log tells it, too."""
+
+
+def warn(message: str, stacklevel: int = 2) -> None:
+    """Warns of ``message``; where there is a log, :meth:`EventLog.notice` does both.
+
+    Args:
+        message: what a person should know, and what to do about it.
+        stacklevel: as of ``warnings.warn``: 2 for the caller of whoever calls this.
+    """
+    warnings.warn(message, EvopromptWarning, stacklevel + 1)
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from itertools import islice
@@ -19,8 +18,8 @@ from typing import Any
 from pydantic_core import PydanticSerializationError
 from pydantic_core import to_json as fast_json
 
-from evoprompt.errors import InputError
-from evoprompt.events import Event
+from evoprompt.errors import InputError, warn
+from evoprompt.events import Event, Notice
 from evoprompt.storage import LineFile
 from evoprompt.text import masked
 
@@ -89,6 +88,11 @@ class EventLog:
             self._file.append((line + "\n").encode("utf-8", "backslashreplace"))
         self._length += 1
         self._tell(event)
+
+    def notice(self, step: int, message: str, stacklevel: int = 2) -> None:
+        """Says something that a person should know, as an event and as a warning."""
+        self.append(Notice(step, message))
+        warn(message, stacklevel + 1)
 
     def show(self, event: Event) -> None:
         """Tells the listeners and keeps nothing: what depends on the clock is not in the log.
@@ -179,10 +183,9 @@ class EventLog:
         Warns if a file holds fewer: it lost events that the checkpoint was saved after.
         """
         if self.path is not None and length > self._length:
-            warnings.warn(
+            warn(
                 f"{self.path} holds {self._length} events, fewer than the {length} that were "
-                "there at the checkpoint: some were lost, and the report will lack them",
-                stacklevel=2,
+                "there at the checkpoint: some were lost, and the report will lack them"
             )
         self._to_resume = False
         if length >= self._length:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import inspect
 import sys
-import warnings
 from collections.abc import Mapping, Sequence
 from types import ModuleType
 
 from packaging.version import Version
 
-from evoprompt.errors import AttachError, EvopromptWarning
+from evoprompt.errors import AttachError, warn
 
 
 def is_instance(given: object, module: str, name: str) -> bool:
@@ -38,11 +37,9 @@ def require_version(name: str, version: str, minimum: str, tested: str) -> None:
         )
     parts = len(Version(tested).release)
     if Version(version).release[:parts] > Version(tested).release:
-        warnings.warn(
+        warn(
             f"{name} {version} is newer than {tested}, the newest that evoprompt was tested with; "
-            f'should anything look odd: pip install "{name}=={tested}.*"',
-            EvopromptWarning,
-            stacklevel=2,
+            f'should anything look odd: pip install "{name}=={tested}.*"'
         )
 
 

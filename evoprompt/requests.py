@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 import uuid
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -16,7 +15,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from evoprompt.engine import Engine
-from evoprompt.errors import EvopromptWarning, InputError
+from evoprompt.errors import InputError, warn
 from evoprompt.events import Intervened, Notice
 from evoprompt.storage import write_whole
 from evoprompt.types import Candidate, VerificationResult
@@ -306,8 +305,7 @@ class ApprovalQueue:
                 f"nobody answered about {candidate.id} within {approval.timeout:g} s; "
                 f"{request.action}d, as approve.default says"
             )
-            self._engine.log.append(Notice(step, message))
-            warnings.warn(message, EvopromptWarning, stacklevel=2)
+            self._engine.log.notice(step, message)
 
     def _tell_of(self, waiting: Sequence[VerificationResult]) -> None:
         approval = self._engine.config.approve
@@ -320,7 +318,7 @@ class ApprovalQueue:
 
     def _warn(self, message: str) -> None:
         self._engine.log.show(Notice(self._engine.step, message))
-        warnings.warn(message, EvopromptWarning, stacklevel=2)
+        warn(message)
 
 
 def supervise(engine: Engine) -> None:

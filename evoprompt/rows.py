@@ -7,7 +7,6 @@ import hashlib
 import io
 import json
 import math
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -16,7 +15,7 @@ from uuid import UUID
 
 from pydantic import JsonValue
 
-from evoprompt.errors import EvopromptWarning, InputError
+from evoprompt.errors import InputError, warn
 from evoprompt.types import Question
 
 _KIND = "evoprompt/kind"  # key of what stands for a value that JSON has no form for
@@ -73,11 +72,10 @@ def packed(row: Mapping[str, Any]) -> dict[str, JsonValue]:
     except (TypeError, ValueError):
         kept, lost = _kept(row)
     for column, kind in lost.items():
-        warnings.warn(
+        warn(
             f"the column {column!r} holds values of type {kind}, which cannot be kept for "
             "verification: what rolls a question out again finds None there",
-            EvopromptWarning,
-            stacklevel=3,
+            3,
         )
     return kept
 

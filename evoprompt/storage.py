@@ -13,7 +13,6 @@ import json
 import os
 import re
 import shutil
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from io import FileIO
@@ -24,7 +23,7 @@ from stat import S_ISDIR
 from filelock import FileLock, Timeout
 from pydantic import BaseModel, JsonValue
 
-from evoprompt.errors import EvopromptWarning, InputError, StateError
+from evoprompt.errors import InputError, StateError, warn
 
 STATE_FILE = "evoprompt_state.json"
 """Name of the engine's file in a complete checkpoint."""
@@ -328,11 +327,10 @@ def mend(directory: Path, prefix: str) -> list[Path]:
         for folder in directory.glob(f".{_REMOVED}*"):  # a kill came while they were removed
             shutil.rmtree(folder)
     if half:
-        warnings.warn(
+        warn(
             f"removed {', '.join(folder.name for folder in half)} from {directory}: not complete, "
             "as the save was cut short",
-            EvopromptWarning,
-            stacklevel=3,
+            3,
         )
     return [folder for folder in found if folder not in half]
 

@@ -17,16 +17,12 @@ def test_a_library_is_here_or_comes_with_its_command() -> None:
     assert lacking.remedy == "pip install it"
 
 
-def test_room_is_looked_for_where_a_folder_will_be(tmp_path: Path) -> None:
+def test_disk_and_memory_are_those_of_the_machine(tmp_path: Path) -> None:
     folder = tmp_path / "not" / "yet"
-    assert not requirements.disk(folder, 0.0).missing
-    assert requirements.disk(folder, 1e9).missing
+    for gib, missing in ((0.0, False), (1e9, True)):
+        assert requirements.disk(folder, gib).missing == missing
+        assert requirements.memory(gib).missing == missing
     assert not folder.parent.exists()
-
-
-def test_memory_is_that_of_the_machine() -> None:
-    assert not requirements.memory(0.01).missing
-    assert requirements.memory(1e9).missing
 
 
 def test_a_model_is_a_folder_with_its_weights(tmp_path: Path) -> None:

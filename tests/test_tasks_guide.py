@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from bytewise import tiny_model
 from command_line import evoprompt
+from fresh_site import fresh_site
 
 ROOT = Path(__file__).parents[1]
 SECTION = (ROOT / "docs" / "tasks.md").read_text(encoding="utf-8").split("\n## ")[1]
@@ -39,33 +37,7 @@ def test_the_task_has_at_most_60_lines() -> None:
 @pytest.mark.slow
 @pytest.mark.nightly
 def test_the_commands_install_check_train_and_evaluate(tmp_path: Path) -> None:
-    site = tmp_path / "site"
-    environment = {
-        **os.environ,
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        "PYTHONPATH": os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")]),
-        "PIP_TARGET": str(site),  # installs beside the environment of the tests, not into it
-        "PIP_NO_DEPS": "1",
-        "PIP_NO_BUILD_ISOLATION": "0",  # pip reads this as the value of build_isolation
-        "HF_HUB_OFFLINE": "1",
-        "COLUMNS": "120",
-        "OMP_NUM_THREADS": "1",
-    }
-    for ours in ("PIP_QUIET", "PYTEST_ADDOPTS"):  # what only this repository's tests are told
-        environment.pop(ours, None)
-
-    def run(command: str, *more: str, code: int = 0) -> str:
-        finished = subprocess.run(
-            [*shlex.split(command), *more],
-            cwd=tmp_path,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-        )
-        assert finished.returncode == code, f"{command}\n{finished.stdout}\n{finished.stderr}"
-        return finished.stdout
-
+    run = fresh_site(tmp_path, HF_HUB_OFFLINE="1")
     new, install, listing, check, dry_run, train, evaluate = COMMANDS
     run(new)
     assert "Successfully installed letters-0.1.0" in run(install)

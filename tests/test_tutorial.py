@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shlex
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from fresh_site import fresh_site
 
 ROOT = Path(__file__).parents[1]
 GUIDE = (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")
@@ -55,30 +52,8 @@ def test_the_tutorial_s_commands_build_list_check_and_use_the_plugin(tmp_path: P
         if block.title:
             (folder / block.title).write_text(block.text, encoding="utf-8")
     (tmp_path / "examples").symlink_to(ROOT / "examples")
-    site = tmp_path / "site"
-    environment = {
-        **os.environ,
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        "PYTHONPATH": str(site),
-        "PIP_TARGET": str(site),  # installs beside the environment of the tests, not into it
-        "PIP_NO_DEPS": "1",
-        "PIP_QUIET": "0",
-        "PIP_NO_BUILD_ISOLATION": "0",  # pip reads this as the value of build_isolation
-        "COLUMNS": "120",
-        "OMP_NUM_THREADS": "1",
-    }
-    said = {}
-    for command in commands():
-        finished = subprocess.run(
-            shlex.split(command),
-            cwd=tmp_path,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-        )
-        assert finished.returncode == 0, f"{command}\n{finished.stdout}\n{finished.stderr}"
-        said[command] = finished.stdout
+    run = fresh_site(tmp_path)
+    said = {command: run(command) for command in commands()}
     install, listing, check, use = commands()
     assert "Successfully installed evoprompt-hello-0.1.0" in said[install]
     assert re.search(r"proposer +evoprompt-hello 0\.1\.0\s+hello +Adds a sentence", said[listing])

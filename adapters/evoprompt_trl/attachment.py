@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
@@ -11,7 +10,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 
 from evoprompt.binding import Binding, Outcome, Outcomes, Resume, rolling_out
 from evoprompt.engine import Engine
-from evoprompt.errors import EvopromptWarning, InputError
+from evoprompt.errors import InputError, warn
 from evoprompt.evaluation import REWARD
 from evoprompt.prompts import Render, ShowsTools
 from evoprompt.rows import row_of
@@ -93,7 +92,7 @@ class TrlAttachment(Binding):
         self.announce()
         slow = slow_bf16(trainer) if self._collectives.leads else ""
         if slow:
-            warnings.warn(slow, EvopromptWarning, stacklevel=2)
+            warn(slow)
 
     def detach(self) -> None:
         """Restores the trainer to exactly what it was. Calling it again does nothing."""

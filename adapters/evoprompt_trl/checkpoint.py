@@ -7,7 +7,6 @@ wrapper the upload and the deletion of older checkpoints wait until the folder i
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +16,7 @@ from pydantic import JsonValue
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from evoprompt.binding import Binding
-from evoprompt.errors import StateError
+from evoprompt.errors import StateError, warn
 from evoprompt.events import Notice
 from evoprompt.storage import STATE_FILE, checkpoints, load_state, mend, remove, require_whole
 from evoprompt_trl.collectives import Collectives
@@ -196,10 +195,10 @@ class EngineCheckpoint(TrainerCallback):
         try:
             self._engine.load_state_dict(state, rewind=False)
         except StateError as error:  # it was built otherwise than the leader's
-            warnings.warn(
+            warn(
                 f"engine.best of process {self._collectives.rank} is not that of the training: "
                 f"{error}",
-                stacklevel=3,
+                3,
             )
 
     @property

@@ -7,13 +7,13 @@ newest folder that is complete, which is one with our file under its final name.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from omegaconf import DictConfig, open_dict
 
+from evoprompt.errors import warn
 from evoprompt.storage import (
     STATE_FILE,
     checkpoints,
@@ -118,7 +118,7 @@ class StepFolders:
             fs.makedirs(target, exist_ok=True)
             # A path for a local directory; for HDFS, whether its command line succeeded.
             if fs.copy(str(path), f"{target}/{STATE_FILE}") is False:
-                warnings.warn(f"{path} could not be copied to {target}", stacklevel=2)
+                warn(f"{path} could not be copied to {target}")
 
     def resumed(self, step: int) -> Path:
         """Of the checkpoint that a run at ``step`` went on from."""

@@ -9,7 +9,6 @@ our own validation and is answered by one line, like every other mistake.
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
@@ -24,7 +23,6 @@ from rich.console import Console
 from evoprompt.attachment import attach
 from evoprompt.config import Preset
 from evoprompt.errors import AttachError, EvopromptError, FruitlessError
-from evoprompt.events import Notice
 from evoprompt.lm.budget import Charge
 from evoprompt_verl import workplace
 from evoprompt_verl.checkpoint import StepFolders
@@ -163,8 +161,7 @@ def _attach_in_fit(
                 spending.join(spent)
             engine = settings.build_engine(log, spending)
             if misplaced := workplace.misplaced():
-                warnings.warn(misplaced, stacklevel=2)
-                engine.log.append(Notice(engine.step, misplaced))
+                engine.log.notice(engine.step, misplaced)
             attachment = cast(
                 "VerlAttachment", attach(trainer, engine, render=settings.render, adapter="verl")
             )

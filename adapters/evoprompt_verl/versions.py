@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
 
 from packaging.version import Version
 
-from evoprompt.errors import InputError
+from evoprompt.errors import InputError, warn
 
 MINIMUM = "0.9.0"
 """The oldest veRL whose default trainer this adapter knows."""
@@ -79,7 +78,7 @@ def check_versions() -> None:
     for finding in findings(verl, installed("trl")):
         if finding.fatal:
             raise InputError(f"{finding.text}; {finding.remedy}")
-        warnings.warn(f"{finding.text}; {finding.remedy}", stacklevel=2)
+        warn(f"{finding.text}; {finding.remedy}")
 
 
 def installed(distribution: str) -> str | None:

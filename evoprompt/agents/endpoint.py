@@ -11,7 +11,6 @@ never seen.
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
@@ -25,7 +24,7 @@ from evoprompt.agents.protocol import Call
 from evoprompt.agents.server import KEY as KEY
 from evoprompt.agents.server import Answered, Server
 from evoprompt.agents.tokenizer import TextTokenizer
-from evoprompt.errors import EvopromptWarning
+from evoprompt.errors import warn
 from evoprompt.text import masked
 
 
@@ -225,11 +224,9 @@ class ChatEndpoint(Server[_Spoken]):
     def _warn_of_cut(self, limit: str) -> None:
         if not self._warned_of_cut:
             self._warned_of_cut = True
-            warnings.warn(
+            warn(
                 f"{self._model} was cut at its limit of tokens ({limit}), and is judged by what it "
                 "had said; such answers are common if the limit is low: raise it",
-                EvopromptWarning,
-                stacklevel=2,
             )
 
     def _action(

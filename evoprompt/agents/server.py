@@ -8,7 +8,6 @@ import os
 import re
 import ssl
 import time
-import warnings
 from collections.abc import Mapping, Sequence
 from email.utils import mktime_tz, parsedate_tz
 from typing import Generic, TypeVar
@@ -20,7 +19,7 @@ from pydantic import BaseModel, Field, HttpUrl, JsonValue, TypeAdapter, Validati
 from evoprompt.agents.agent import Sampling
 from evoprompt.agents.episode import Broken
 from evoprompt.agents.loops import completed
-from evoprompt.errors import EvopromptWarning, InputError
+from evoprompt.errors import InputError, warn
 from evoprompt.lm.attempts import PASSING_STATUSES, require_size, retrying
 from evoprompt.lm.budget import Spending
 from evoprompt.lm.errors import BudgetError, LmError
@@ -283,11 +282,7 @@ class Server(Generic[ChoiceT]):
                 if name == "max_tokens"
                 else "it is left out"
             )
-            warnings.warn(
-                f"{self._model} takes no {name}={sent[name]!r}: {instead}",
-                EvopromptWarning,
-                stacklevel=2,
-            )
+            warn(f"{self._model} takes no {name}={sent[name]!r}: {instead}")
         return True
 
 

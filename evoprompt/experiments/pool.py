@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from math import inf
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evoprompt.engine import Engine
-from evoprompt.errors import EvopromptWarning, InputError, StateError
+from evoprompt.errors import InputError, StateError, warn
 from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory
 from evoprompt.experiments.history import History
@@ -169,7 +168,7 @@ def seeds_with(
     names = set(own[0].components)
     fitted = fit_texts(pool, str(source), [own[0].text], names, required, most)
     for notice in fitted.notices:
-        warnings.warn(notice, EvopromptWarning, stacklevel=2)
+        warn(notice)
     return [*own, *fitted.seeds]
 
 

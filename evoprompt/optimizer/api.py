@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-import warnings
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -17,7 +16,7 @@ from typing import Any, TypeVar
 from pydantic import JsonValue
 
 from evoprompt.agents.tasks import Task
-from evoprompt.errors import EvopromptWarning, InputError
+from evoprompt.errors import InputError, warn
 from evoprompt.evaluation import Score
 from evoprompt.eventlog import EventLog
 from evoprompt.lm.budget import SPENDING_FILE, SpendTracker
@@ -309,12 +308,11 @@ def _sets(
         return learn_from, choose_by
     learn, choose = split(trainset, seed)
     if len(choose) < _FEW:
-        warnings.warn(
+        warn(
             f"there is no valset, so {len(choose)} of the {len(trainset)} training examples are "
             f"held back to choose by; so few tell close instructions apart by chance; {_FEW} or "
             "more are better",
-            EvopromptWarning,
-            stacklevel=3,
+            3,
         )
     return items_of(learn, "trainset"), items_of(choose, "valset")
 
@@ -324,9 +322,8 @@ def _warn_of_overlap(name: str, asked: Sequence[Item], known: Sequence[Item], wh
     read = {told_apart(item.example) for item in known}
     both = sum(told_apart(item.example) in read for item in asked)
     if both:
-        warnings.warn(
+        warn(
             f"{both} of the {len(asked)} {name} examples are in the {where}, too; required: "
             "others, as what was learnt by heart looks good there; give others, or none",
-            EvopromptWarning,
-            stacklevel=4,
+            4,
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from contextvars import copy_context
@@ -21,7 +20,7 @@ except ModuleNotFoundError as error:
     raise
 from pydantic import ValidationError
 
-from evoprompt.errors import EvopromptWarning, InputError
+from evoprompt.errors import InputError, warn
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.lm.client import GivenLm
 from evoprompt.lm.settings import Prices
@@ -209,12 +208,10 @@ class CoEvolve(Teleprompter):  # type: ignore[misc]  # DSPy is not typed
             )
         texts = result.best.components
         if unsaved := genome.unsaved(texts):
-            warnings.warn(
+            warn(
                 f"the new descriptions of {', '.join(unsaved)} are no part of what program.save("
                 "'x.json') writes, as DSPy saves predictors only; required: program.save(DIR, "
-                "save_program=True), or to describe the tools so in the code",
-                EvopromptWarning,
-                stacklevel=2,
+                "save_program=True), or to describe the tools so in the code"
             )
         program = genome.build(texts)
         if self.track_stats:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
 from rich.status import Status
 
-from evoprompt.errors import EvopromptWarning
+from evoprompt.errors import warn
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Evaluated, Event, Evolved, Notice, Proposed, Verified
 from evoprompt.optimizer.problem import Ended
@@ -56,7 +55,7 @@ class _Follower:
         match event:
             case Notice():
                 if not isinstance(event, Ended):
-                    warnings.warn(event.message, EvopromptWarning, stacklevel=2)
+                    warn(event.message)
             case Evaluated():
                 self._spent, self._value = event.rollouts, event.metrics["reward"]
             case Evolved():

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic import JsonValue
 
-from evoprompt.errors import EvopromptWarning, InputError
+from evoprompt.errors import InputError, warn
 from evoprompt.evaluation import Score
 from evoprompt.optimizer.outcome import Reading, ReadScore
 from evoprompt.optimizer.runner import parts_of
@@ -126,11 +125,9 @@ class Scoring:
         score, feedback = parts_of(self._metric(row.example, ran.prediction, trace, call.name, own))
         if score != reward and not self._warned:
             self._warned = True
-            warnings.warn(
+            warn(
                 f"the metric gave {score!r} for the predictor {call.name!r} and {reward!r} for the "
-                "whole program; the latter counts, the former is not used; required: the same",
-                EvopromptWarning,
-                stacklevel=2,
+                "whole program; the latter counts, the former is not used; required: the same"
             )
         return feedback
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import threading
-import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from pydantic import BaseModel, Field, JsonValue
 
-from evoprompt.errors import InputError, StateError
+from evoprompt.errors import InputError, StateError, warn
 from evoprompt.lm import LmSettings
 from evoprompt.plugins import Choice, build, plugins
 from evoprompt.roles import BuildContext, ProposalRequest, Proposer
@@ -133,7 +132,7 @@ class Fallback(Wrapper):
         try:
             self.first.check(probe)
         except InputError as error:
-            warnings.warn(f"{self.second.name} proposes until this is fixed: {error}", stacklevel=2)
+            warn(f"{self.second.name} proposes until this is fixed: {error}")
 
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
         """The proposals of the first, or of the second."""

@@ -89,6 +89,11 @@ def test_further_methods_and_questions_are_taken_and_nothing_is_asked_twice(
     assert len(lines) == 16
     table = json.loads((tmp_path / "out" / "table.json").read_text())
     assert list(table["rows"]) == ["Agent", "Other"]
+    with OpenAIServer(default="</script><b>oh</b>") as server:
+        assert asked(tmp_path, server.url, "--limit", "9", "--output", str(tmp_path / "odd")) == 0
+    page = (tmp_path / "odd" / "trajectories.html").read_text()
+    assert "<b>oh" not in page, "no answer ends the script of the page"
+    assert r"\u003cb>oh" in page
 
 
 def test_a_server_that_refuses_everything_stops_it(
@@ -158,14 +163,6 @@ def test_what_cannot_be_asked_is_refused(
     assert said in capsys.readouterr().err
 
 
-def test_no_answer_ends_the_script_of_the_page(tmp_path: Path) -> None:
-    with OpenAIServer(default="</script><b>oh</b>") as server:
-        assert asked(tmp_path, server.url, "--limit", "1") == 0
-    page = (tmp_path / "out" / "trajectories.html").read_text()
-    assert "<b>oh" not in page
-    assert r"\u003cb>oh" in page
-
-
 def evaluation_of(folder: Path, kinds: Mapping[str, Sequence[float]]) -> Any:
     """The table of an evaluation whose questions of each kind got these values."""
     folder.mkdir()
@@ -188,14 +185,11 @@ def evaluation_of(folder: Path, kinds: Mapping[str, Sequence[float]]) -> Any:
 def test_the_interval_agrees_with_the_normal_approximation(tmp_path: Path) -> None:
     rng = random.Random(1)
     values = [float(rng.random() < 0.4) for _ in range(2000)]
+    cells = evaluation_of(tmp_path / "kinds", {"a": [1.0] * 10, "b": [0.0] * 990})
+    assert [cell.value for cell in cells] == [1.0, 0.0, 0.5], "every kind counts the same"
     cell, average = evaluation_of(tmp_path / "e", {"a": values})
     mean = sum(values) / len(values)
     half = 1.96 * math.sqrt(mean * (1 - mean) / len(values))
     assert cell == average
     assert cell.value == pytest.approx(mean)
     assert (cell.low, cell.high) == pytest.approx((mean - half, mean + half), abs=0.002)
-
-
-def test_every_kind_counts_the_same_however_large(tmp_path: Path) -> None:
-    cells = evaluation_of(tmp_path / "e", {"a": [1.0] * 10, "b": [0.0] * 990})
-    assert [cell.value for cell in cells] == [1.0, 0.0, 0.5]

@@ -3,11 +3,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from command_line import evoprompt
 
 from evoprompt.comparison import state_best
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Best, Evolved, Proposed, Seeded, Told
-from evoprompt.experiments.cli import main
 from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory
 
@@ -22,18 +22,22 @@ EVENTS = (
 )
 
 
-def test_prints_the_instruction_and_nothing_else(
+def written(folder: Path, *texts: str) -> None:
+    """A run whose trials have one evaluation each."""
+    directory = RunDirectory(folder, CONFIG)
+    directory.write_config()
+    for trial, text in zip(directory.trials(), texts, strict=False):
+        events = directory.trial(trial).events
+        events.parent.mkdir(parents=True)
+        events.write_text(text, encoding="utf-8")
+
+
+def test_prints_the_instruction_and_whether_it_is_shown_to_be_better_beside_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    directory = RunDirectory(tmp_path, CONFIG)
-    directory.write_config()
-    events = directory.trial(directory.trials()[0]).events
-    events.parent.mkdir(parents=True)
-    events.write_text(EVENTS, encoding="utf-8")
-    with pytest.raises(SystemExit) as ended:
-        main(["best", str(tmp_path), "--arm", "static", "--seed", "0"])
-    assert ended.value.code == 0
-    assert capsys.readouterr().out == "Search.\nAnswer.\n"
+    written(tmp_path, EVENTS + '{"event": "best", "step": 1, "candidate": "c0"}\n')
+    assert evoprompt("best", str(tmp_path), "--arm", "static", "--seed", "0") == 0
+    assert capsys.readouterr() == ("Search.\nAnswer.\n", state_best("c0", "c0") + "\n")
 
 
 def test_of_an_attached_training_the_events_are_enough(
@@ -46,25 +50,16 @@ def test_of_an_attached_training_the_events_are_enough(
     log.append(Evolved(1, 1, ("c1",), ("c0", "c1"), 8))
     log.append(Told(2, 24, 8, 0, 0.5, {"c0": 0.75, "c1": 0.7}))
     log.append(Best(2, "c1"))
-    with pytest.raises(SystemExit) as ended:
-        main(["best", str(tmp_path)])
+    assert evoprompt("best", str(tmp_path)) == 0
     said = capsys.readouterr()
-    assert ended.value.code == 0
     assert said.out == "Look twice.\n\nTool look: Looks.\n"
     assert said.err == f"candidate c1 after step 2, weight 0.700\n{state_best('c1', 'c0')}\n"
 
 
-def test_whether_it_is_shown_to_be_better_is_said_beside_it(
+def test_a_tie_is_said_beside_the_instruction(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    directory = RunDirectory(tmp_path, CONFIG)
-    directory.write_config()
-    events = directory.trial(directory.trials()[0]).events
-    events.parent.mkdir(parents=True)
-    best = '{"event": "best", "step": 1, "candidate": "c0"}\n'
-    events.write_text(EVENTS + best, encoding="utf-8")
-    with pytest.raises(SystemExit):
-        main(["best", str(tmp_path)])
-    said = capsys.readouterr()
-    assert said.out == "Search.\nAnswer.\n"
-    assert said.err == state_best("c0", "c0") + "\n"
+    written(tmp_path, EVENTS, EVENTS.replace("Answer.", "Look, then"))
+    assert evoprompt("best", str(tmp_path)) == 0
+    told = "a tie on validation: static/0 is shown, coevolve/0 did as well\n"
+    assert capsys.readouterr() == ("Search.\nAnswer.\n", told)

@@ -78,26 +78,6 @@ def test_what_a_host_notices_is_said_once_before_anything_starts(
     assert text.index("this is slow; buy another\n") < text.index("run of tiny.yaml")
 
 
-def test_bad_input_is_bad_input_in_a_dry_run_too(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert (
-        evoprompt(
-            "run", "tiny.yaml", "--dry-run", "--set", "task=fake", "--set", "host.learning_rat=1"
-        )
-        == 2
-    )
-    assert "did you mean 'learning_rate'" in capsys.readouterr().err
-
-
-def test_all_trials_and_their_rollouts_are_told(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    evoprompt("run", "tiny.yaml", "--dry-run", "--seeds", "4")
-    text = capsys.readouterr().out
-    assert "8 trials (2 arms x 4 seeds), at most 6,400 rollouts in all" in text
-
-
 def test_a_sweep_is_told_with_its_arms_and_all_their_rollouts(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -31,14 +31,12 @@ def test_help_reads_well_at_80_columns(
     assert "…" not in text
 
 
-def test_commands_of_plugins_appear_beside_our_own(capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_of_plugins_stand_beside_our_own(capsys: pytest.CaptureFixture[str]) -> None:
     text = output_of(capsys, "--help")
     for name in (*COMMANDS, "fake"):
         assert f" {name} " in text
-
-
-def test_commands_of_plugins_run(capsys: pytest.CaptureFixture[str]) -> None:
     assert output_of(capsys, "fake", "hello") == "hello from the fake task\n"
+    assert output_of(capsys, "--version").startswith("evoprompt 0.")
 
 
 def test_our_own_commands_load_no_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,10 +52,6 @@ def test_a_plugin_may_not_take_the_name_of_a_command(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(Plugins, "commands", lambda self: [typer.Typer(name="run")])
     with pytest.raises(PluginError, match="a plugin brings the command 'run'"):
         build_app([])
-
-
-def test_version(capsys: pytest.CaptureFixture[str]) -> None:
-    assert output_of(capsys, "--version").startswith("evoprompt 0.")
 
 
 def test_bad_input_is_one_line_and_exit_code_2(capsys: pytest.CaptureFixture[str]) -> None:

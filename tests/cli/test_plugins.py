@@ -18,16 +18,17 @@ def test_lists_role_name_distribution_version_and_description(
     assert lines[heading + 1] == ["fake", "Families", "that", "nobody", "has"]
 
 
-def test_one_role_alone(capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_role_alone_or_the_nearest_is_suggested(capsys: pytest.CaptureFixture[str]) -> None:
     assert evoprompt("plugins", "--role", "population") == 0
     first_words = [line.split()[0] for line in capsys.readouterr().out.splitlines() if line.strip()]
     assert "population" in first_words
     assert "selector" not in first_words
-
-
-def test_an_unknown_role_suggests_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
-    assert evoprompt("plugins", "--role", "selecter") == 2
-    assert "did you mean 'selector'?" in capsys.readouterr().err
+    for option, given, nearest in (
+        ("role", "selecter", "selector"),
+        ("check", "softmaks", "softmax"),
+    ):
+        assert evoprompt("plugins", f"--{option}", given) == 2
+        assert f"did you mean '{nearest}'?" in capsys.readouterr().err
 
 
 def test_a_component_that_keeps_its_promises_passes(capsys: pytest.CaptureFixture[str]) -> None:
@@ -35,9 +36,6 @@ def test_a_component_that_keeps_its_promises_passes(capsys: pytest.CaptureFixtur
     text = capsys.readouterr().out
     assert "selector softmax (plugin 'builtins' of evoprompt" in text
     assert "FAIL" not in text
-
-
-def test_settings_can_be_given_to_check_with(capsys: pytest.CaptureFixture[str]) -> None:
     assert evoprompt("plugins", "--check", "softmax", "--set", "temperature=-1") == 2
     assert "temperature is -1" in capsys.readouterr().err
 
@@ -52,11 +50,6 @@ def test_a_component_that_does_not_fails_by_name(
     )
     assert evoprompt("plugins", "--check", "softmax") == 1
     assert "FAIL chooses exactly k of the given" in capsys.readouterr().out
-
-
-def test_an_unknown_name_suggests_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
-    assert evoprompt("plugins", "--check", "softmaks") == 2
-    assert "did you mean 'softmax'?" in capsys.readouterr().err
 
 
 def test_a_blocked_plugin_is_named(

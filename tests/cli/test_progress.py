@@ -31,34 +31,23 @@ def test_an_evaluation_says_what_was_reached_and_with_what() -> None:
     assert line == f"validation share solved 0.500 with c0; {counts}"
 
 
-def test_failed_generations_are_counted_and_said() -> None:
-    found = Progress(budget=400)
-    found.update(Evolved(15, 1, ("c1",), ("c0", "c1"), 20))
-    line = found.update(Evolved(30, 0, (), ("c0",), 0, "the proposer proposed nothing"))
-    assert line == "failed generation, 1 of 2 so far: the proposer proposed nothing"
-
-
 @pytest.mark.parametrize(
     ("event", "line"),
     [
+        (
+            Evolved(30, 0, (), ("c0",), 0, "the proposer proposed nothing"),
+            "failed generation, 1 of 1 so far: the proposer proposed nothing",
+        ),
         (Pruned(5, ("c0", "c2"), ("c1",)), "pruned c0, c2; 1 alive"),
         (Notice(5, "the proposer failed"), "the proposer failed"),
         (
             Verified(3, "c1", 1, 0.75, 0.1, 20, admitted=True),
             "admitted c1 at 0.75±0.10: + Search twice. - Then answer.",
         ),
-        (
-            Verified(3, "c1", 1, None, None, 0, admitted=False, reason="nothing was scored"),
-            "turned c1 away at no reward (nothing was scored)",
-        ),
         (Verified(3, "c0", 1, 0.5, None, 1, admitted=False, parent=True), ""),
         (
             Evolved(3, 2, ("c1",), ("c0", "c1"), 60),
             "evolved: 1 admitted in 2 rounds with 60 rollouts, 2 alive",
-        ),
-        (
-            Proposed(3, "", {"instruction": ""}, ("c0",), "p", rule="empty", reason="no text"),
-            "refused a proposal of p (empty: no text)",
         ),
     ],
 )

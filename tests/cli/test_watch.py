@@ -11,7 +11,6 @@ from waiting import PATIENCE
 
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Seeded
-from evoprompt.experiments.cli import main
 
 pytestmark = pytest.mark.report
 
@@ -30,12 +29,3 @@ def test_serves_until_it_is_interrupted_and_writes_nothing(tmp_path: Path) -> No
         finally:
             process.kill()
     assert [file.name for file in tmp_path.iterdir()] == ["events.jsonl"]
-
-
-def test_a_folder_without_a_run_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["watch", str(tmp_path)])
-    assert ended.value.code == 2
-    assert "holds no run" in capsys.readouterr().err

@@ -78,6 +78,7 @@ def test_a_job_that_begins_late_leaves_what_others_have_done(tmp_path: Path) -> 
     before = {path: path.read_bytes() for path in directory.root.rglob("*") if path.is_file()}
     end = given.carry_out()
     assert isinstance(end, Failure)  # nobody hears it
+    assert end.bad_input
     assert f"{socket.gethostname()} has no folder {given.folder}" in end.reason
     assert before == {p: p.read_bytes() for p in directory.root.rglob("*") if p.is_file()}
 
@@ -115,13 +116,3 @@ def test_a_new_submission_takes_the_earlier_one_back(tmp_path: Path, whole: RunD
     assert isinstance(end, SeedSummary)
     assert alive.exitcode == 0  # it stopped by itself
     assert trial_events(second.work.directory) == trial_events(whole)
-
-
-def test_a_folder_that_only_one_machine_has_is_named(tmp_path: Path) -> None:
-    given = errand(tmp_path)
-    shutil.rmtree(given.folder)
-    end = given.carry_out()
-    assert isinstance(end, Failure)
-    assert end.bad_input
-    assert "required: an output on a file system that all machines share" in end.reason
-    assert not given.work.directory.trial(TRIAL).events.exists()

@@ -130,12 +130,6 @@ def test_a_node_with_other_versions_is_refused(
     assert "install the same there" in said
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1:1", "nowhere"])
-def test_without_a_cluster_it_says_what_to_do(address: str) -> None:
-    with pytest.raises(InputError, match=f"no Ray cluster at address '{address}'.*ray start"):
-        RayLauncher(RaySettings(address=address)).open()
-
-
 def test_a_node_without_a_package_is_named(
     launcher: RayLauncher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -165,5 +159,5 @@ def test_a_cluster_that_wants_a_token_is_not_called_missing(
     monkeypatch.setattr(ray, "init", refuse)
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = "{}:{}".format(*server.getsockname())
-        with pytest.raises(InputError, match="required: RAY_AUTH_MODE=token for this command"):
+        with pytest.raises(InputError, match="RAY_AUTH_MODE=token for this command"):
             RayLauncher(RaySettings(address=address)).open()

@@ -8,18 +8,8 @@ from evoprompt.errors import InputError
 from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.distributed import follow, require_one_at_a_time
-from evoprompt.processes import is_follower
 
 pytestmark = pytest.mark.usefixtures("fake_task")
-
-
-def test_who_follows_is_what_the_launcher_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not is_follower()
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    monkeypatch.setenv("RANK", "0")
-    assert not is_follower()
-    monkeypatch.setenv("RANK", "1")
-    assert is_follower()
 
 
 def test_several_processes_need_a_directory_they_all_know(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,6 @@ from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
 from evoprompt.experiments.check import generations_within
 from evoprompt.lm import Estimate, LanguageModel, LmSettings
-from evoprompt.proposers.combinators import NoProposer
 from evoprompt.proposers.reflection import Reflection
 from evoprompt.roles import ProposalRequest
 from evoprompt.testing.fakes import FakeTrainer, ScriptedPolicy
@@ -32,7 +31,7 @@ def test_the_papers_run_has_eleven_generations() -> None:
     assert generations_within(config, 10_000, 8, 0) == 9
 
 
-@pytest.mark.parametrize("budget", [1, 10, 40, 41, 47, 48, 80, 81, 200, 1000])
+@pytest.mark.parametrize("budget", [1, 40, 41, 48, 200, 1000])
 @pytest.mark.parametrize(("until", "start"), [(None, False), (12, True)])
 def test_a_forecast_counts_the_generations_that_a_training_makes(
     budget: int, until: int | None, start: bool
@@ -62,10 +61,6 @@ def test_a_forecast_counts_the_generations_that_a_training_makes(
         trainer.train(engine, 1)
     verification = engine.verification_rollouts // max(proposer.asked - start, 1)
     assert generations_within(config, budget, 8, verification) == proposer.asked
-
-
-def test_a_proposer_without_a_price_costs_nothing() -> None:
-    assert NoProposer().estimate(3, 12, parents=2) == Estimate(0, 0, 0.0)
 
 
 @pytest.mark.lm

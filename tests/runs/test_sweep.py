@@ -31,44 +31,26 @@ def test_an_arm_that_does_not_evolve_is_not_multiplied_by_the_engine() -> None:
     assert len(found.arms) == 6
 
 
-def test_components_can_be_swept() -> None:
-    found = swept(config(), ["engine.sampler=thompson,{name: softmax, temperature: 0.3}"])
-    assert list(found.arms) == [
-        "static",
-        "coevolve-sampler-thompson",
-        "coevolve-sampler--name-softmax-temperature-0.3",
-    ]
-    sampler = found.engine_of("coevolve-sampler--name-softmax-temperature-0.3").sampler
+def test_an_arm_starts_after_the_one_with_its_values_and_components_can_be_swept() -> None:
+    given = config(arms={"first": {}, "second": {"after": "first"}})
+    found = swept(given, ["engine.sampler=thompson,{name: softmax, temperature: 0.3}"])
+    name = "sampler--name-softmax-temperature-0.3"
+    assert found.arms[f"second-{name}"].after == f"first-{name}"
+    sampler = found.engine_of(f"first-{name}").sampler
     assert sampler == {"name": "softmax", "temperature": 0.3}
 
 
-def test_an_arm_starts_after_the_one_with_its_values() -> None:
-    given = config(arms={"first": {}, "second": {"after": "first"}})
-    found = swept(given, ["host.pause=0,1"])
-    assert found.arms["second-pause-1"].after == "first-pause-1"
-
-
-def test_nothing_to_sweep_changes_nothing() -> None:
-    assert swept(config(), ()) is not None
-    assert swept(config(), ()) == config()
-
-
-@pytest.mark.parametrize("sweep", ["", "host.pause", "pause=1,2", "budget=1,2", "host.pause="])
-def test_another_form_is_refused(sweep: str) -> None:
-    with pytest.raises(InputError, match="required: a setting of host or engine and its values"):
-        swept(config(), [sweep])
-
-
-def test_an_impossible_value_is_refused_by_name() -> None:
-    with pytest.raises(InputError, match=r"engine of arm 'coevolve-temperature--1'.*temperature"):
-        swept(config(), ["engine.temperature=0.1,-1"])
-
-
-def test_values_that_would_share_a_folder_are_refused() -> None:
-    with pytest.raises(InputError, match="two arms of the sweep would be called"):
-        swept(config(), ["host.pause=1,1"])
-
-
-def test_a_setting_that_is_swept_twice_is_refused() -> None:
-    with pytest.raises(InputError, match=r"host\.pause is swept twice; required: all its values"):
-        swept(config(), ["host.pause=0,1", "host.pause=2"])
+@pytest.mark.parametrize(
+    ("sweeps", "message"),
+    [
+        (["host.pause"], "required: a setting of host or engine and its values"),
+        (["budget=1,2"], "required: a setting of host or engine and its values"),
+        (["host.pause="], "required: a setting of host or engine and its values"),
+        (["engine.temperature=0.1,-1"], r"engine of arm 'coevolve-temperature--1'.*temperature"),
+        (["host.pause=1,1"], "two arms of the sweep would be called"),
+        (["host.pause=0,1", "host.pause=2"], r"host\.pause is swept twice"),
+    ],
+)
+def test_what_cannot_be_swept_is_refused(sweeps: list[str], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        swept(config(), sweeps)

@@ -69,9 +69,7 @@ class TestReading:
         assert {one.origin for one in pool} == {f"coevolve/0 {name}" for name in last}
         assert set(last) <= set(alive)
         assert [one.weight for one in pool] == sorted(last.values(), reverse=True)
-
-    def test_a_trial_is_named_by_its_folder(self, source: RunDirectory) -> None:
-        found = read_pool(source.trial(TrialId("static", 0)).root)
+        found = read_pool(source.trial(TrialId("static", 0)).root)  # a trial by its folder
         assert [(one.origin, one.weight is None) for one in found] == [("c0", False)]
 
     def test_a_checkpoint_holds_what_the_run_held_then(self, source: RunDirectory) -> None:
@@ -87,15 +85,6 @@ class TestReading:
             f"{name} at step {step}": pytest.approx(weight)
             for name, weight in told["weights"].items()
         }
-
-    def test_a_run_that_still_goes_on_may_be_read(
-        self, source: RunDirectory, tmp_path: Path
-    ) -> None:
-        copy = shutil.copytree(source.root, tmp_path / "copy")
-        events = copy / "trials" / "coevolve" / "seed-0" / "events.jsonl"
-        whole = events.read_text(encoding="utf-8")
-        events.write_text(whole[: len(whole) // 2], encoding="utf-8")
-        assert read_pool(copy)
 
     def test_of_several_trials_the_best_on_validation_among_those_that_evolve(
         self, tmp_path: Path
@@ -119,15 +108,13 @@ class TestReading:
             events.write_text("\n".join(lines) + "\n", encoding="utf-8")
         assert [one.origin for one in read_pool(tmp_path)] == ["coevolve/1 c0"]
 
-    def test_what_holds_no_pool_is_named(self, tmp_path: Path) -> None:
+    def test_what_holds_no_pool_is_named(self, source: RunDirectory, tmp_path: Path) -> None:
         with pytest.raises(InputError, match=r"seeds_from is .*nowhere, which holds no pool"):
             read_pool(tmp_path / "nowhere")
-        directory = RunDirectory(tmp_path, config())
+        directory = RunDirectory(tmp_path / "new", config())
         directory.write_config()
         with pytest.raises(InputError, match="in which no instruction was ever used"):
-            read_pool(tmp_path)
-
-    def test_a_state_that_is_broken_is_named(self, source: RunDirectory, tmp_path: Path) -> None:
+            read_pool(tmp_path / "new")
         checkpoints = source.trial(TrialId("coevolve", 0)).checkpoints
         state = load_state(next(checkpoints.rglob(STATE_FILE)))
         parts = state["parts"]
@@ -181,19 +168,6 @@ class TestStarting:
         assert {"instruction": f"Answer inside <answer> and </answer>. {HOP}"} in texts
         assert str(seeded(directory)[0]["origin"]).startswith(f"{found}: ")
 
-    def test_an_arm_may_take_its_seeds_from_elsewhere_than_the_run(
-        self, source: RunDirectory, tmp_path: Path
-    ) -> None:
-        arms = {
-            "static": None,
-            "taken": {"seeds_from": str(source.root)},
-            "own": {"instructions": ["Answer inside <answer> and </answer>."]},
-        }
-        directory = RunDirectory.new(tmp_path / "out", config(arms=arms, budget=80))
-        run(directory, MagicMock())
-        assert [len(seeded(directory, arm)) for arm in arms] == [1, len(read_pool(source.root)), 1]
-        assert [seeded(directory, arm)[0]["origin"] != "" for arm in arms] == [False, True, False]
-
     def test_it_resumes_exactly_though_the_other_run_is_gone(
         self, source: RunDirectory, tmp_path: Path
     ) -> None:
@@ -206,6 +180,8 @@ class TestStarting:
         assert run(directory, MagicMock()).interrupted
         shutil.rmtree(gone)
         assert load(directory.root / "config.yaml").pools == whole.config.pools
+        with pytest.raises(InputError, match="seeds_from is None but the run was started with"):
+            RunDirectory.resumed(directory.root, config(arms=stopped["arms"]))
         resumed = RunDirectory.resumed(directory.root, config(**stopped))
         assert not run(resumed, MagicMock(), resume=True).interrupted
         trial = TrialId("coevolve", 0)
@@ -213,20 +189,21 @@ class TestStarting:
             read_events(whole.trial(trial).events)
         )
 
-    def test_another_source_on_resume_is_a_difference(
-        self, source: RunDirectory, tmp_path: Path
-    ) -> None:
-        directory = RunDirectory(tmp_path, with_pools(config(seeds_from=str(source.root))))
-        directory.write_config()
-        with pytest.raises(InputError, match="seeds_from is None but the run was started with"):
-            RunDirectory.resumed(tmp_path, config())
-
     def test_what_is_left_out_is_an_event_and_told_by_a_dry_run(
         self, source: RunDirectory, tmp_path: Path
     ) -> None:
         wanted = config(
             seeds_from=str(source.root), arms=["coevolve"], engine={"population_size": 2}
         )
+        useless = with_pools(wanted)
+        spoilt = {
+            path: [
+                one.model_copy(update={"components": {"instruction": "Search."}}) for one in pool
+            ]
+            for path, pool in useless.pools.items()
+        }
+        with pytest.raises(InputError, match="this task can use none of the"):
+            look_ahead(useless.model_copy(update={"pools": spoilt}))
         pool = read_pool(source.root)
         told = f"left out of {source.root}: {len(pool) - 2} of {len(pool)} instructions"
         (arm,) = look_ahead(wanted).arms
@@ -237,26 +214,6 @@ class TestStarting:
         notices = [event["message"] for event in events if event["event"] == "notice"]
         assert notices[0] == arm.notices[0]
 
-    def test_a_pool_that_the_task_cannot_use_stops_before_anything_is_written(
-        self, source: RunDirectory
-    ) -> None:
-        checkpoints = source.trial(TrialId("coevolve", 0)).checkpoints
-        pool = with_pools(config(seeds_from=str(checkpoints / "checkpoint-5"))).pools
-        useless = {"instruction": "Search."}
-        spoilt = {
-            path: [one.model_copy(update={"components": useless}) for one in seeds]
-            for path, seeds in pool.items()
-        }
-        wanted = config(seeds_from=next(iter(pool))).model_copy(update={"pools": spoilt})
-        with pytest.raises(InputError, match="this task can use none of the"):
-            look_ahead(wanted)
-
-
-def test_instructions_and_seeds_from_are_not_both_taken() -> None:
-    arm = {"instructions": ["Go."], "seeds_from": "runs/a"}
-    with pytest.raises(ValueError, match="instructions and seeds_from are both given"):
-        config(arms={"both": arm})
-
 
 @pytest.mark.parametrize(
     ("arm", "expected"),
@@ -266,3 +223,5 @@ def test_what_an_arm_says_wins(arm: dict[str, object], expected: str | None) -> 
     found = config(seeds_from="runs/a", arms={"first": None, "it": arm, "then": {"after": "it"}})
     assert found.seeds_from_of("it") == expected
     assert found.seeds_from_of("then") is None  # it starts where the arm before it ended
+    with pytest.raises(ValueError, match="instructions and seeds_from are both given"):
+        config(arms={"both": {"instructions": ["Go."], "seeds_from": "runs/a"}})

@@ -28,32 +28,22 @@ def test_names_the_place_of_a_syntax_error() -> None:
         yamlfile.parse("a: [1,\nb: }", "f.yaml")
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"none\.yaml does not exist"):
-        yamlfile.read(tmp_path / "none.yaml")
-
-
-def test_a_directory_is_told_from_a_file(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is a directory; required: a YAML file"):
-        yamlfile.read(tmp_path)
-
-
-def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "f.yaml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(InputError, match="cannot be read"):
-        yamlfile.read(tmp_path / "f.yaml")
-
-
-@pytest.mark.parametrize(("text", "held"), [("", "nothing"), ("- a", "list"), ("word", "str")])
-def test_a_file_that_holds_no_mapping_is_refused(tmp_path: Path, text: str, held: str) -> None:
-    (tmp_path / "f.yaml").write_text(text, encoding="utf-8")
-    with pytest.raises(InputError, match=f"holds {held}; required: a mapping"):
-        yamlfile.read(tmp_path / "f.yaml")
-
-
-def test_a_nul_is_refused_as_no_path_can_hold_it() -> None:
-    with pytest.raises(InputError, match="here:1:4: a NUL character is used"):
-        yamlfile.parse('a: "x\\0"', "here")
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "does not exist"),
+        (b"\xff\xfe\x00", "cannot be read"),
+        (b"- a", "holds list; required"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_refused(
+    tmp_path: Path, content: bytes | None, said: str
+) -> None:
+    file = tmp_path / "f.yaml"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(InputError, match=said):
+        yamlfile.read(file)
 
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"))
@@ -64,7 +54,7 @@ SETTINGS = st.recursive(
 )
 
 
-@pytest.mark.parametrize("before", range(85, 105))
+@pytest.mark.parametrize("before", [88, 95, 101])
 def test_two_spaces_stay_two_wherever_they_stand(before: int) -> None:
     value = {"text": f"{'x' * before}.  Then answer. {'word ' * 30}"}
     assert yamlfile.parse(yamlfile.dump(value), "here") == value

@@ -46,14 +46,6 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
 
 GROUPS: Mapping[str, typer.Typer] = {"pool": pool.app}
 
-_UNWRITABLE = (
-    errno.ENOSPC,
-    errno.EDQUOT,
-    errno.EFBIG,
-    errno.EROFS,
-    errno.EACCES,
-    errno.EPERM,
-)
 _WRONG_PATH = (
     errno.ENOENT,
     errno.EEXIST,
@@ -61,6 +53,14 @@ _WRONG_PATH = (
     errno.ENOTDIR,
     errno.ENAMETOOLONG,
     errno.ELOOP,
+)
+_UNWRITABLE = (
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EFBIG,
+    errno.EROFS,
+    errno.EACCES,
+    errno.EPERM,
 )
 
 
@@ -83,22 +83,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except EvopromptError as error:
         _refuse(str(error), error)
     except (UnicodeError, RecursionError) as error:
-        _refuse(
-            f"{format_error(error)}; required: files of text, of the form they were written in",
-            error,
-        )
+        required = "required: files of text, of the form they were written in"
+        _refuse(f"{format_error(error)}; {required}", error)
     except OSError as error:
         if error.errno in _WRONG_PATH:
             _refuse(f"{error.filename}: {error.strerror}; required: another path; check it", error)
         if error.errno not in _UNWRITABLE:
             raise
-        typer.secho("error: ", fg="red", nl=False, err=True)
-        typer.echo(
+        _refuse(
             f"{error.filename or 'a file'} cannot be written: {error.strerror}; required: room and "
             "the right to write; what was written before is whole, a run goes on with --resume",
-            err=True,
+            error,
+            1,
         )
-        raise SystemExit(1) from error
 
 
 def _refuse(reason: str, error: Exception, code: int = 2) -> NoReturn:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import keyword
 import re
-import sys
 from enum import StrEnum
 from importlib.resources import files
 from importlib.util import find_spec
@@ -71,20 +70,18 @@ def _module(name: str) -> str:
     from evoprompt.errors import InputError
     from evoprompt.plugins import plugins
 
-    module = name.replace("-", "_")
+    module, taken = name.replace("-", "_"), ""
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name) or keyword.iskeyword(module):
         raise InputError(
             f"the name is {name!r}; required: lower-case words and digits joined by hyphens, a "
             "letter first, and no keyword of Python, such as word-count"
         )
-    if module in sys.stdlib_module_names or find_spec(module) is not None:
+    if find_spec(module) is not None:
+        taken = f"there is a module {module} already"
+    elif name in {one.name for one in plugins().components("task")}:
+        taken = "a task of that name is installed"
+    if taken:
         raise InputError(
-            f"the name is {name!r}, and there is a module {module} already; required: a name of "
-            "its own; choose another"
-        )
-    if name in {one.name for one in plugins().components("task")}:
-        raise InputError(
-            f"the name is {name!r}, and a task of that name is installed; required: a name of its "
-            "own; choose another"
+            f"the name is {name!r}, and {taken}; required: a name of its own; choose another"
         )
     return module

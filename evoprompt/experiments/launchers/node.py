@@ -18,6 +18,7 @@ import shutil
 import socket
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ from evoprompt.eventlog import to_line
 from evoprompt.events import Event, Notice
 from evoprompt.experiments.check import check
 from evoprompt.experiments.eventfile import event_of
-from evoprompt.experiments.launchers.base import Message, Work
+from evoprompt.experiments.launchers.base import Done, Lost, Message, Work
 from evoprompt.experiments.trial import End, Failure, attempt
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.plugins import installed_sources
@@ -212,15 +213,13 @@ class SharedFolder:
         """Has the trial save and end after its step."""
         (self.path / "stop").touch()
 
-    def last(self, message: Message) -> Sequence[Message]:
-        """What the trial has said since the last call, then ``message``; the folder is deleted."""
-        found = [*self.news(), message]
+    def remove(self) -> None:
+        """Deletes it, as nobody waits for the trial any more."""
         shutil.rmtree(self.path, ignore_errors=True)
         with suppress(OSError):  # others are in use
             self.path.parent.rmdir()
-        return found
 
-    def news(self) -> Sequence[Message]:
+    def news(self) -> Sequence[Event]:
         """What the trial has said since the last call."""
         try:
             with self._events.open("rb") as file:
@@ -228,7 +227,7 @@ class SharedFolder:
                 lines = file.read().splitlines(keepends=True)
         except OSError:
             return ()
-        found: list[Message] = []
+        found: list[Event] = []
         for line in lines:
             if not line.endswith(b"\n"):
                 break  # the rest is being written
@@ -236,3 +235,42 @@ class SharedFolder:
             with suppress(ValueError):
                 found.append(event_of(json.loads(line)))
         return found
+
+
+class RemoteJob(ABC):
+    """A trial that a cluster carries out, seen through its folder and what the cluster says.
+
+    Args:
+        folder: of the submission.
+        first: what to say before the trial says something.
+    """
+
+    def __init__(self, folder: SharedFolder, *first: Event) -> None:
+        self._folder, self._first = folder, first
+
+    def poll(self) -> Sequence[Message]:
+        """What the trial has written into the folder, and its end."""
+        end = self._end()
+        said, self._first = [*self._first, *self._folder.news()], ()
+        if end is None:
+            return said
+        self._folder.remove()
+        return [*said, end]
+
+    def stop(self) -> None:
+        """Has it stop after its step, or not begin."""
+        self._folder.ask_to_stop()
+        if not self._folder.begun:
+            self._cancel(force=False)
+
+    def kill(self) -> None:
+        """Ends it at once."""
+        self._cancel(force=True)
+
+    @abstractmethod
+    def _end(self) -> Done | Lost | None:
+        """How it ended, as the cluster tells; None as long as it waits or runs."""
+
+    @abstractmethod
+    def _cancel(self, force: bool) -> None:
+        """Takes it back; with ``force`` also one that runs."""

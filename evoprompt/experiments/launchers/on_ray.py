@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import socket
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,8 +21,8 @@ from ray.exceptions import (
 )
 
 from evoprompt.errors import InputError
-from evoprompt.experiments.launchers.base import Done, Launcher, Lost, Message, Work
-from evoprompt.experiments.launchers.node import Errand, SharedFolder, versions
+from evoprompt.experiments.launchers.base import Done, Launcher, Lost, Work
+from evoprompt.experiments.launchers.node import Errand, RemoteJob, SharedFolder, versions
 from evoprompt.experiments.launchers.settings import RaySettings
 from evoprompt.experiments.trial import End, Failure
 from evoprompt.text import format_error
@@ -61,20 +60,15 @@ class RayLauncher(Launcher):
         address = self._settings.address
         try:
             _require_listener(address)
-        except (OSError, ValueError) as error:
-            raise _unreachable(address, error) from error
-        try:
             ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING)
         except (OSError, ValueError, RuntimeError, RayError) as error:
-            if _may_want_a_token():
-                raise InputError(
-                    f"the Ray cluster at address {address!r} was not joined "
-                    f"({format_error(error)}), which "
-                    "may be for want of its token; required: RAY_AUTH_MODE=token for this command, "
-                    "as Ray asks for the token in ~/.ray/auth_token where there is one; or start "
-                    "the cluster with RAY_AUTH_MODE=disabled, in a private network"
-                ) from error
-            raise _unreachable(address, error) from error
+            raise InputError(
+                f"there is no Ray cluster at address {address!r}, or it refused "
+                f"({format_error(error)}); required: a running one; start it with `ray start "
+                "--head`, and on the other machines `ray start --address HEAD:6379`, or name "
+                "another with --set launcher.address=HOST:PORT; one that was started where there "
+                "is a ~/.ray/auth_token wants RAY_AUTH_MODE=token for this command"
+            ) from error
         wanted = {
             "CPU": self._settings.cpus,
             "GPU": self._settings.gpus,
@@ -106,11 +100,11 @@ class RayLauncher(Launcher):
         ray.shutdown()
 
 
-class RayJob:
+class RayJob(RemoteJob):
     """A trial that is a task of Ray."""
 
     def __init__(self, work: Work, settings: RaySettings) -> None:
-        self._folder = SharedFolder.new(work)
+        super().__init__(SharedFolder.new(work))
         task = ray.remote(
             num_cpus=settings.cpus,
             num_gpus=settings.gpus,
@@ -119,47 +113,22 @@ class RayJob:
             max_calls=1,  # or the process would keep the GPU's memory
         )(_carry_out)
         errand = Errand(work, self._folder.path, Path.cwd(), versions())
-        self._end = task.options(name=f"evoprompt {work.trial}").remote(errand)
+        self._task = task.options(name=f"evoprompt {work.trial}").remote(errand)
 
-    def poll(self) -> Sequence[Message]:
-        """What the trial has written into the folder, and its end."""
+    def _end(self) -> Done | Lost | None:
         try:
-            end = ray.get(self._end, timeout=0)
+            return Done(ray.get(self._task, timeout=0))
         except GetTimeoutError:
-            return self._folder.news()
+            return None
         except TaskCancelledError:
-            return self._folder.last(Done(None))
+            return Done(None)
         except _GONE as error:
-            return self._folder.last(Lost(_first_line(error)))
+            return Lost(str(error).strip().splitlines()[0])
         except RayTaskError as error:
-            return self._folder.last(Done(_failure(error)))
-        return self._folder.last(Done(end))
+            return Done(_failure(error))
 
-    def stop(self) -> None:
-        """Has it stop after its step, or not begin."""
-        self._folder.ask_to_stop()
-        if not self._folder.begun:
-            ray.cancel(self._end)
-
-    def kill(self) -> None:
-        """Kills its process."""
-        ray.cancel(self._end, force=True)
-
-
-def _unreachable(address: str, error: Exception) -> InputError:
-    return InputError(
-        f"there is no Ray cluster at address {address!r} ({format_error(error)}); required: a "
-        "running one; start it with `ray start --head`, and on the other machines `ray "
-        "start --address HEAD:6379`, or name another with --set launcher.address=HOST:PORT"
-    )
-
-
-def _may_want_a_token() -> bool:
-    """Whether a cluster started on this machine asks for a token, and this process shows none.
-
-    So it is since Ray 2.60 after any ``ray.init()`` that started a Ray of its own here.
-    """
-    return "RAY_AUTH_MODE" not in os.environ and (Path.home() / ".ray" / "auth_token").exists()
+    def _cancel(self, force: bool) -> None:
+        ray.cancel(self._task, force=force)
 
 
 def _require_listener(address: str) -> None:
@@ -171,10 +140,6 @@ def _require_listener(address: str) -> None:
 
 def _carry_out(errand: Errand) -> End | None:
     return errand.carry_out()
-
-
-def _first_line(error: RayError) -> str:
-    return str(error).strip().splitlines()[0]
 
 
 def _failure(error: RayTaskError) -> Failure:

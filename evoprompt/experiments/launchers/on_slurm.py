@@ -10,9 +10,9 @@ import submitit
 from submitit.core.utils import FailedJobError, UncompletedJobError
 
 from evoprompt.errors import InputError
-from evoprompt.events import Notice
-from evoprompt.experiments.launchers.base import Done, Launcher, Lost, Message, Work
-from evoprompt.experiments.launchers.node import Errand, SharedFolder, versions
+from evoprompt.events import Event, Notice
+from evoprompt.experiments.launchers.base import Done, Launcher, Lost, Work
+from evoprompt.experiments.launchers.node import Errand, RemoteJob, SharedFolder, versions
 from evoprompt.experiments.launchers.settings import SlurmSettings
 from evoprompt.experiments.trial import End, Failure
 from evoprompt.text import format_error
@@ -112,45 +112,31 @@ class SlurmLauncher(Launcher):
         """Jobs need nobody here."""
 
 
-class SlurmJob:
-    """A trial that is a job of Slurm."""
+class SlurmJob(RemoteJob):
+    """A trial that is a job of Slurm; ``error`` is the file that says why it failed."""
 
     def __init__(
-        self, job: submitit.Job[End | None], folder: SharedFolder, error: Path, *first: Message
+        self, job: submitit.Job[End | None], folder: SharedFolder, error: Path, *first: Event
     ) -> None:
-        self._job = job
-        self._folder = folder
-        self._error = error
-        self._first = list(first)
+        super().__init__(folder, *first)
+        self._job, self._error = job, error
         self._stopped = False
 
-    def poll(self) -> Sequence[Message]:
-        """What the trial has written into the folder, and its end."""
-        if not self._job.done():
-            first, self._first = self._first, []
-            return [*first, *self._folder.news()]
+    def _end(self) -> Done | Lost | None:
+        job = self._job
+        if not job.done():
+            return None
         try:
-            end = self._job.result()
+            return Done(job.result())
         except UncompletedJobError:
-            over: Message = Done(None) if self._stopped else Lost(self._how_it_ended())
             if failure := self._folder.failure(self._error):  # with no room for a result, perhaps
-                over = Done(Failure(failure))
-            return self._folder.last(over)
+                return Done(Failure(failure))
+            if self._stopped:
+                return Done(None)
+            return Lost(f"job {job.job_id} ended as {job.state}; see {job.paths.stderr}")
         except FailedJobError:
-            reason = f"its job failed; see {self._job.paths.stderr}"
-            return self._folder.last(Done(Failure(reason)))
-        return self._folder.last(Done(end))
+            return Done(Failure(f"its job failed; see {job.paths.stderr}"))
 
-    def stop(self) -> None:
-        """Has it stop after its step, or not begin."""
-        self._folder.ask_to_stop()
-        if not self._folder.begun:
-            self._stopped = True
-            self._job.cancel(check=False)
-
-    def kill(self) -> None:
-        """Cancels the job."""
+    def _cancel(self, force: bool) -> None:
+        self._stopped = self._stopped or not force
         self._job.cancel(check=False)
-
-    def _how_it_ended(self) -> str:
-        return f"job {self._job.job_id} ended as {self._job.state}; see {self._job.paths.stderr}"
