@@ -22,20 +22,15 @@ EVENTS = (
 )
 
 
-def written(folder: Path, *texts: str) -> None:
-    """A run whose trials have one evaluation each."""
-    directory = RunDirectory(folder, CONFIG)
-    directory.write_config()
-    for trial, text in zip(directory.trials(), texts, strict=False):
-        events = directory.trial(trial).events
-        events.parent.mkdir(parents=True)
-        events.write_text(text, encoding="utf-8")
-
-
 def test_prints_the_instruction_and_whether_it_is_shown_to_be_better_beside_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    written(tmp_path, EVENTS + '{"event": "best", "step": 1, "candidate": "c0"}\n')
+    directory = RunDirectory(tmp_path, CONFIG)
+    directory.write_config()
+    events = directory.trial(directory.trials()[0]).events
+    events.parent.mkdir(parents=True)
+    best = '{"event": "best", "step": 1, "candidate": "c0"}\n'
+    events.write_text(EVENTS + best, encoding="utf-8")
     assert evoprompt("best", str(tmp_path), "--arm", "static", "--seed", "0") == 0
     assert capsys.readouterr() == ("Search.\nAnswer.\n", state_best("c0", "c0") + "\n")
 
@@ -54,12 +49,3 @@ def test_of_an_attached_training_the_events_are_enough(
     said = capsys.readouterr()
     assert said.out == "Look twice.\n\nTool look: Looks.\n"
     assert said.err == f"candidate c1 after step 2, weight 0.700\n{state_best('c1', 'c0')}\n"
-
-
-def test_a_tie_is_said_beside_the_instruction(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    written(tmp_path, EVENTS, EVENTS.replace("Answer.", "Look, then"))
-    assert evoprompt("best", str(tmp_path)) == 0
-    told = "a tie on validation: static/0 is shown, coevolve/0 did as well\n"
-    assert capsys.readouterr() == ("Search.\nAnswer.\n", told)
