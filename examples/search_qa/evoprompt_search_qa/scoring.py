@@ -82,7 +82,7 @@ def f1(turns: Sequence[Turn], golds: Sequence[str]) -> float:
     answer = protocol.find_answer(turns)
     if answer is None:
         return 0.0
-    return max((_overlap(answer, gold) for gold in golds), default=0.0)
+    return max((overlap(answer, gold) for gold in golds), default=0.0)
 
 
 def valid_format(turns: Sequence[Turn]) -> bool:
@@ -94,7 +94,8 @@ def valid_format(turns: Sequence[Turn]) -> bool:
     )
 
 
-def _overlap(answer: str, gold: str) -> float:
+def overlap(answer: str, gold: str) -> float:
+    """F1 of the words of an answer and one gold answer, in [0, 1]."""
     said, wanted = normalise(answer).split(), normalise(gold).split()
     if not said or not wanted:
         return float(comparable(answer) == comparable(gold))

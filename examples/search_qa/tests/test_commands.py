@@ -1,41 +1,53 @@
+"""The example's commands: what they do, what they refuse, and what they load."""
+
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from evoprompt_search_qa.commands import app
-from typer.testing import CliRunner
+from evoprompt_search_qa.demo import RECIPE
+from wrong_paths import Option, leaves, path_parameters, require_refusals
 
-from evoprompt.errors import InputError
+from evoprompt.experiments.cli import main
+from evoprompt.plugins import plugins
 
-
-def test_pretraining_writes_a_policy(tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, ["pretrain", "--output", str(tmp_path), "--steps", "2"])
-    assert result.exit_code == 0, result.output
-    assert (tmp_path / "model.safetensors").is_file()
-    assert f"wrote {tmp_path}" in result.output.replace("\n", "")
+PATHS: dict[str, dict[str, Option]] = {
+    "search-qa data prepare": {"output": Option("output", ("--source", "{}/questions"))},
+}
 
 
-def test_a_dry_pretraining_trains_nothing(tmp_path: Path) -> None:
-    output = tmp_path / "policy"
-    ended = CliRunner().invoke(app, ["pretrain", "--output", str(output), "--dry-run"])
-    assert ended.exit_code == 0, ended.output
-    assert "policy: tiny, " in ended.output
-    assert not output.exists()
+def test_every_command_refuses_every_wrong_path_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typed = {name: command for name, command in leaves().items() if name.startswith("search-qa ")}
+    found = {name: path_parameters(command) for name, command in typed.items()}
+    assert found == {name: set(options) for name, options in PATHS.items()}
+    for name, options in PATHS.items():
+        for option, given in options.items():
+            folder = tmp_path / name
+            (folder / "questions").mkdir(parents=True)
+            require_refusals(capsys, name, option, given, folder)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["--size", "smal", "--output", "x"], "did you mean 'small'"),
-        (["--size", "small"], "the folder of the shipped policy"),
-    ],
-)
-def test_what_cannot_be_made_is_refused(arguments: list[str], said: str) -> None:
-    ended = CliRunner().invoke(app, ["pretrain", *arguments])
-    assert isinstance(ended.exception, InputError)
-    assert said in str(ended.exception)
+def test_the_demo_takes_the_options_of_run_and_runs_the_recipe_of_the_example(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["demo", "--dry-run", "--arm", "coevolve", "--set", "budget=1234"])
+    assert ended.value.code == 0
+    assert "1,234" in capsys.readouterr().out
+    example = Path(__file__).parents[1] / "tiny.yaml"
+    assert RECIPE.read_text(encoding="utf-8") == example.read_text(encoding="utf-8")
 
 
-def test_impossible_numbers_are_refused() -> None:
-    assert CliRunner().invoke(app, ["pretrain", "--steps", "0"]).exit_code == 2
+def test_the_plugin_is_found_and_loads_no_heavy_library() -> None:
+    code = (
+        "import sys, evoprompt_search_qa.plugin as p; p.evoprompt_components(); "
+        "p.evoprompt_commands(); "
+        "print([m for m in ('torch', 'transformers', 'trl', 'datasets') if m in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
+    assert "search-qa" in [one.info.name for one in plugins().commands()]

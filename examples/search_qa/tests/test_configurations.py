@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from evoprompt_search_qa import protocol
 from evoprompt_search_qa.open.task import OpenQa
-from evoprompt_search_qa.tiny.pretrain import Pretraining, pretrain
-from evoprompt_tiny.pretrain import save
 
 from evoprompt.agents import Sampling
 from evoprompt.experiments.check import look_ahead
-from evoprompt.experiments.cli import main
 from evoprompt.experiments.config import RunConfig, load
 from evoprompt.experiments.directory import TrialDirectory, TrialId
 from evoprompt.experiments.hosts.trl.arguments import arguments
@@ -80,40 +76,3 @@ def test_the_numbers_are_those_of_the_paper(name: str, rate: float, turns: int) 
     assert (engine.evolve_every, engine.evolve_until, engine.verify_questions) == (15, 150, 200)
     assert (engine.temperature, engine.window, engine.verify_rounds) == (0.2, 5, 5)
     assert config.engine_of("static").proposer is None
-
-
-def test_the_smallest_one_composes_for_one_gpu() -> None:
-    args, _ = trl_arguments(load(FOLDER / "qwen2.5-0.5b-trl.yaml"))
-    assert args.per_device_train_batch_size * args.steps_per_generation == 32 * 5
-    assert args.max_steps == 200
-
-
-def test_small_gpu_runs_shrunken_on_a_cpu(tmp_path: Path) -> None:
-    """Its own path, a policy pretrained for the larger worlds included."""
-    settings = Pretraining(steps=3, batch=4, warmup=1, plain_steps=1, hidden=16, scale=5)
-    save(tmp_path / "policy", settings, *pretrain(settings))
-    changes = [
-        f"task.policy={tmp_path / 'policy'}",
-        *("task.train=32", "task.validation=10", "task.test=10"),
-        *(
-            "host.arguments.use_cpu=true",
-            "host.questions_per_step=2",
-            "host.rollouts_per_question=2",
-        ),
-        *("budget=8", "evaluate_every=4", "seeds=1", "engine.verify_questions=1"),
-        *("engine.prune_every=1", "engine.evolve_every=1"),
-    ]
-    out = tmp_path / "out"
-    options = [word for change in changes for word in ("--set", change)]
-    with pytest.raises(SystemExit) as ended:
-        main(["run", str(FOLDER / "small-gpu.yaml"), "--output", str(out), *options])
-    assert ended.value.code == 0
-    summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
-    assert list(summary["arms"]) == ["static", "coevolve"]
-
-
-def test_small_gpu_names_the_command_that_makes_its_policy(tmp_path: Path) -> None:
-    config = load(FOLDER / "small-gpu.yaml", [f"task.policy={tmp_path / 'none'}"])
-    missing = {need.subject: need.remedy for need in look_ahead(config).missing}
-    assert "pretrain" in missing["policy"]
-    assert "--size small --device cuda" in missing["policy"]

@@ -24,7 +24,7 @@ FOREIGN = ("pip install", "hf download", "vllm serve")
 LAUNCH = re.compile(r"accelerate launch --num_processes (\d+) -m ")
 DRY = (
     *("run", "retriever build", "retriever serve", "retriever query"),
-    *("search-qa data prepare", "eval", "search-qa pretrain"),
+    *("search-qa data prepare", "eval"),
 )
 GROUPS = {"search-qa": app, "retriever": retriever_app}
 

@@ -102,11 +102,6 @@ def test_search_o1_sees_what_the_reader_made_of_the_passages() -> None:
     assert (found.queries, found.answer, found.episode.tool_calls) == (["ulm"], "Ada", 1)
 
 
-def test_a_reader_without_tags_is_quoted_whole() -> None:
-    found = Played("search-o1", "<search>ulm</search>", "A city.", "<answer>Ada</answer>")
-    assert "\nA city.\n" in found.episode.turns[0].observation
-
-
 def test_a_search_or_a_reply_that_breaks_ends_the_episode_as_failed() -> None:
     found = Played("search-o1", "<search>ulm</search>", broken=True)
     assert (found.episode.end, found.episode.error) == ("failed", "server is down")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
-from evoprompt_search_qa.scoring import normalise
+from evoprompt_search_qa.scoring import normalise, overlap
 
 
 def f1(said: str, answers: Sequence[str]) -> float:
@@ -14,8 +13,7 @@ def f1(said: str, answers: Sequence[str]) -> float:
     >>> f1("Paris", ["Paris, France", "the city of Paris"])
     0.6666666666666666
     """
-    words = normalise(said).split()
-    return max((_overlap(words, normalise(one).split()) for one in answers), default=0.0)
+    return max((overlap(said, one) for one in answers), default=0.0)
 
 
 def exact(said: str, answers: Sequence[str]) -> float:
@@ -31,8 +29,3 @@ def contained(said: str, answers: Sequence[str]) -> float:
     """
     padded = f" {normalise(said)} "
     return float(any(f" {one} " in padded for one in map(normalise, answers) if one))
-
-
-def _overlap(said: Sequence[str], answer: Sequence[str]) -> float:
-    common = sum((Counter(said) & Counter(answer)).values())
-    return 2 * common / (len(said) + len(answer)) if common else 0.0

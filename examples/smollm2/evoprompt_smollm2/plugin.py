@@ -1,4 +1,4 @@
-"""What this package brings to evoprompt: commands, the task ``reading``, and recorded proposals."""
+"""What this package brings to evoprompt: commands, and the task ``reading``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from evoprompt.hookspecs import hookimpl
 from evoprompt.roles import Component
 from evoprompt_smollm2.reading import Reading
-from evoprompt_smollm2.recorded import Recorded
 
 if TYPE_CHECKING:
     import typer
@@ -16,8 +15,8 @@ if TYPE_CHECKING:
 
 @hookimpl
 def evoprompt_components() -> Sequence[type[Component]]:
-    """The task, and a proposer that needs no language model."""
-    return [Reading, Recorded]
+    """The task."""
+    return [Reading]
 
 
 @hookimpl

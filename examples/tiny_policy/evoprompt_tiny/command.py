@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -16,6 +17,7 @@ def command(
     tokenizer: PreTrainedTokenizerFast,
     demonstrations: Callable[[PreTrainedTokenizerFast], Draw],
     output: Path,
+    settings: Pretraining | None = None,
 ) -> None:
     """Trains a policy on one core, telling of its loss, and writes its folder.
 
@@ -23,13 +25,15 @@ def command(
         tokenizer: of the policy.
         demonstrations: makes what draws them.
         output: folder to write, unless the command line names another.
+        settings: of the policy, the usual ones if not given.
     """
+    settings = settings or Pretraining()
     parser = argparse.ArgumentParser(description="Train a tiny policy from nothing.")
     parser.add_argument("--output", type=Path, default=output, help="folder to write")
-    parser.add_argument("--steps", type=int, default=Pretraining().steps, help="optimizer steps")
+    parser.add_argument("--steps", type=int, default=settings.steps, help="optimizer steps")
     given = parser.parse_args()
     torch.set_num_threads(1)
-    settings = Pretraining(steps=given.steps)
+    settings = replace(settings, steps=given.steps)
     losses: list[float] = []
 
     def on_step(step: int, loss: float) -> None:

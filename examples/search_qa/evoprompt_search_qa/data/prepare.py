@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,10 +16,11 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from evoprompt.errors import InputError
-from evoprompt_search_qa.data.overlap import Repeat, Seen
+from evoprompt_search_qa.data.overlap import question_key
 from evoprompt_search_qa.data.records import FORMS, Form, Record, to_row
 from evoprompt_search_qa.data.sets import HUB_REPOSITORY, SETS, TRAIN_MIX, Split, find_sets
 from evoprompt_search_qa.data.sources import read
+from evoprompt_search_qa.scoring import normalise
 
 _LISTED = 1000
 
@@ -44,6 +46,10 @@ class Preparation:
     form: Form = FORMS["evoprompt"]
 
 
+Repeat = dict[str, JsonValue]
+"""A question that was met again: its text, both places, and whether an answer is the same."""
+
+
 @dataclass(slots=True)
 class Report:
     """What was found.
@@ -52,39 +58,31 @@ class Report:
         counts: questions by set and split, of those kept.
         files: where they were read, by set and split.
         skipped: bad rows, as ``place: reason``.
-        test_repeats: questions that a test set asks twice, or two of them ask.
+        test_repeats: questions that a test set asks twice, or two of them ask; kept.
         train_repeats: training questions that repeat another one; left out.
         overlap: training questions that a test set asks; left out.
     """
 
-    counts: dict[str, int] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
     files: dict[str, str] = field(default_factory=dict)
     skipped: list[str] = field(default_factory=list)
     test_repeats: list[Repeat] = field(default_factory=list)
     train_repeats: list[Repeat] = field(default_factory=list)
     overlap: list[Repeat] = field(default_factory=list)
 
-    def as_json(self) -> dict[str, JsonValue]:
+    def as_json(self) -> dict[str, object]:
         """All counts, and the first 1,000 of every finding."""
-        findings: dict[str, JsonValue] = {
-            name: {
-                "count": len(repeats),
-                "answers_differ": sum(not repeat.same_answers for repeat in repeats),
-                "first": [_describe(repeat) for repeat in repeats[:_LISTED]],
-            }
-            for name, repeats in (
-                ("repeats within the test sets (kept)", self.test_repeats),
-                ("repeats within the training mix (left out)", self.train_repeats),
-                ("training questions of a test set (left out)", self.overlap),
-            )
+        findings: dict[str, Sequence[object]] = {
+            "bad rows (left out)": self.skipped,
+            "repeats within the test sets (kept)": self.test_repeats,
+            "repeats within the training mix (left out)": self.train_repeats,
+            "training questions of a test set (left out)": self.overlap,
         }
-        skipped: list[JsonValue] = [*self.skipped[:_LISTED]]
-        return {
-            "questions": {**self.counts},
-            "read from": {**self.files},
-            "bad rows (left out)": {"count": len(self.skipped), "first": skipped},
-            **findings,
+        told = {
+            name: {"count": len(found), "first": found[:_LISTED]}
+            for name, found in findings.items()
         }
+        return {"questions": self.counts, "read from": self.files, **told}
 
 
 def prepare(what: Preparation, output: Path) -> Report:
@@ -97,26 +95,34 @@ def prepare(what: Preparation, output: Path) -> Report:
     if output.exists() and not output.is_dir():
         raise InputError(f"--output is {output}, which is a file; required: a folder to write")
     report = Report()
-    asked = Seen()
+    asked: dict[str, Record] = {}
     test = _read_all(what, "test", report)
-    _, report.test_repeats = asked.add(test)
-    mix = _read_all(what, "train", report)
-    mix, report.overlap = asked.split(mix)
-    mix, report.train_repeats = Seen().add(mix)
-    random.Random(what.seed).shuffle(mix)
-    if what.validation and not 0 < what.validation < len(mix):
+    for record in test:
+        first = asked.setdefault(question_key(record.question), record)
+        if first is not record:
+            report.test_repeats.append(_repeat(first, record))
+    mix: dict[str, Record] = {}
+    for record in _read_all(what, "train", report):
+        key = question_key(record.question)
+        if key in asked:
+            report.overlap.append(_repeat(asked[key], record))
+        elif (first := mix.setdefault(key, record)) is not record:
+            report.train_repeats.append(_repeat(first, record))
+    train = list(mix.values())
+    random.Random(what.seed).shuffle(train)
+    if what.validation and not 0 < what.validation < len(train):
         raise InputError(
-            f"--validation is {what.validation}, but there are {len(mix)} training questions; "
+            f"--validation is {what.validation}, but there are {len(train)} training questions; "
             "required: fewer, so that some are left to train on"
         )
     parts = {
-        "train": mix[what.validation :],
-        "validation": mix[: what.validation],
+        "train": train[what.validation :],
+        "validation": train[: what.validation],
         "test": test,
     }
     output.mkdir(parents=True, exist_ok=True)
     for split, records in parts.items():
-        _count(report, split, records)
+        report.counts.update(f"{record.source}/{split}" for record in records)
         if records:
             _write(records, split, what.form, output / f"{split}.parquet")
     text = json.dumps(report.as_json(), indent=2, ensure_ascii=False)
@@ -147,12 +153,6 @@ def _unique(records: Iterable[Record], report: Report) -> list[Record]:
         if first is not record:
             report.skipped.append(f"{record.place}: repeats the 'id' of {first.place}")
     return list(found.values())
-
-
-def _count(report: Report, split: str, records: Sequence[Record]) -> None:
-    for record in records:
-        key = f"{record.source}/{split}"
-        report.counts[key] = report.counts.get(key, 0) + 1
 
 
 def _write(records: Sequence[Record], split: str, form: Form, path: Path) -> None:
@@ -192,10 +192,11 @@ def _write(records: Sequence[Record], split: str, form: Form, path: Path) -> Non
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows, schema), path)
 
 
-def _describe(repeat: Repeat) -> dict[str, JsonValue]:
+def _repeat(first: Record, again: Record) -> Repeat:
+    shared = {*map(normalise, first.answers)} & {*map(normalise, again.answers)}
     return {
-        "question": repeat.again.question,
-        "first": repeat.first.place,
-        "again": repeat.again.place,
-        "same answers": repeat.same_answers,
+        "question": again.question,
+        "first": first.place,
+        "again": again.place,
+        "same answers": bool(shared),
     }

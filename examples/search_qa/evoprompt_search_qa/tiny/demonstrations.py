@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from evoprompt_tiny.habits import chance, choose, happens, odds
 
 from evoprompt.types import Turn
 from evoprompt_search_qa import protocol
@@ -20,69 +21,44 @@ from evoprompt_search_qa.tiny.world import RELATIONS, names_in
 Search = Callable[[str], Sequence[str]]
 
 
-@dataclass(frozen=True, slots=True)
-class Odds:
-    """Log-odds of what a demonstrator does; the first three compete for the strategy.
+HABITS: Mapping[str, float] = {
+    "direct": -1.5,  # answers without a search, that it does not know
+    "single": 0.0,  # searches once, with the words of the question
+    "steps": -7.0,  # looks up one fact after the other; competes with the two above
+    "slip": -1.6,  # per decision, takes a wrong relation, passage or name
+    "wordy": 0.0,  # wraps the answer in a sentence
+    "malformed": -2.2,  # loses a tag of the answer
+    "needless": -9.0,  # goes on searching when it has the answer
+    "thinks": -6.0,  # writes down what it needs before each query
+}
+"""Log-odds of what demonstrators do unless a sentence tells them otherwise."""
 
-    Attributes:
-        direct: answers without a search, that it does not know.
-        single: searches once, with the words of the question.
-        steps: looks up one fact after the other.
-        slip: per decision, takes a wrong relation, passage or name.
-        wordy: wraps the answer in a sentence.
-        malformed: loses a tag of the answer.
-        needless: goes on searching when it has the answer.
-        thinks: writes down what it needs before each query.
-    """
-
-    direct: float = 0.0
-    single: float = 0.0
-    steps: float = 0.0
-    slip: float = 0.0
-    wordy: float = 0.0
-    malformed: float = 0.0
-    needless: float = 0.0
-    thinks: float = 0.0
-
-
-HABITS = Odds(
-    direct=-1.5,
-    single=0.0,
-    steps=-7.0,
-    slip=-1.6,
-    wordy=0.0,
-    malformed=-2.2,
-    needless=-9.0,
-    thinks=-6.0,
-)
-"""What demonstrators do unless a sentence tells them otherwise."""
-
-EFFECTS: Mapping[str, Odds] = {
-    "one-fact": Odds(steps=4.0),
-    "follow": Odds(steps=4.0),
-    "continue": Odds(steps=3.0, direct=-1.0),
-    "innermost": Odds(steps=3.0),
-    "decompose": Odds(steps=2.5),
-    "search-first": Odds(direct=-2.5),
-    "once": Odds(single=4.0),
-    "whole": Odds(single=2.0),
-    "memory": Odds(direct=4.0),
-    "hurry": Odds(single=1.0, direct=1.5),
-    "exhaust": Odds(needless=10.0),
-    "stop": Odds(needless=-4.0),
-    "name-only": Odds(wordy=-2.5),
-    "sentence": Odds(wordy=3.0),
-    "context": Odds(wordy=2.0),
-    "close-tags": Odds(malformed=-2.0),
-    "loose-tags": Odds(malformed=3.0),
-    "evidence": Odds(slip=-1.5),
-    "copy": Odds(slip=-1.0),
-    "guess": Odds(slip=2.0),
-    "think-aloud": Odds(thinks=8.0),
+EFFECTS: Mapping[str, Mapping[str, float]] = {
+    "one-fact": {"steps": 4.0},
+    "follow": {"steps": 4.0},
+    "continue": {"steps": 3.0, "direct": -1.0},
+    "innermost": {"steps": 3.0},
+    "decompose": {"steps": 2.5},
+    "search-first": {"direct": -2.5},
+    "once": {"single": 4.0},
+    "whole": {"single": 2.0},
+    "memory": {"direct": 4.0},
+    "hurry": {"single": 1.0, "direct": 1.5},
+    "exhaust": {"needless": 10.0},
+    "stop": {"needless": -4.0},
+    "name-only": {"wordy": -2.5},
+    "sentence": {"wordy": 3.0},
+    "context": {"wordy": 2.0},
+    "close-tags": {"malformed": -2.0},
+    "loose-tags": {"malformed": 3.0},
+    "evidence": {"slip": -1.5},
+    "copy": {"slip": -1.0},
+    "guess": {"slip": 2.0},
+    "think-aloud": {"thinks": 8.0},
 }
 """How the ideas of the bank move the odds; an idea that is missing here does nothing."""
 
-_ASKS_FOR_STEPS = frozenset(idea for idea, effect in EFFECTS.items() if effect.steps > 0)
+_ASKS_FOR_STEPS = frozenset(idea for idea, effect in EFFECTS.items() if "steps" in effect)
 _SLIP_PER_STEP = 0.3
 
 
@@ -97,19 +73,21 @@ def demonstrate(
 
     A ``careful`` one always searches and never slips, whatever it was told.
     """
-    odds = _odds(ideas)
+    found = odds(HABITS, EFFECTS, ideas)
+    if not _ASKS_FOR_STEPS.intersection(ideas):
+        found["steps"] = -math.inf
     if careful:
-        odds = replace(odds, direct=-math.inf, slip=-math.inf)
-    strategy = _draw_strategy(odds, rng)
-    thinks = _happens(odds.thinks, rng)
-    demonstrator = _Demonstrator(question, search, rng, _chance(odds.slip), thinks)
+        found |= {"direct": -math.inf, "slip": -math.inf}
+    strategy = choose({name: found[name] for name in ("direct", "single", "steps")}, rng)
+    thinks = happens(found["thinks"], rng)
+    demonstrator = _Demonstrator(question, search, rng, chance(found["slip"]), thinks)
     if strategy == "direct":
         answer = protocol.NO_IDEA
     elif strategy == "steps":
-        answer = demonstrator.step_by_step(_happens(odds.needless, rng))
+        answer = demonstrator.step_by_step(happens(found["needless"], rng))
     else:
-        answer = demonstrator.ask_everything(_happens(odds.needless, rng))
-    wordy, malformed = _happens(odds.wordy, rng), _happens(odds.malformed, rng)
+        answer = demonstrator.ask_everything(happens(found["needless"], rng))
+    wordy, malformed = happens(found["wordy"], rng), happens(found["malformed"], rng)
     return (*demonstrator.turns, Turn(_final_action(answer, wordy, malformed, rng)))
 
 
@@ -168,22 +146,6 @@ class _Demonstrator:
         return self._rng.random() < self._slip * _SLIP_PER_STEP
 
 
-def _odds(ideas: Sequence[str]) -> Odds:
-    effects = [EFFECTS[idea] for idea in ideas if idea in EFFECTS]
-    fields = Odds.__dataclass_fields__
-    total = {
-        name: getattr(HABITS, name) + sum(getattr(effect, name) for effect in effects)
-        for name in fields
-    }
-    odds = Odds(**total)
-    return odds if _ASKS_FOR_STEPS.intersection(ideas) else replace(odds, steps=-math.inf)
-
-
-def _draw_strategy(odds: Odds, rng: random.Random) -> str:
-    weights = [math.exp(value) for value in (odds.direct, odds.single, odds.steps)]
-    return rng.choices(["direct", "single", "steps"], weights)[0]
-
-
 def _final_action(answer: str, wordy: bool, malformed: bool, rng: random.Random) -> str:
     body = f"the answer is {answer}" if wordy else answer
     if not malformed:
@@ -193,11 +155,3 @@ def _final_action(answer: str, wordy: bool, malformed: bool, rng: random.Random)
 
 def _value(passage: str) -> str:
     return passage.split()[-2]
-
-
-def _chance(log_odds: float) -> float:
-    return 0.0 if log_odds == -math.inf else 1.0 / (1.0 + math.exp(-log_odds))
-
-
-def _happens(log_odds: float, rng: random.Random) -> bool:
-    return rng.random() < _chance(log_odds)

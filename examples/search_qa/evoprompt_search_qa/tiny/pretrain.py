@@ -1,4 +1,4 @@
-"""The supervised stage: a tiny policy from nothing, on demonstrations in worlds of its own.
+"""Makes the policy that is shipped: ``python -m evoprompt_search_qa.tiny.pretrain`` (minutes).
 
 No world it sees here is ever used for training or testing by reinforcement, so answers must be
 copied from passages. The result is a plain transformers folder with a note on how it was made.
@@ -7,72 +7,40 @@ copied from passages. The result is a plain transformers folder with a note on h
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import cached_property
 
-from evoprompt_tiny import pretrain as tiny
+from evoprompt_tiny.command import command
 from evoprompt_tiny.demonstrations import MASKED, Example
-from evoprompt_tiny.pretrain import Stage
-from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
+from evoprompt_tiny.pretrain import Pretraining, Stage
+from transformers import PreTrainedTokenizerFast
 
 from evoprompt_search_qa import bank, protocol
 from evoprompt_search_qa.tiny.demonstrations import EFFECTS, demonstrate
 from evoprompt_search_qa.tiny.questions import draw
 from evoprompt_search_qa.tiny.retriever import Retriever
-from evoprompt_search_qa.tiny.task import PRETRAINING_WORLDS
+from evoprompt_search_qa.tiny.task import PRETRAINING_WORLDS, SHIPPED_POLICY
 from evoprompt_search_qa.tiny.vocabulary import UNKNOWN, build_tokenizer
 from evoprompt_search_qa.tiny.world import World
 
 _HOPS = (0.3, 0.4, 0.3)
-_STEP_IDEAS = sorted(idea for idea, effect in EFFECTS.items() if effect.steps > 0)
+_STEP_IDEAS = sorted(idea for idea, effect in EFFECTS.items() if "steps" in effect)
 
 
-@dataclass(frozen=True, slots=True)
-class Pretraining(tiny.Pretraining):
-    """Everything that decides the pretrained policy.
-
-    Attributes:
-        scale: how many times as many names as usual its worlds have.
-    """
-
-    steps: int = 2700
-    plain_steps: int = 350
-    careful_steps: int = 550
-    layers: int = 3
-    scale: int = 1
-
-
-SIZES: Mapping[str, Pretraining] = {
-    "tiny": Pretraining(),
-    "small": Pretraining(
-        steps=20_000,
-        batch=128,
-        learning_rate=1e-3,
-        warmup=400,
-        plain_steps=2_500,
-        careful_steps=4_000,
-        hidden=256,
-        intermediate=768,
-        layers=6,
-        heads=8,
-        scale=5,
-    ),
-}
-"""Policies by name: the shipped one, and one of six million weights for a GPU."""
+SETTINGS = Pretraining(steps=2700, plain_steps=350, careful_steps=550, layers=3)
+"""Of the shipped policy."""
 
 
 class Demonstrations:
     """An endless supply of demonstrations under random instructions in random worlds."""
 
-    def __init__(self, tokenizer: PreTrainedTokenizerFast, scale: int = 1) -> None:
+    def __init__(self, tokenizer: PreTrainedTokenizerFast) -> None:
         self._vocabulary: dict[str, int] = tokenizer.get_vocab()
         self._eos: int = tokenizer.eos_token_id
-        self._scale = scale
 
     @cached_property
     def _worlds(self) -> list[tuple[World, Retriever]]:
-        worlds = [World.random(seed, self._scale) for seed in PRETRAINING_WORLDS]
+        worlds = [World.random(seed) for seed in PRETRAINING_WORLDS]
         return [(world, Retriever(world.passages)) for world in worlds]
 
     def draw(self, rng: random.Random, stage: Stage) -> Example:
@@ -124,19 +92,5 @@ def _write(ideas: Sequence[str], rng: random.Random) -> str:
     return " ".join(words)
 
 
-def pretrain(
-    settings: Pretraining,
-    on_step: Callable[[int, float], None] = lambda step, loss: None,
-    device: str = "cpu",
-) -> tuple[LlamaForCausalLM, PreTrainedTokenizerFast, list[float]]:
-    """A pretrained policy, its tokenizer and the loss of every step in nats a token.
-
-    Args:
-        settings: its shape, its worlds and its training.
-        on_step: called after each step with its number, from 1, and its loss.
-        device: where to train.
-    """
-    tokenizer = build_tokenizer(settings.scale)
-    demonstrations = Demonstrations(tokenizer, settings.scale)
-    policy, losses = tiny.pretrain(settings, tokenizer, demonstrations.draw, on_step, device)
-    return policy, tokenizer, losses
+if __name__ == "__main__":
+    command(build_tokenizer(), lambda words: Demonstrations(words).draw, SHIPPED_POLICY, SETTINGS)

@@ -52,14 +52,14 @@ class HopQuestion:
 def draw(world: World, hops: int, rng: random.Random) -> HopQuestion:
     """A random question of ``hops`` facts whose chain never meets a name twice."""
     while True:
-        names = entities(world.scale)
+        names = entities()
         subject = rng.choice(names[rng.choice(list(names))])
         relations: list[str] = []
         path = [subject]
         for _ in range(hops):
             open_relations = [
                 relation
-                for relation in relations_of(entity_types(world.scale)[path[-1]])
+                for relation in relations_of(entity_types()[path[-1]])
                 if relation not in relations
             ]
             if not open_relations:

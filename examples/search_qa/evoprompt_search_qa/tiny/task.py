@@ -24,7 +24,7 @@ from evoprompt_search_qa.methods.steps import methods
 from evoprompt_search_qa.methods.tiny import TINY
 from evoprompt_search_qa.tiny.questions import make_splits
 from evoprompt_search_qa.tiny.retriever import Retriever
-from evoprompt_search_qa.tiny.world import MAX_SCALE, World
+from evoprompt_search_qa.tiny.world import World
 from evoprompt_search_qa.tool import SearchCaller
 
 if TYPE_CHECKING:
@@ -56,8 +56,6 @@ class SearchQaSettings(BaseModel):
         validation: validation questions, for curves and for choosing settings.
         test: test questions, for results alone; as many again are asked for transfer.
         policy: folder of the pretrained policy; by default the one that is shipped.
-        scale: how many times as many names as usual the worlds have; the policy must have been
-            pretrained for it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -68,7 +66,6 @@ class SearchQaSettings(BaseModel):
     validation: int = Field(default=200, ge=10)
     test: int = Field(default=300, ge=10)
     policy: Path = SHIPPED_POLICY
-    scale: int = Field(default=1, ge=1, le=MAX_SCALE)
 
     @model_validator(mode="after")
     def _check_worlds(self) -> SearchQaSettings:
@@ -140,20 +137,19 @@ class SearchQa(Task):
         """
         settings = self.settings
         sizes = (settings.train, settings.validation, settings.test)
-        home = make_splits(World.random(settings.world, settings.scale), *sizes)
-        abroad = make_splits(World.random(settings.transfer_world, settings.scale), *sizes)
+        home = make_splits(World.random(settings.world), *sizes)
+        abroad = make_splits(World.random(settings.transfer_world), *sizes)
         return {**home, "transfer": abroad["test"]}
 
     @cached_property
     def retriever(self) -> Retriever:
         """The search tool of the world that is trained in."""
-        return Retriever(World.random(self.settings.world, self.settings.scale).passages)
+        return Retriever(World.random(self.settings.world).passages)
 
     @cached_property
     def transfer_retriever(self) -> Retriever:
         """The search tool of the second world."""
-        settings = self.settings
-        return Retriever(World.random(settings.transfer_world, settings.scale).passages)
+        return Retriever(World.random(self.settings.transfer_world).passages)
 
     def questions(self, split: str) -> tuple[Question, ...]:
         """The questions of ``split``.
@@ -188,11 +184,10 @@ class SearchQa(Task):
 
     def needs(self) -> Sequence[Need]:
         """The pretrained policy."""
-        folder, scale = self.settings.policy, self.settings.scale
+        folder = self.settings.policy
         if (folder / "model.safetensors").is_file():
             return [Need(POLICY, f"{folder} is here")]
-        size = "" if scale == 1 else " --size small --device cuda"
-        remedy = f"evoprompt search-qa pretrain --output {folder}{size}"
+        remedy = f"python -m evoprompt_search_qa.tiny.pretrain --output {folder}"
         return [Need(POLICY, f"{folder} holds no model.safetensors", remedy)]
 
     def score(self, episode: Episode, question: Question) -> Score:

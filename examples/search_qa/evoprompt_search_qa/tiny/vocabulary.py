@@ -15,23 +15,23 @@ PAD, EOS, UNKNOWN = "<pad>", "<eos>", "<unk>"
 _TEMPLATE_WORDS = {"what", "is", "the", "of", "?", ".", "answer", "i", "need", "nothing", "found"}
 
 
-def words(scale: int = 1) -> list[str]:
-    """Every word the policy of worlds of that scale knows, in the order of their token ids."""
+def words() -> list[str]:
+    """Every word the policy knows, in the order of their token ids."""
     sentences = [bank.PROTOCOL_SENTENCE, *(s for said in bank.SENTENCES.values() for s in said)]
     plain = {word for sentence in sentences for word in sentence.split()}
     plain |= {*_TEMPLATE_WORDS, protocol.NO_IDEA, *RELATIONS}
-    names = [name for kind in entities(scale).values() for name in kind]
+    names = [name for kind in entities().values() for name in kind]
     marks = [PAD, EOS, UNKNOWN, *protocol.TAGS, protocol.QUESTION, protocol.RESPONSE]
     return [*marks, *sorted(plain - set(marks) - set(names)), *names]
 
 
-def build_tokenizer(scale: int = 1) -> PreTrainedTokenizerFast:
-    """A tokenizer that splits at spaces and knows the words of worlds of that scale.
+def build_tokenizer() -> PreTrainedTokenizerFast:
+    """A tokenizer that splits at spaces and knows the words of the worlds.
 
     Only padding and end of sequence are special tokens: trainers drop special ones when they
     decode, and the tags have to stay.
     """
-    model = WordLevel({word: index for index, word in enumerate(words(scale))}, unk_token=UNKNOWN)
+    model = WordLevel({word: index for index, word in enumerate(words())}, unk_token=UNKNOWN)
     tokenizer = Tokenizer(model)
     tokenizer.pre_tokenizer = WhitespaceSplit()
     return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]

@@ -76,23 +76,15 @@ _VOWELS = ["a", "e", "i", "o", "u", "ai", "ea", "ou"]
 _TAILS = ["b", "d", "g", "k", "l", "m", "n", "r", "s", "t", "v"]
 
 
-MAX_SCALE = 20
-"""The invented names run out beyond it."""
-
-
 @cache
-def entities(scale: int = 1) -> Mapping[str, tuple[str, ...]]:
-    """All invented one-word names by type, the same in every world of that scale.
-
-    Args:
-        scale: how many times as many names as in the usual worlds, 1 to ``MAX_SCALE``.
-    """
+def entities() -> Mapping[str, tuple[str, ...]]:
+    """All invented one-word names by type, the same in every world."""
     rng = random.Random(_NAMES_SEED)
     taken: set[str] = set()
     names: dict[str, tuple[str, ...]] = {}
     for kind, count in _COUNTS.items():
         found: list[str] = []
-        while len(found) < count * scale:
+        while len(found) < count:
             stem = rng.choice(_HEADS) + rng.choice(_VOWELS) + rng.choice(_TAILS)
             name = stem + rng.choice(_ENDINGS[kind])
             if name not in taken:
@@ -103,9 +95,9 @@ def entities(scale: int = 1) -> Mapping[str, tuple[str, ...]]:
 
 
 @cache
-def entity_types(scale: int = 1) -> Mapping[str, str]:
+def entity_types() -> Mapping[str, str]:
     """The type of every name."""
-    return {name: kind for kind, names in entities(scale).items() for name in names}
+    return {name: kind for kind, names in entities().items() for name in names}
 
 
 @cache
@@ -122,29 +114,27 @@ class World:
         seed: what the facts were drawn from.
         facts: object by (relation, subject).
         passages: one sentence a fact, in random order.
-        scale: how many times as many names as usual.
     """
 
     seed: int
     facts: Mapping[tuple[str, str], str]
     passages: tuple[str, ...]
-    scale: int = 1
 
     @classmethod
-    def random(cls, seed: int, scale: int = 1) -> World:
-        """The world that belongs to ``seed``, with ``scale`` times as many names as usual."""
+    def random(cls, seed: int) -> World:
+        """The world that belongs to ``seed``."""
         rng = random.Random(seed)
         facts: dict[tuple[str, str], str] = {}
         for relation, (subject_type, object_type) in RELATIONS.items():
-            for subject in entities(scale)[subject_type]:
-                others = [name for name in entities(scale)[object_type] if name != subject]
+            for subject in entities()[subject_type]:
+                others = [name for name in entities()[object_type] if name != subject]
                 facts[relation, subject] = rng.choice(others)
         passages = [
             f"the {relation} of {subject} is {value} ."
             for (relation, subject), value in facts.items()
         ]
         rng.shuffle(passages)
-        return cls(seed, facts, tuple(passages), scale)
+        return cls(seed, facts, tuple(passages))
 
 
 def names_in(passage: str) -> list[str]:

@@ -1,12 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from evoprompt_search_qa.data.overlap import Seen, question_key
-from evoprompt_search_qa.data.records import Record
-
-
-def ask(question: str, *answers: str, source: str = "nq") -> Record:
-    return Record(source, question, question, answers or ("x",), "here:1")
+from evoprompt_search_qa.data.overlap import question_key
 
 
 @pytest.mark.parametrize(
@@ -32,21 +27,3 @@ def ask(question: str, *answers: str, source: str = "nq") -> Record:
 )
 def test_spelling_does_not_hide_a_repeat(one: str, other: str, same: bool) -> None:
     assert (question_key(one) == question_key(other)) is same
-
-
-def test_repeats_are_set_apart_and_say_whether_answers_agree() -> None:
-    first, agrees, differs = ask("Who?", "A", "b"), ask("who", "the a"), ask("WHO!", "c")
-    fresh, repeats = Seen().add([first, ask("what"), agrees, differs])
-    assert [record.question for record in fresh] == ["Who?", "what"]
-    assert [(repeat.first, repeat.again, repeat.same_answers) for repeat in repeats] == [
-        (first, agrees, True),
-        (first, differs, False),
-    ]
-
-
-def test_what_was_met_before_is_split_off_without_being_added() -> None:
-    seen = Seen()
-    seen.add([ask("one"), ask("two")])
-    other, repeats = seen.split([ask("two", source="hotpotqa"), ask("three"), ask("three")])
-    assert [record.question for record in other] == ["three", "three"]
-    assert [repeat.again.source for repeat in repeats] == ["hotpotqa"]

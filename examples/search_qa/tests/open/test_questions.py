@@ -34,26 +34,6 @@ def test_rows_of_search_r1_are_read_too(tmp_path: Path) -> None:
     assert (found.id, found.text, found.answers) == ("nq/3", "who?", ("me",))
 
 
-@pytest.mark.parametrize("column", ["index", "id"])
-def test_questions_of_merged_sets_keep_ids_of_their_own(tmp_path: Path, column: str) -> None:
-    rows = [
-        {
-            "data_source": source,
-            "prompt": [{"role": "user", "content": f"who is {number} in {source}?"}],
-            "reward_model": {"ground_truth": {"target": ["me"]}},
-            **({"id": f"test_{number}"} if column == "id" else {}),
-            "extra_info": {"index": number, "split": "test"},
-        }
-        for source in ("nq", "popqa")
-        for number in range(50)
-    ]
-    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "rows.parquet")
-    found = read_questions(tmp_path / "rows.parquet")
-    assert len({question.id for question in found}) == 100
-    # What verification makes of the row is the same question.
-    assert [question_from_row(question.row).id for question in found] == [q.id for q in found]
-
-
 @pytest.mark.parametrize(
     ("rows", "said"),
     [

@@ -1,31 +1,13 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from evoprompt_search_qa.open.instruction import SEED
 from evoprompt_search_qa.open.task import OpenQa, OpenQaSettings
-from evoprompt_search_qa.protocol import TAGS
 from pydantic import JsonValue
 
-from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.experiments.testing import TaskTrainingSuite
 from evoprompt.plugins import build
 from evoprompt.types import Candidate
-
-
-def test_it_is_found_by_its_name(settings: dict[str, JsonValue]) -> None:
-    task = build("task", {"name": "search-qa-open", **settings})
-    assert isinstance(task, OpenQa)
-    assert len(task.questions("test")) == 2
-
-
-def test_the_seed_instruction_names_every_tag_and_passes_the_engine() -> None:
-    assert all(tag in SEED for tag in TAGS)
-    task = OpenQa(OpenQaSettings(model="m", train=Path("t"), validation=Path("v"), test=Path("e")))
-    engine = Engine(task.seed_instructions, required=task.required)
-    assert engine.best.text == SEED
 
 
 @pytest.mark.parametrize(

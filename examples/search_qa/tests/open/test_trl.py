@@ -82,19 +82,6 @@ def weights(trainee: TrlTrainingJob) -> torch.Tensor:
     return torch.cat([weight.detach().flatten() for weight in model.parameters()])
 
 
-def test_it_trains_to_the_budget_and_evaluates_on_time(task: OpenQa, tmp_path: Path) -> None:
-    trainee, engine, curve = trained(task, tmp_path, EventLog())
-    assert engine.rollouts == 32
-    assert engine.step == 4
-    assert trainee.trainer.state.global_step == 8  # two optimizer steps a generation batch
-    assert [rollouts for rollouts, _ in curve] == [0, 16, 32]
-    fresh = prepared(task, tmp_path / "fresh")
-    assert not torch.equal(weights(trainee), weights(fresh))
-    trainee.save(tmp_path / "policy")
-    start = Trial(0, tmp_path / "next", 32, 16, False, tmp_path / "policy")
-    assert torch.equal(weights(hosted(task, start)), weights(trainee))
-
-
 def test_a_stopped_training_resumes_as_if_it_had_not_been(task: OpenQa, tmp_path: Path) -> None:
     whole, engine, curve = trained(task, tmp_path / "whole", EventLog())
 
@@ -148,22 +135,6 @@ def test_only_what_the_policy_wrote_is_trained_on(
             assert [(mine, text.removesuffix(END)) for mine, text in pieces] == told
 
 
-def test_evaluation_leaves_no_trace(task: OpenQa, tmp_path: Path) -> None:
-    trainee = prepared(task, tmp_path)
-    model = trainee.trainer.model
-    assert model is not None
-    model.train()
-    before, generator = weights(trainee), torch.get_rng_state()
-    first = trainee.evaluate(task.seed_instructions[0], "test")
-    assert trainee.evaluate(task.seed_instructions[0], "test") == first
-    assert list(first.by_stratum) == ["hotpotqa"]
-    assert first.metrics["unscored"] == 0
-    assert first.metrics["tool_calls"] > 0
-    assert torch.equal(weights(trainee), before)
-    assert torch.equal(torch.get_rng_state(), generator)
-    assert model.training
-
-
 def test_a_rollout_whose_search_broke_has_no_reward(
     task: OpenQa, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -202,9 +173,3 @@ def test_wrong_host_settings_are_named(
 ) -> None:
     with pytest.raises(InputError, match=said):
         prepared(task, tmp_path, changes=settings_changed)
-
-
-def test_a_model_that_is_not_there_is_named(settings: dict[str, JsonValue], tmp_path: Path) -> None:
-    missing = OpenQaSettings.model_validate({**settings, "model": str(tmp_path / "nothing")})
-    with pytest.raises(InputError, match=r"host\.model .* cannot be loaded"):
-        prepared(OpenQa(missing), tmp_path)

@@ -55,10 +55,6 @@ def test_the_model_reads_what_went_wrong_and_writes_remedies_of_the_bank() -> No
         assert text.removeprefix(PARENT.text).strip() in remedies
 
 
-def test_without_failures_it_still_has_ideas() -> None:
-    assert len(proposals(count=5)) == 5
-
-
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_the_example_trains_with_a_language_model_in_the_loop(

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import cast
 
-import pytest
 import torch
 from evoprompt_search_qa.tiny.task import SearchQa, SearchQaSettings
 from pydantic import JsonValue
@@ -12,11 +11,9 @@ from pydantic import JsonValue
 from evoprompt.agents.tasks import Evaluation, Trial
 from evoprompt.attachment import attach
 from evoprompt.engine import Engine
-from evoprompt.errors import InputError
 from evoprompt.eventlog import EventLog
 from evoprompt.experiments.hosts.trl.trainee import TrlTrainingJob
 from evoprompt.experiments.trial import host_for
-from evoprompt.types import Candidate
 
 TASK = SearchQa(SearchQaSettings(train=64, validation=20, test=20))
 SMALL: dict[str, JsonValue] = {"questions_per_step": 4, "rollouts_per_question": 2, "save_every": 2}
@@ -58,14 +55,6 @@ def weights(trainee: TrlTrainingJob) -> torch.Tensor:
     return torch.cat([weight.detach().flatten() for weight in model.parameters()])
 
 
-def test_it_trains_to_the_budget_and_evaluates_on_time(tmp_path: Path) -> None:
-    trainee, engine, curve = trained(tmp_path, EventLog())
-    assert engine.rollouts == 32
-    assert [rollouts for rollouts, _ in curve] == [0, 16, 32]
-    fresh = prepared(tmp_path / "fresh")
-    assert not torch.equal(weights(trainee), weights(fresh))
-
-
 def test_a_stopped_training_resumes_as_if_it_had_not_been(tmp_path: Path) -> None:
     whole, engine, curve = trained(tmp_path / "whole", EventLog())
 
@@ -91,23 +80,3 @@ def test_evaluation_leaves_no_trace(tmp_path: Path) -> None:
     assert trainee.evaluate(TASK.seed_instructions[0], "test") == first
     assert torch.equal(weights(trainee), before)
     assert torch.equal(torch.get_rng_state(), generator)
-
-
-def test_the_instruction_comes_before_the_question() -> None:
-    candidate = Candidate("c0", {"instruction": "be brief ."})
-    assert TASK.render("what ?", candidate) == "be brief . <question> what ? <response>"
-
-
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ({"learning_rte": 1e-4}, "did you mean 'learning_rate'"),
-        ({"rollouts_per_question": 1}, "rollouts_per_question"),
-        ({"arguments": {"no_such_argument": 1}}, "no_such_argument"),
-    ],
-)
-def test_wrong_host_settings_are_named(
-    tmp_path: Path, settings: dict[str, JsonValue], said: str
-) -> None:
-    with pytest.raises(InputError, match=said):
-        prepared(tmp_path, changes=settings)

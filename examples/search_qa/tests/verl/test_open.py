@@ -74,16 +74,6 @@ def test_the_numbers_are_the_papers(size: str, tmp_path: Path) -> None:
     assert (task.settings.topk, task.settings.searches) == (3, searches)
 
 
-@pytest.mark.parametrize("size", CONFIGURATIONS)
-def test_the_engine_is_the_papers(size: str) -> None:
-    config, _ = read(size)
-    numbers = config.engine_of("coevolve").numbers
-    assert numbers.preset == "inspo"
-    assert (numbers.population_size, numbers.parents, numbers.temperature) == (7, 1, 0.2)
-    assert (numbers.prune_every, numbers.evolve_every, numbers.evolve_until) == (5, 15, 150)
-    assert (numbers.verify_questions, numbers.verify_rounds) == (200, 5)
-
-
 def test_verls_own_command_line_trains_the_same(tmp_path: Path) -> None:
     """The command in the guide, composed as veRL would, has every value of the 3B file."""
     config, task = read("3b")

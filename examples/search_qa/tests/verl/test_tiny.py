@@ -13,7 +13,7 @@ from evoprompt_search_qa.tiny.task import (
 )
 from evoprompt_verl_cpu.settings import CpuSettings
 from omegaconf import DictConfig
-from transformers import AutoConfig, AutoTokenizer
+from transformers import AutoTokenizer
 
 from evoprompt import yamlfile
 from evoprompt.agents.tasks import Host, Trial
@@ -21,11 +21,8 @@ from evoprompt.attachment import Attachment, attach
 from evoprompt.engine import Engine
 from evoprompt.errors import AttachError
 from evoprompt.experiments.hosts.trl.settings import TrlSettings
-from evoprompt.experiments.hosts.verl.rows import question_of, rows
 from evoprompt.experiments.settings import merge
-from evoprompt.experiments.trial import host_for
 from evoprompt.plugins import build
-from evoprompt.rows import question_from_row
 from evoprompt.types import INSTRUCTION, Candidate
 
 EXAMPLES = Path(__file__).parents[2]
@@ -67,33 +64,6 @@ def test_a_prompt_is_the_same_tokens_as_under_trl() -> None:
     assert ids == tokenizer(plain, add_special_tokens=False)["input_ids"]
 
 
-def test_the_numbers_are_those_of_the_host_trl(config: DictConfig, tmp_path: Path) -> None:
-    task = SearchQa(SMALL)
-    trl = host_for(task, {"name": "trl"}).prepare(task, Trial(5, tmp_path, 8000, 800)).trainer
-    theirs: Any = trl.args  # type: ignore[attr-defined]
-    actor, rollout = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout
-    assert actor.optim.lr == theirs.learning_rate
-    assert actor.optim.lr_scheduler_type == theirs.lr_scheduler_type.value == "constant"
-    assert list(actor.optim.betas) == [theirs.adam_beta1, theirs.adam_beta2]
-    assert actor.optim.weight_decay == theirs.weight_decay
-    assert actor.optim.clip_grad == theirs.max_grad_norm
-    assert actor.clip_ratio == theirs.epsilon
-    assert actor.use_kl_loss is (theirs.beta > 0)
-    assert rollout.temperature == theirs.temperature
-    assert rollout.n == theirs.num_generations
-    assert (actor.loss_agg_mode, theirs.loss_type) == ("token-mean", "dapo")
-    assert config.algorithm.norm_adv_by_std_in_grpo
-    assert theirs.scale_rewards == "group"
-    assert config.data.train_batch_size * rollout.n == theirs.per_device_train_batch_size
-    assert config.trainer.total_training_steps == theirs.max_steps
-    assert config.data.max_response_length == theirs.max_completion_length
-
-
-def test_prompt_and_episode_fill_the_context_of_the_policy(config: DictConfig) -> None:
-    context = AutoConfig.from_pretrained(SHIPPED_POLICY).max_position_embeddings
-    assert config.data.max_prompt_length + protocol.TINY_LIMITS.response_tokens == context
-
-
 def test_a_policy_without_room_for_the_instruction_is_refused_before_ray(tmp_path: Path) -> None:
     """The longest question decides, which only the task knows."""
     attached(tmp_path).detach()
@@ -113,13 +83,3 @@ def test_the_two_configurations_differ_by_the_host_alone() -> None:
     preferred = {**TrlSettings().model_dump(), **SearchQa().host_defaults["trl"]}
     for field in ("learning_rate", "questions_per_step", "rollouts_per_question", "save_every"):
         assert CpuSettings.model_fields[field].default == preferred[field]
-
-
-def test_a_row_is_read_back_as_its_question() -> None:
-    questions = TASK.questions("validation")
-    written = rows(questions, "validation", "loop", "search-qa")
-    found = [question_from_row(row) for row in written]
-    assert [(q.id, q.text, q.answers) for q in found] == [
-        (f"search-qa/{q.id}", q.text, q.answers) for q in questions
-    ]
-    assert [question_of(row) for row in written] == list(questions)
