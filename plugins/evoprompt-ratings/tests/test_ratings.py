@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from evoprompt_ratings import Rating
 
-from evoprompt.plugins import build, plugins
 from evoprompt.roles import Attributor
 from evoprompt.testing import AttributorSuite
 from evoprompt.testing.samples import candidate, question, trajectory
@@ -101,12 +100,6 @@ def test_three_move_as_under_trueskill_within_a_third(means: tuple[float, ...]) 
     )
 
 
-def test_a_tie_reaches_from_neighbour_to_neighbour() -> None:
-    rating = Rating(tie=0.1)
-    game(rating, 1, (candidate(0), 0.6), (candidate(1), 0.5), (candidate(2), 0.4))
-    assert {rated(rating, candidate(who))[0] for who in range(3)} == {25.0}
-
-
 def test_a_child_is_known_by_its_parents_and_a_little_less_certain() -> None:
     rating = Rating()
     first, second = candidate(0), candidate(1)
@@ -125,12 +118,6 @@ def test_a_child_is_known_by_its_parents_and_a_little_less_certain() -> None:
     assert rated(rating, candidate(2))[0] > mean
 
 
-def test_one_alone_learns_nothing() -> None:
-    rating = Rating()
-    game(rating, 1, (candidate(0), 1.0))
-    assert rated(rating, candidate(0)) == (25.0, 25 / 3)
-
-
 def test_a_saved_one_goes_on_with_what_children_inherit() -> None:
     rating, resumed = Rating(), Rating()
     for step in (1, 2):
@@ -141,14 +128,3 @@ def test_a_saved_one_goes_on_with_what_children_inherit() -> None:
     for one in (rating, resumed):
         game(one, 4, (candidate(1), 0.6), (candidate(3, ["c0", "c2"]), 0.3))
     assert resumed.state_dict() == rating.state_dict()
-
-
-@pytest.mark.parametrize("tie", [-0.1, math.nan, math.inf])
-def test_a_tie_is_a_difference_of_rewards(tie: float) -> None:
-    with pytest.raises(ValueError, match=f"tie is {tie}; required"):
-        Rating(tie)
-
-
-def test_is_installed_under_its_name() -> None:
-    assert plugins().find("attributor", "rating").source.distribution == "evoprompt-ratings"
-    assert build("attributor", {"name": "rating", "tie": 0.5}).__dict__["tie"] == 0.5

@@ -2,17 +2,10 @@ from __future__ import annotations
 
 import pytest
 from evoprompt_calculator.bank import (
-    BANK,
     CLOSING,
-    GOOD_IDEAS,
     OPENING,
-    REMEDIES,
-    SEED_IDEAS,
-    SENTENCES,
     diagnose,
 )
-from evoprompt_calculator.demonstrations import EFFECTS
-from evoprompt_tiny.instructions import compose
 
 from evoprompt.types import Assignment, Candidate, Question, Trajectory, Turn
 
@@ -45,25 +38,3 @@ def call(expression: str, result: str = "7") -> Turn:
 def test_failures_are_diagnosed(question: Question, turns: list[Turn], found: list[str]) -> None:
     asked = Assignment("a", question, Candidate("c", {"instruction": ""}), 1, "g")
     assert diagnose(Trajectory(asked, 0.0, turns=tuple(turns))) == found
-
-
-def test_every_diagnosis_has_remedies_good_and_idle() -> None:
-    for remedies in REMEDIES.values():
-        assert set(remedies) <= set(SENTENCES)
-        assert set(remedies) & set(EFFECTS)
-        assert set(remedies) - set(EFFECTS)
-
-
-def test_sentences_are_all_different_and_most_ideas_do_nothing() -> None:
-    sentences = [text for wordings in BANK.sentences.values() for text in wordings]
-    assert len(sentences) == len(set(sentences)) > 100
-    assert set(EFFECTS) < set(SENTENCES)
-    assert len(SENTENCES) > 2 * len(EFFECTS)
-    assert not set(SEED_IDEAS) & set(EFFECTS)
-    assert set(GOOD_IDEAS) <= set(EFFECTS)
-
-
-def test_an_instruction_says_its_ideas() -> None:
-    assert compose(BANK, ["one-step", "polite"], 1) == (
-        "Calculate a single step in every call. Use a friendly tone."
-    )

@@ -76,10 +76,6 @@ def test_what_is_no_arithmetic_or_too_large_is_an_error_to_read(expression: str,
     assert part in found
 
 
-def test_arguments_that_do_not_fit_are_an_error_to_read() -> None:
-    assert result(12).startswith("Error: the arguments do not fit")
-
-
 @given(st.text(st.sampled_from("0123456789.+-*/%() e_j"), max_size=60))
 def test_nothing_but_a_value_error_or_a_division_by_zero_comes_out(expression: str) -> None:
     with contextlib.suppress(ValueError, ZeroDivisionError):

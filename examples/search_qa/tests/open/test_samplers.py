@@ -16,7 +16,6 @@ from evoprompt.experiments.hosts.trl.generation import load_tokenizer
 from evoprompt.experiments.hosts.trl.samplers import (
     TransformersSampler,
     VllmSampler,
-    vllm_arguments,
 )
 
 QUESTIONS = ("Where was Mila Korv born?", "Where was Teo Brand born? Say it.")
@@ -81,18 +80,6 @@ def test_an_action_is_what_the_model_says_alone_up_to_a_closing_tag(
     found = [action.ids for action in sampler(episodes(*asked), sampling(24), greedy=True)]
     assert found == [greedy_by_hand(model, ids, 24) for ids in asked]
     assert any("</search>" in tokenizer.decode(ids) for ids in found)
-
-
-def test_sampling_follows_the_generator_and_the_limit(model: Path) -> None:
-    sampler = TransformersSampler(trainer(model), load_tokenizer(str(model)), 64)
-    asked = episodes(*contexts(model) * 8)
-    torch.manual_seed(1)
-    first = sampler(asked, sampling(3), greedy=False)
-    second = sampler(asked, sampling(3), greedy=False)
-    torch.manual_seed(1)
-    assert sampler(asked, sampling(3), greedy=False) == first != second
-    assert max(len(action.ids) for action in first) <= 3
-    assert all(action.logprobs is None for action in first)
 
 
 @pytest.mark.parametrize(
@@ -190,11 +177,3 @@ def test_an_evaluation_by_vllm_leaves_nothing_to_chance() -> None:
     with pytest.raises(RuntimeError, match="on fire"):
         sampler([], sampling(9), greedy=True)
     assert generation.temperature == 1.0
-
-
-def test_vllm_ends_an_action_where_the_loop_does() -> None:
-    assert vllm_arguments(sampling(500)) == {
-        "max_tokens": 500,
-        "stop": ["</search>", "</answer>"],
-        "include_stop_str_in_output": True,
-    }

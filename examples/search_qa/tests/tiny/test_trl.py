@@ -55,24 +55,6 @@ def weights(trainee: TrlTrainingJob) -> torch.Tensor:
     return torch.cat([weight.detach().flatten() for weight in model.parameters()])
 
 
-def test_a_stopped_training_resumes_as_if_it_had_not_been(tmp_path: Path) -> None:
-    whole, engine, curve = trained(tmp_path / "whole", EventLog())
-
-    def stop_halfway(trainee: TrlTrainingJob, engine: Engine, evaluation: Evaluation) -> None:
-        if engine.rollouts == 16:
-            trainee.stop()
-
-    log = EventLog(tmp_path / "events.jsonl")
-    _, halfway, first = trained(tmp_path / "parts", log, on_evaluation=stop_halfway)
-    assert halfway.rollouts == 16
-    log = EventLog(tmp_path / "events.jsonl")
-    resumed, continued, second = trained(tmp_path / "parts", log, resume=True)
-    assert first + second == curve
-    assert continued.rollouts == engine.rollouts
-    assert list(continued.log) == list(engine.log)
-    assert torch.equal(weights(resumed), weights(whole))
-
-
 def test_evaluation_leaves_no_trace(tmp_path: Path) -> None:
     trainee = prepared(tmp_path)
     before, generator = weights(trainee), torch.get_rng_state()

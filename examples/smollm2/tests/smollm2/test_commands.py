@@ -2,13 +2,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import bytewise
 import pytest
 from evoprompt_smollm2 import commands
-from evoprompt_smollm2.model import CARD, NOTE, Origin, origin_of
+from evoprompt_smollm2.model import NOTE
 
 from evoprompt.experiments.cli import main
-from evoprompt.experiments.export.card import licence_of
 
 
 @pytest.fixture
@@ -77,28 +75,6 @@ def test_what_is_there_is_not_overwritten(
     assert "required: a" in shown
 
 
-def test_an_unknown_dtype_is_named(
-    tmp_path: Path, tried: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, shown = run(str(tmp_path / "model"), "--dtype", "bfloat", capsys=capsys)
-    assert (code, tried) == (2, [])
-    assert "--dtype is 'bfloat'; required: one of float32, bfloat16" in shown
-
-
-def test_a_note_that_cannot_be_read_is_no_note(tmp_path: Path) -> None:
-    finished(tmp_path / "model")
-    assert origin_of(tmp_path / "model") == Origin("float32", "p", "s", "l")
-    (tmp_path / "model" / NOTE).write_text("{}")
-    assert origin_of(tmp_path / "model") is None
-    assert origin_of(tmp_path) is None
-
-
-def test_an_export_of_a_training_finds_the_licence_in_the_folder(tmp_path: Path) -> None:
-    (tmp_path / "README.md").write_text(CARD)
-    assert licence_of(str(tmp_path)) == "apache-2.0"
-    assert Origin("float32").licence.lower() == "apache-2.0"
-
-
 def test_a_folder_that_is_no_model_is_named_before_anything_starts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -109,14 +85,3 @@ def test_a_folder_that_is_no_model_is_named_before_anything_starts(
     assert ended.value.code == 2
     assert f"{folder} is no folder with a config.json; required: " in capsys.readouterr().err
     assert not output.exists()
-
-
-def test_a_model_without_chat_template_is_named_before_anything_starts(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = bytewise.tiny_model(tmp_path / "model")
-    (folder / "chat_template.jinja").unlink()
-    with pytest.raises(SystemExit) as ended:
-        main(["model", "start", str(folder), str(tmp_path / "out")])
-    assert ended.value.code == 2
-    assert "has no chat template; required: a model that was taught" in capsys.readouterr().err

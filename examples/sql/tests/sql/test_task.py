@@ -5,7 +5,6 @@ from evoprompt_sql.bank import (
     BANK,
     DESCRIPTION_BANK,
     GOOD_IDEAS,
-    SEED_IDEAS,
     WRONG_DESCRIPTION,
 )
 from evoprompt_sql.task import PRETRAINING_SHOPS, Sql, SqlSettings
@@ -32,12 +31,6 @@ def task() -> Sql:
     return Sql(SMALL)
 
 
-def test_the_tool_is_called_by_the_name_that_the_policy_is_shown(task: Sql) -> None:
-    (tool,) = task.tools
-    assert tool.__name__ == "query"
-    assert tool("SELECT COUNT(*) FROM products") == "40"
-
-
 def test_shops_of_pretraining_are_refused() -> None:
     with pytest.raises(ValidationError, match="required: another seed"):
         SqlSettings(shop=PRETRAINING_SHOPS.start)
@@ -50,8 +43,3 @@ def test_a_wrong_description_is_where_the_tool_starts_if_that_is_chosen() -> Non
     ]
     assert task.bank is DESCRIPTION_BANK
     assert DESCRIPTION_BANK.component == "tool:query"
-
-
-def test_the_usual_description_does_not_evolve(task: Sql) -> None:
-    assert task.seeds == (compose(BANK, SEED_IDEAS),)
-    assert not task.evolving_tools

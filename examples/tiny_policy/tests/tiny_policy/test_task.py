@@ -4,7 +4,6 @@ from functools import cached_property
 
 import pytest
 from evoprompt_tiny.task import NumberTask, SplitSizes
-from pydantic import ValidationError
 
 from evoprompt.agents import Episode
 from evoprompt.errors import InputError
@@ -49,12 +48,3 @@ def test_only_the_number_alone_counts(answer: str | None, reward: float, feedbac
 def test_an_unknown_split_is_an_error_that_names_the_others() -> None:
     with pytest.raises(InputError, match="one of test, validation, train"):
         Sums().questions("dev")
-
-
-def test_only_the_policy_that_comes_along_has_a_sampler_of_its_own() -> None:
-    assert Sums().sampler(object(), None, 1.0) is None  # type: ignore[arg-type]
-
-
-def test_no_split_is_empty() -> None:
-    with pytest.raises(ValidationError, match="greater than or equal to 1"):
-        SplitSizes(test=0)

@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from evoprompt_tiny.template import END, call_phrases
 from evoprompt_tiny.vocabulary import build_tokenizer
 from hypothesis import given
 from hypothesis import strategies as st
-from transformers import AutoTokenizer, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast
 
 from evoprompt.agents import Agent, Call, Limits, ToolCallProtocol, encode
 
@@ -44,16 +42,6 @@ def test_every_text_comes_back_as_it_was(text: str) -> None:
 )
 def test_words_digits_and_phrases_are_one_token_each(text: str, pieces: list[str]) -> None:
     assert [KNOWN.decode([token]) for token in ids(text)] == pieces
-
-
-def test_a_folder_of_it_is_loaded_as_any_models(tmp_path: Path) -> None:
-    KNOWN.save_pretrained(tmp_path)
-    loaded = AutoTokenizer.from_pretrained(tmp_path)
-    assert isinstance(loaded, PreTrainedTokenizerFast)
-    text = f" Look to the left.{OPENING}12{CLOSING}{END}"
-    assert ids(text, loaded) == ids(text)
-    assert loaded.chat_template == KNOWN.chat_template
-    assert (loaded.padding_side, loaded.eos_token, loaded.pad_token) == ("left", END, "<pad>")
 
 
 def test_the_template_shows_instruction_tools_and_question() -> None:

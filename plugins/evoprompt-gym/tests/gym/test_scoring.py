@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-
 import pytest
 from evoprompt_gym.datasets import Entry, make
 from evoprompt_gym.scoring import Scorer
@@ -49,12 +47,6 @@ def test_an_answer_that_ends_the_process_is_worth_nothing(scorer: Scorer, entry:
 
 def test_a_huge_answer_is_cut(scorer: Scorer, entry: Entry) -> None:
     assert scorer("(" * 10_000_000, entry).reward < 1
-
-
-def test_another_process_gets_a_scorer_of_its_own(scorer: Scorer, entry: Entry) -> None:
-    scorer(entry["answer"], entry)
-    again = pickle.loads(pickle.dumps(scorer))
-    assert again(entry["answer"], entry).reward == 1.0
 
 
 def test_a_scorer_that_cannot_start_says_so(

@@ -13,7 +13,6 @@ from evoprompt.agents import Episode
 from evoprompt.agents.tasks import scored
 from evoprompt.errors import InputError
 from evoprompt.experiments.testing import TaskSuite
-from evoprompt.plugins import build
 from evoprompt.types import Question
 
 SMALL = {"train": 40, "validation": 10, "test": 20}
@@ -30,16 +29,6 @@ def said(text: str | None) -> Episode:
 class TestReasoningGym(TaskSuite):
     def build(self) -> ReasoningGym:
         return task()
-
-
-class TestReasoningGymWithoutTags(TaskSuite):
-    def build(self) -> ReasoningGym:
-        return task(tags=False)
-
-
-def test_it_is_found_by_its_name() -> None:
-    found = build("task", {"name": "reasoning-gym", "dataset": "chain_sum"})
-    assert isinstance(found, ReasoningGym)
 
 
 class TestQuestions:
@@ -116,32 +105,6 @@ class TestScores:
         again = pickle.loads(pickle.dumps(found))
         answer = said(f"<answer>{question.answers[0]}</answer>")
         assert again.score(answer, question) == found.score(answer, question)
-
-
-class TestStrata:
-    def test_the_first_measure_of_difficulty_that_varies(self) -> None:
-        found = task(arguments={"min_terms": 2, "max_terms": 4})
-        strata = {found.score(said("x"), q).stratum for q in found.questions("test")}
-        assert strata == {"num_terms 2", "num_terms 3", "num_terms 4"}
-
-    def test_none_where_nothing_varies(self) -> None:
-        found = task(arguments={"min_terms": 3, "max_terms": 3, "min_digits": 2, "max_digits": 2})
-        assert {found.score(said("x"), q).stratum for q in found.questions("test")} == {""}
-
-    def test_a_composite_is_reported_by_source(self) -> None:
-        mixed: list[dict[str, Any]] = [
-            {"name": name, "weight": 1, "config": {}} for name in ("chain_sum", "gcd")
-        ]
-        found = task(dataset="composite", arguments={"datasets": mixed})
-        strata = {found.score(said("x"), q).stratum for q in found.questions("test")}
-        assert strata == {"source_dataset chain_sum", "source_dataset gcd"}
-
-    def test_a_field_may_be_chosen_and_must_be_there(self) -> None:
-        found = task(stratify_by="num_digits")
-        assert found.score(said("x"), found.questions("test")[0]).stratum.startswith("num_digits ")
-        absent = task(stratify_by="colour")
-        with pytest.raises(InputError, match=r"stratify_by is 'colour', which is no .*num_terms"):
-            absent.score(said("x"), absent.questions("test")[0])
 
 
 @pytest.mark.parametrize(
