@@ -119,9 +119,6 @@ def serve(
     dtype: DtypeOption = "float32",
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free one.")] = 8000,
-    batch: Annotated[
-        int, typer.Option(min=1, help="Queries searched at a time; 1 turns batching off.")
-    ] = 512,
     workers: Annotated[
         int, typer.Option(min=1, help="Processes that answer, over one memory-mapped index.")
     ] = 1,
@@ -139,15 +136,13 @@ def serve(
     if dry_run:
         _look_ahead(chosen)
     from evoprompt_retrieval import serving
-    from evoprompt_retrieval.requests import ServerLimits
 
     if workers > (cores := len(os.sched_getaffinity(0))):
         typer.echo(
             f"notice: {workers} workers share {cores} CPU cores; further ones answer no faster",
             err=True,
         )
-    limits = ServerLimits(batch=batch)
-    application = serving.Application(chosen, limits, (host, *(allow_host or [])))
+    application = serving.Application(chosen, (host, *(allow_host or [])))
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(s) for s in serving.bind(host, port, workers)]
         passages, _ = _open(chosen)

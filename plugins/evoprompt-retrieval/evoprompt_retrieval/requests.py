@@ -40,7 +40,7 @@ class ServerLimits:
         query_chars: most characters of a query that are searched for; its end is cut off.
         topk: most passages of a query.
         passages: most passages of a request, that is queries times topk.
-        batch: most queries searched at a time; 1 turns batching off.
+        batch: most queries searched at a time.
         waiting: most queries that wait before further ones are refused.
     """
 

@@ -37,12 +37,10 @@ class Application:
 
     Attributes:
         settings: of a finished index.
-        limits: of a request.
         hosts: further names under which the server may be asked.
     """
 
     settings: IndexSettings
-    limits: ServerLimits
     hosts: tuple[str, ...]
 
     def __call__(self) -> Starlette:
@@ -53,7 +51,7 @@ class Application:
         except InputError as error:
             print(f"error: {error}", file=sys.stderr, flush=True)
             sys.exit(STARTUP_FAILURE)
-        return create_app(corpus, index, self.settings.backend, self.limits, self.hosts)
+        return create_app(corpus, index, self.settings.backend, hosts=self.hosts)
 
 
 def bind(host: str, port: int, workers: int) -> list[socket.socket]:
@@ -120,7 +118,7 @@ def serve(application: Application, listeners: Sequence[socket.socket], drain: i
     """
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    chosen = configure(application, application.limits, len(listeners), drain)
+    chosen = configure(application, ServerLimits(), len(listeners), drain)
     supervisor = Multiprocess(chosen, [*listeners])
     supervisor.run()
     if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):

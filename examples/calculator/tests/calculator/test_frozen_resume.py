@@ -51,7 +51,7 @@ def ended(*arguments: str) -> int:
 
 
 def test_a_stopped_optimization_goes_on_and_asks_nothing_twice(tmp_path: Path) -> None:
-    stop_at = 40
+    stop_at, asked = 40, -10_000
 
     def answer(body: Mapping[str, Any]) -> str:
         nonlocal asked
@@ -60,7 +60,6 @@ def test_a_stopped_optimization_goes_on_and_asks_nothing_twice(tmp_path: Path) -
             os.kill(os.getpid(), signal.SIGINT)
         return answered(body, lambda text: any(one in text for one in SENTENCES["units"]))
 
-    asked = -10_000
     with openai(answer):
         assert ended(*GIVEN, "--output", str(tmp_path / "whole")) == 0
     whole = asked + 10_000
