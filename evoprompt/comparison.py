@@ -15,10 +15,9 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import NormalDist, fmean
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,17 +84,6 @@ def state_best(best: str, first: str, leader: str = "") -> str:
         f"the best is the first instruction, {first}: whatever else was tried is not "
         "distinguishable from the first instruction, or worse"
     )
-
-
-def state_best_in(events: Iterable[Mapping[str, Any]]) -> str:
-    """The same of the events of a training; empty where nobody was compared with the first one."""
-    first = best = ""
-    for event in events:
-        if event["event"] == "seeded":
-            first = first or event["candidate"]
-        elif event["event"] == "best":
-            best = event["candidate"]
-    return state_best(best, first) if best else ""
 
 
 def means_of(trajectories: Sequence[Trajectory]) -> Means:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evoprompt.comparison import Evidence, Lead, means_of, state_best, state_best_in
+from evoprompt.comparison import Evidence, Lead, means_of
 from evoprompt.testing.samples import question
 from evoprompt.types import Assignment, Candidate, Trajectory
 
@@ -214,11 +214,3 @@ def test_means_leave_out_what_was_not_scored() -> None:
 
     found = means_of([*told("a", 1.0, None, 0.0), *told("b", None)])
     assert found == {question(1).id: {"a": 0.5}}
-
-
-def test_the_words_of_a_log() -> None:
-    seeded = [{"event": "seeded", "candidate": name} for name in ("c0", "c1")]
-    assert state_best_in(seeded) == ""
-    told = [*seeded, {"event": "best", "candidate": "c0"}]
-    assert state_best_in(told) == state_best("c0", "c0")
-    assert state_best_in([*told, {"event": "best", "candidate": "c1"}]) == state_best("c1", "c0")

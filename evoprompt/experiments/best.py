@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from evoprompt.errors import InputError
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.history import History
 from evoprompt.validation import nearest
 
 
-def best_instruction(
-    directory: RunDirectory, arm: str | None = None, seed: int | None = None
-) -> str:
-    """The instruction of the best trial; see :func:`best_trial`."""
-    return best_trial(directory, arm, seed)[1]
+class Best(NamedTuple):
+    """The trial that did best.
+
+    Attributes:
+        merit: its last evaluation on the validation split, the higher the better.
+        trial: which it is.
+        instruction: its instruction, as a person reads it.
+        statement: whether that is shown to be better than the first one, in words; empty where
+            nobody was compared with that.
+    """
+
+    merit: float
+    trial: TrialId
+    instruction: str
+    statement: str
 
 
-def best_trial(
-    directory: RunDirectory, arm: str | None = None, seed: int | None = None
-) -> tuple[TrialId, str]:
-    """The trial that did best at its last evaluation on the validation split, and its instruction.
+def best_trial(directory: RunDirectory, arm: str | None = None, seed: int | None = None) -> Best:
+    """The trial that did best at its last evaluation on the validation split.
 
     Test questions have no say: choosing by them would make their result worthless. The first of
     the configuration wins a tie. Trials that are not finished take part, with the instruction that
@@ -43,7 +53,7 @@ def best_trial(
             f"seed {seed} is not in {directory.root}; required: one of "
             f"{', '.join(map(str, config.seeds))}"
         )
-    found: list[tuple[float, TrialId, str]] = []
+    found: list[Best] = []
     for trial in directory.trials():
         if arm in (None, trial.arm) and seed in (None, trial.seed):
             files = directory.trial(trial)
@@ -51,10 +61,10 @@ def best_trial(
             if history.evaluated is not None and history.merit is not None:
                 finished = files.finished
                 text = finished.best_instruction if finished else history.evaluated.text
-                found.append((history.merit, trial, text))
+                found.append(Best(history.merit, trial, text, history.statement))
     if not found:
         raise InputError(
             f"nothing in {directory.root} has been evaluated yet; required: at least one "
             "evaluation; wait, or continue the run with --resume"
         )
-    return max(found, key=lambda one: one[0])[1:]
+    return max(found, key=lambda one: one.merit)

@@ -92,7 +92,7 @@ def subject_of(
         given = config.arms[trial.arm].instructions
         return Subject(config, trial, None, given[0] if given else None)
     directory = RunDirectory.open(root)
-    trial, _ = best_trial(directory, arm, seed)
+    trial = best_trial(directory, arm, seed).trial
     files = directory.trial(trial)
     policy, finished = files.policy, files.finished
     if finished is None or not policy.is_dir():

@@ -8,17 +8,11 @@ from evoprompt.agents.tasks import Task, Trial
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Evaluated, Event, Notice
 from evoprompt.experiments.directory import RunDirectory, TrialId
-from evoprompt.experiments.history import History
 from evoprompt.experiments.hosts.frozen import FrozenHost, tested
 from evoprompt.experiments.limits import limits_of
 from evoprompt.experiments.settings import FROZEN, merge
-from evoprompt.experiments.summary import (
-    Clock,
-    SeedSummary,
-    rollouts_to,
-    to_json,
-)
-from evoprompt.experiments.trial import seeds_of, start_of
+from evoprompt.experiments.summary import Clock, SeedSummary
+from evoprompt.experiments.trial import seeds_of, start_of, write_result
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.optimizer.data import items_of
 from evoprompt.optimizer.folder import SPENDING
@@ -29,7 +23,6 @@ from evoprompt.proposers.combinators import NoProposer
 from evoprompt.roles import BuildContext, Proposer
 from evoprompt.screening import usable_seeds
 from evoprompt.section import EngineSection
-from evoprompt.storage import write_whole
 
 
 def run_frozen(
@@ -105,28 +98,21 @@ def run_frozen(
         cut = f"the test has {played} of {len(questions)} questions, as the budget of the model"
         log.append(Notice(found.iterations, f"{cut} ended; raise host.budget to test on all"))
     spent = found.rollouts + played
-    limits = dict(limits_of(config.resolved(), trial.arm))
     metrics = {**result.metrics, task.headline.name: result.value}
     strata = dict(result.by_stratum)
     log.append(Evaluated(found.iterations, "test", best.id, spent, metrics, strata, task.headline))
     model.save(files.policy)
-    points = History.read(files.events).evaluations
-    summary = SeedSummary(
-        seed=trial.seed,
-        headline=task.headline,
-        test=result,
-        rollouts=spent,
-        rollouts_to_target=rollouts_to(config.target, points, task.headline),
-        train_seconds=seconds.train,
-        engine_seconds=0.0,
-        verify_seconds=0.0,
-        best=dict(best.components),
-        curve=points,
-        seeds_from=config.seeds_from_of(trial.arm) or "",
-        limits=None if whole and found.stopped in FINAL else limits,
+    over = whole and found.stopped in FINAL
+    return write_result(
+        run,
+        trial,
+        task.headline,
+        result,
+        spent,
+        seconds,
+        best,
+        limits=None if over else limits_of(config.resolved(), trial.arm),
     )
-    write_whole(files.result, to_json(summary))
-    return summary
 
 
 def _unused(section: EngineSection, takes_over: bool) -> list[str]:

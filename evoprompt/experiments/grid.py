@@ -48,7 +48,7 @@ def grid(
     headlines: list[Headline] = []
     for root in roots:
         directory = RunDirectory.open(root)
-        chosen = arm or best_trial(directory)[0].arm
+        chosen = arm or best_trial(directory).trial.arm
         finished = [
             trial
             for trial in directory.trials()

@@ -14,7 +14,7 @@ from types import FrameType
 
 from evoprompt.errors import InputError
 from evoprompt.events import Event
-from evoprompt.experiments.best import best_instruction
+from evoprompt.experiments.best import best_trial
 from evoprompt.experiments.config import with_host_defaults
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.launchers.base import Done, Job, Launcher, Lost, Message, Work
@@ -129,7 +129,7 @@ class _Run:
             self._stopping = True
         summary = directory.collect()
         if summary.arms:
-            write_whole(directory.best, best_instruction(directory) + "\n")
+            write_whole(directory.best, best_trial(directory).instruction + "\n")
         fruitless = {
             TrialId(name, seed.seed): seed.fruitless
             for name, arm in summary.arms.items()

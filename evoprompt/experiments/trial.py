@@ -28,6 +28,7 @@ from evoprompt.experiments.pool import fit
 from evoprompt.experiments.settings import merge
 from evoprompt.experiments.summary import (
     Clock,
+    Seconds,
     SeedSummary,
     rollouts_to,
     to_json,
@@ -40,7 +41,7 @@ from evoprompt.screening import Seed
 from evoprompt.section import EngineSection
 from evoprompt.storage import RECIPE_FILE, only_writer, write_whole
 from evoprompt.text import format_error, masked, masked_data, words_of
-from evoprompt.types import Setting, Written
+from evoprompt.types import Candidate, Setting, Written
 
 Listener = Callable[[Event], None]
 Stopping = Callable[[], bool]
@@ -300,22 +301,59 @@ def run_trial(
     _record(engine, headline, "test", tested)
     trainee.save(directory.policy)
     _write_recipe(attachment, engine, directory.policy, str(config.task["name"]))
-    points = History.read(directory.events).evaluations
+    return write_result(
+        run,
+        trial,
+        headline,
+        tested,
+        engine.rollouts,
+        seconds,
+        best,
+        fruitless=engine.failure_reason,
+    )
+
+
+def write_result(
+    run: RunDirectory,
+    trial: TrialId,
+    headline: Headline,
+    test: Evaluation,
+    rollouts: int,
+    seconds: Seconds,
+    best: Candidate,
+    fruitless: str = "",
+    limits: Mapping[str, float | None] | None = None,
+) -> SeedSummary:
+    """Writes and returns the result of a trial, which is finished with it.
+
+    Args:
+        run: the run it belongs to.
+        trial: which arm and seed.
+        headline: of its task.
+        test: the test split under the best instruction.
+        rollouts: spent in all.
+        seconds: spent in all.
+        best: the best candidate.
+        fruitless: see :class:`SeedSummary`.
+        limits: likewise.
+    """
+    points = History.read(run.trial(trial).events).evaluations
     result = SeedSummary(
         seed=trial.seed,
         headline=headline,
-        test=tested,
-        rollouts=engine.rollouts,
-        rollouts_to_target=rollouts_to(config.target, points, headline),
+        test=test,
+        rollouts=rollouts,
+        rollouts_to_target=rollouts_to(run.config.target, points, headline),
         train_seconds=seconds.train,
         engine_seconds=seconds.engine,
         verify_seconds=seconds.verify,
         best=dict(best.components),
         curve=points,
-        fruitless=engine.failure_reason,
-        seeds_from=config.seeds_from_of(trial.arm) or "",
+        fruitless=fruitless,
+        seeds_from=run.config.seeds_from_of(trial.arm) or "",
+        limits=None if limits is None else dict(limits),
     )
-    write_whole(directory.result, to_json(result))
+    write_whole(run.trial(trial).result, to_json(result))
     return result
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from evoprompt.errors import InputError
 from evoprompt.evaluation import Evaluation, Headline
-from evoprompt.experiments.best import best_instruction
+from evoprompt.experiments.best import best_trial
 from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.summary import SeedSummary, to_json
@@ -63,7 +63,7 @@ def test_the_last_evaluation_decides(tmp_path: Path) -> None:
         static_0=[seeded("old"), evaluated(0.9), evaluated(0.3)],
         coevolve_0=[seeded("old"), evaluated(0.1), proposed("c1", "new"), evaluated(0.5, "c1")],
     )
-    assert best_instruction(directory) == "new"
+    assert best_trial(directory).instruction == "new"
 
 
 def test_a_finished_trial_names_what_was_tested(tmp_path: Path) -> None:
@@ -82,14 +82,14 @@ def test_a_finished_trial_names_what_was_tested(tmp_path: Path) -> None:
         curve=[(80, 0.5)],
     )
     write_whole(directory.trial(TrialId("coevolve", 0)).result, to_json(result))
-    assert best_instruction(directory) == "tested"
+    assert best_trial(directory).instruction == "tested"
 
 
 def test_test_questions_have_no_say(tmp_path: Path) -> None:
     """And the lowest value is the best where the task says so."""
     old = [seeded("old"), evaluated(0.5, higher=False), evaluated(1.0, split="test")]
     new = [seeded("new"), evaluated(0.6, higher=False), evaluated(0.0, split="test")]
-    assert best_instruction(run(tmp_path, static_0=old, coevolve_0=new)) == "old"
+    assert best_trial(run(tmp_path, static_0=old, coevolve_0=new)).instruction == "old"
 
 
 def test_arm_and_seed_narrow_the_choice(tmp_path: Path) -> None:
@@ -99,15 +99,15 @@ def test_arm_and_seed_narrow_the_choice(tmp_path: Path) -> None:
         coevolve_0=[seeded("coevolve zero"), evaluated(0.5)],
         coevolve_1=[seeded("coevolve one"), evaluated(0.4)],
     )
-    assert best_instruction(directory, arm="coevolve") == "coevolve zero"
-    assert best_instruction(directory, arm="coevolve", seed=1) == "coevolve one"
+    assert best_trial(directory, arm="coevolve").instruction == "coevolve zero"
+    assert best_trial(directory, arm="coevolve", seed=1).instruction == "coevolve one"
 
 
 def test_what_is_not_there_is_named(tmp_path: Path) -> None:
     directory = run(tmp_path, static_0=[seeded("old")])
     with pytest.raises(InputError, match=r"nothing in .* has been evaluated yet"):
-        best_instruction(directory)
+        best_trial(directory)
     with pytest.raises(InputError, match=r"arm 'statik' .* did you mean 'static'"):
-        best_instruction(directory, arm="statik")
+        best_trial(directory, arm="statik")
     with pytest.raises(InputError, match=r"seed 7 .* required: one of 0, 1"):
-        best_instruction(directory, seed=7)
+        best_trial(directory, seed=7)

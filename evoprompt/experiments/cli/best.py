@@ -46,8 +46,8 @@ def best(
         found = legible(read_result(run).best.components)
     elif (run / "config.yaml").is_file() or not run.is_dir():
         directory = RunDirectory.open(run)
-        chosen, found = best_trial(directory, arm, seed)
-        statement = History.read(directory.trial(chosen).events).statement
+        best_one = best_trial(directory, arm, seed)
+        found, statement = best_one.instruction, best_one.statement
     else:
         log = log_in(run)
         try:

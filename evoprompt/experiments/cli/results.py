@@ -12,7 +12,6 @@ from rich.text import Text
 
 from evoprompt.experiments.best import best_trial
 from evoprompt.experiments.directory import RunDirectory
-from evoprompt.experiments.history import History
 from evoprompt.experiments.summary import SeedSummary, Summary
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.optimizer.folder import SPENDING
@@ -55,16 +54,16 @@ def show_results(directory: RunDirectory, summary: Summary, console: Console) ->
     console.print(table)
     if summary.strata:
         console.print(_by_stratum(summary))
-    trial, instruction = best_trial(directory)
+    best = best_trial(directory)
     console.print(
         Panel(
-            Text(printable(instruction)),
+            Text(printable(best.instruction)),
             title="best instruction",
             title_align="left",
         )
     )
-    if statement := History.read(directory.trial(trial).events).statement:
-        console.print(Text(statement))
+    if best.statement:
+        console.print(Text(best.statement))
 
 
 def _by_stratum(summary: Summary) -> Table:

@@ -40,7 +40,7 @@ def checkpoint_of(path: Path, arm: str | None = None, seed: int | None = None) -
     root = path
     if (path / "config.yaml").is_file():
         directory = RunDirectory.open(path)
-        root = directory.trial(best_trial(directory, arm, seed)[0]).root
+        root = directory.trial(best_trial(directory, arm, seed).trial).root
     for folder in (root, root / "policy", *reversed(saved_under(root))):
         if (folder / RECIPE_FILE).is_file():
             return folder
