@@ -204,6 +204,7 @@ def test_a_log_outside_of_a_run_is_read(directory: RunDirectory, tmp_path: Path)
         source = read_source(path)
         assert [(one.arm, one.seed) for one in source.trials] == [("run", 0)]
         assert source.problems == ()
+    assert len(read_source(directory.events).trials) == 4, "that of a run has all of them"
 
 
 def test_the_files_of_a_verl_job_are_read(tmp_path: Path) -> None:

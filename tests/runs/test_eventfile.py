@@ -42,14 +42,6 @@ def test_a_line_that_is_no_event_is_named_in_one_line(tmp_path: Path, line: str)
     assert str(raised.value).isprintable()
 
 
-def test_what_older_versions_did_not_write_has_its_default(tmp_path: Path) -> None:
-    path = tmp_path / "events.jsonl"
-    told = {"event": "told", "step": 1, "rollouts": 8, "trajectories": 8, "unscored": 0}
-    path.write_text(json.dumps({**told, "reward": None, "weights": {}}) + "\n", encoding="utf-8")
-    (event,) = read_events(path)
-    assert (event["metrics"], event["instruction_length"]) == ({}, 0.0)
-
-
 def test_trials_of_a_run_have_candidates_of_the_same_names(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     seeded = {"event": "seeded", "step": 0, "candidate": "c0", "components": {"instruction": "Go."}}

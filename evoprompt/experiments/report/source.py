@@ -19,6 +19,8 @@ from evoprompt.optimizer.folder import is_begun
 from evoprompt.optimizer.result import read_result
 from evoprompt.requests import Request, RequestFiles, Waiting
 
+Key = tuple[str, int]
+"""Arm and seed of a trial."""
 _CONFIGS = ("config.yaml", "settings.yaml", "attached.yaml")
 _ONLY = "run"
 """Name of the arm where there are no arms: an optimization, an attached training."""
@@ -119,7 +121,7 @@ def files_of(path: Path) -> list[Path]:
     return sorted({file for file in (*logs, *results, *others, *asked) if file.is_file()})
 
 
-def logs_of(*paths: Path) -> dict[tuple[str, int], Path]:
+def logs_of(*paths: Path) -> dict[Key, Path]:
     """By arm, as the page of these ``paths`` names it, and seed, the file of a trial's events."""
     if len(paths) == 1:
         return _logs(paths[0])
@@ -136,7 +138,7 @@ def _names(paths: Sequence[Path]) -> list[str]:
     return [str(path) if twice[name] > 1 else name for path, name in zip(paths, short, strict=True)]
 
 
-def _logs(path: Path) -> dict[tuple[str, int], Path]:
+def _logs(path: Path) -> dict[Key, Path]:
     """The files of events under ``path``: of its trials, or its own where it has none."""
     if not path.is_dir():
         return {(_ONLY, 0): path}
@@ -168,8 +170,9 @@ def _read(path: Path, name: str = "") -> Source:
         )
     problems: list[str] = []
     run = _run(root, problems) if (root / "config.yaml").is_file() else None
-    told = [_trial(f"{name}{arm}", seed, log, problems) for (arm, seed), log in logs.items()]
-    trials = tuple(trial for trial in told if trial.history.texts or trial.history.notices)
+    trials = tuple(
+        trial for key, log in logs.items() for trial in _trials(key, log, name, problems)
+    )
     if not trials and not path.is_dir():
         raise InputError(
             f"{path} holds no events; required: the folder of a run, or a file of events; "
@@ -200,15 +203,24 @@ def _read(path: Path, name: str = "") -> Source:
     )
 
 
-def _trial(arm: str, seed: int, log: Path, problems: list[str]) -> Trial:
-    trial = Trial(arm, seed, History.of(_readable(log, problems)))
+def _trials(key: Key, log: Path, name: str, problems: list[str]) -> list[Trial]:
+    """Those whose events ``log`` holds: the trial ``key``, or as the events of a whole run say."""
+    told: dict[Key, list[Mapping[str, Any]]] = {}
+    for event in _readable(log, problems):
+        mine = event.get("arm", key[0]), event.get("seed", key[1])
+        told.setdefault(mine, []).append(event)
+    trials = [
+        Trial(f"{name}{arm}", seed, History.of(events)) for (arm, seed), events in told.items()
+    ]
+    if len(trials) != 1:
+        return trials
     requests = RequestFiles(log)
     try:
         asked = [one for one in requests.everything() if one.step is None]
-        return replace(trial, waiting=requests.waiting(), asked=asked)
+        return [replace(trials[0], waiting=requests.waiting(), asked=asked)]
     except (InputError, OSError) as error:
         problems.append(f"What persons asked of a training is left out: {error}")
-        return trial
+        return trials
 
 
 def _readable(log: Path, problems: list[str]) -> Iterator[Mapping[str, Any]]:
@@ -254,7 +266,7 @@ def _lead(root: Path, problems: list[str]) -> list[str]:
 
 
 def _summary(
-    logs: Mapping[tuple[str, int], Path], name: str, target: float | None, problems: list[str]
+    logs: Mapping[Key, Path], name: str, target: float | None, problems: list[str]
 ) -> Summary:
     results: dict[str, list[SeedSummary]] = {}
     for (arm, seed), log in logs.items():
