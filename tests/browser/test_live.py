@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
-from waiting import PATIENCE
+from waiting import PATIENCE, wait_for
 
 from evoprompt.evaluation import Headline
 from evoprompt.eventlog import EventLog
@@ -47,9 +47,8 @@ def test_a_run_waits_until_it_is_answered_on_the_page(
     served = None
     try:
         waiting = log.parent / "pool" / "waiting.json"
-        while not waiting.is_file():
-            assert trained.poll() is None, "it ended and asked nobody"
-            time.sleep(0.1)
+        wait_for(lambda: waiting.is_file() or trained.poll() is not None)
+        assert trained.poll() is None, "it ended and asked nobody"
         served = subprocess.Popen(
             [*program, "watch", root, "--port", "0", "--allow-changes"],
             stdout=subprocess.PIPE,

@@ -23,7 +23,7 @@ from pathlib import Path
 from evoprompt.agents.recipe import Recipe
 from evoprompt.errors import InputError
 from evoprompt.experiments.export.card import card, serve_line
-from evoprompt.experiments.export.source import checkpoint_of, events_at
+from evoprompt.experiments.export.source import checkpoint_of
 from evoprompt.experiments.export.template import require_same_tokens, template_of
 from evoprompt.experiments.export.weights import merge_adapter, model_folders
 from evoprompt.storage import RECIPE_FILE, require_folder, write_whole
@@ -77,7 +77,7 @@ def export(
         shutil.rmtree(scratch / "merged", ignore_errors=True)
         if merge:
             merge_adapter(scratch)
-        _write_prompts(saved, scratch, recipe)
+        _write_prompts(scratch, recipe)
         checked = "not checked, as transformers is not installed: whether it asks as trained"
         if find_spec("transformers") is not None:
             from transformers import AutoProcessor, AutoTokenizer
@@ -107,10 +107,10 @@ def _copy_model(saved: Path, folder: Path) -> None:
             write_whole(folder / file.name, json.dumps(settings, indent=2, ensure_ascii=False))
 
 
-def _write_prompts(saved: Path, folder: Path, recipe: Recipe) -> None:
+def _write_prompts(folder: Path, recipe: Recipe) -> None:
     write_whole(folder / _TEMPLATE, template_of(recipe))
     write_whole(folder / "instruction.txt", recipe.best.instruction)
     if recipe.tools:
         write_whole(folder / "tools.json", json.dumps(recipe.schemas, indent=2, ensure_ascii=False))
-    write_whole(folder / "README.md", card(folder, recipe, list(events_at(saved))))
+    write_whole(folder / "README.md", card(folder, recipe))
     write_whole(folder / RECIPE_FILE, recipe.model_dump_json(indent=2))

@@ -1,13 +1,10 @@
-"""The model card of an export: what it is, how to ask it, and what was measured."""
+"""The model card of an export: what it is, and how to ask it."""
 
 from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import mean
-from typing import Any
 
 from pydantic import JsonValue
 
@@ -15,7 +12,6 @@ from evoprompt import yamlfile
 from evoprompt.agents.recipe import Recipe
 from evoprompt.errors import InputError
 
-_END = 10  # steps
 _PARSERS = (  # what a chat template writes around a call, and vLLM's name of what reads it
     ("[TOOL_CALLS]", "mistral"),
     ("<|python_tag|>", "llama3_json"),
@@ -32,8 +28,8 @@ _WHERE = {
 }
 
 
-def card(folder: Path, recipe: Recipe, events: Sequence[Mapping[str, Any]]) -> str:
-    """The text of ``README.md``; every figure in it is read from the events."""
+def card(folder: Path, recipe: Recipe) -> str:
+    """The text of ``README.md``."""
     head: dict[str, JsonValue] = {"library_name": "transformers", "tags": ["evoprompt", "grpo"]}
     base = recipe.base
     if base.startswith((".", "~", "/")) or Path(base).is_dir():  # others could not look it up
@@ -59,7 +55,6 @@ def card(folder: Path, recipe: Recipe, events: Sequence[Mapping[str, Any]]) -> s
     ]
     if recipe.tools:
         parts.append(_tools(recipe))
-    parts.append(f"## Figures\n\n{_figures(events)}")
     return "\n\n".join(parts) + "\n"
 
 
@@ -83,32 +78,6 @@ def _tools(recipe: Recipe) -> str:
     if tool_parser(recipe.template or "") is None:
         text += " No parser of vLLM is known for the calls of this chat template: none is named."
     return text
-
-
-def _figures(events: Sequence[Mapping[str, Any]]) -> str:
-    last = {event["split"]: event for event in events if event["event"] == "evaluated"}
-    rows = [
-        f"| {split} | {event['rollouts']:,} | {name} | {value:.4g} |"
-        for split, event in last.items()
-        for name, value in event["metrics"].items()
-    ]
-    rows += _rewards([event for event in events if event["event"] == "told"])
-    if not rows:
-        return "Nothing was measured."
-    table = "\n".join(["| of | after rollouts | figure | value |", "|---|---|---|---|", *rows])
-    return table if last else f"{table}\n\nNothing was evaluated apart from the training."
-
-
-def _rewards(told: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The mean reward at both ends of the training, as rows of the table."""
-    scored = [event for event in told if event["reward"] is not None]
-    count = min(_END, len(scored))
-    ends = {"first": scored[:count], "last": scored[-count:]} if count else {}
-    return [
-        f"| training | {ending[-1]['rollouts']:,} | mean reward of the {name} {count} steps "
-        f"| {mean(event['reward'] for event in ending):.4g} |"
-        for name, ending in ends.items()
-    ]
 
 
 def _sentence(text: str) -> str:

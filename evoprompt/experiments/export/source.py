@@ -1,19 +1,14 @@
-"""Which checkpoint a path means, and what happened up to there."""
+"""Which checkpoint a path means."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from evoprompt.errors import InputError
 from evoprompt.experiments.best import best_trial
 from evoprompt.experiments.directory import RunDirectory
-from evoprompt.experiments.eventfile import read_events
-from evoprompt.experiments.history import log_in
 from evoprompt.optimizer.folder import is_begun
-from evoprompt.storage import RECIPE_FILE, STATE_FILE, checkpoints, load_state
+from evoprompt.storage import RECIPE_FILE, checkpoints
 
 PREFIXES = ("checkpoint-", "global_step_")
 """How TRL and veRL name their checkpoints, before the number of the step."""
@@ -55,17 +50,3 @@ def checkpoint_of(path: Path, arm: str | None = None, seed: int | None = None) -
         f"evoprompt.prompts places (it has {RECIPE_FILE}), or an export; save a checkpoint first, "
         "or take the instruction from evoprompt best"
     )
-
-
-def events_at(folder: Path) -> Iterator[Mapping[str, Any]]:
-    """The events of the training up to the checkpoint or policy ``folder``, where a log is near."""
-    folder = folder.absolute()
-    above = [folder, folder.parent]
-    if folder.parent.name == "checkpoints":
-        above.append(folder.parent.parent)
-    log = next(filter(None, map(log_in, above)), None)
-    if log is None:
-        return iter(())
-    state = folder / STATE_FILE
-    count = load_state(state).get("events") if state.is_file() else None
-    return islice(read_events(log), count if isinstance(count, int) else None)
