@@ -18,7 +18,7 @@ from evoprompt.agents.tasks import (
 )
 from evoprompt.errors import InputError
 from evoprompt.experiments.config import RunConfig
-from evoprompt.experiments.trial import build_host
+from evoprompt.experiments.trial import host_for
 from evoprompt.plugins import Plugins, PluginSource
 from evoprompt.roles import Component
 from evoprompt.testing import SampleTask
@@ -183,7 +183,7 @@ class TestHostDefaults:
         config = RunConfig.model_validate(
             {"task": "fake", "host": host, "budget": 8, "evaluate_every": 8}
         )
-        built: Any = build_host(config, "static", task)
+        built: Any = host_for(task, config.host_of("static"))
         assert built.settings.learning_rate == rate
 
     def test_what_the_host_does_not_know_is_refused(self) -> None:
@@ -193,4 +193,4 @@ class TestHostDefaults:
             {"task": "fake", "host": "fake", "budget": 8, "evaluate_every": 8}
         )
         with pytest.raises(InputError, match="did you mean 'learning_rate'"):
-            build_host(config, "static", task)
+            host_for(task, config.host_of("static"))

@@ -21,7 +21,7 @@ from evoprompt.experiments.hosts.frozen import FrozenHost
 from evoprompt.experiments.launchers.base import Launcher
 from evoprompt.experiments.pool import with_pools
 from evoprompt.experiments.requirements import room_for
-from evoprompt.experiments.trial import build_engine, build_host, prepare, trial_of
+from evoprompt.experiments.trial import build_engine, host_for, prepare, trial_of
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.plugins import build, plugins
 from evoprompt.roles import Component, Proposer
@@ -212,7 +212,7 @@ def _arm(config: RunConfig, arm: str, probe: bool, spending: SpendTracker) -> Ar
     numbers, section = engine.config, config.engine_of(arm)
     evolves = section.proposer is not None
     proposals = engine.requests.wanted(max(numbers.population_size - numbers.parents, 1), step=1)
-    host = build_host(config, arm, task)
+    host = host_for(task, config.host_of(arm))
     plan = host.plan(task, trial_of(config, trial, TrialDirectory(Path(arm))))
     verification = engine.generations.most_rollouts(proposals)
     if plan is not None and plan.rollouts_per_question is not None:

@@ -17,7 +17,7 @@ from evoprompt.evaluation import Evaluation, Headline
 from evoprompt.experiments.best import best_trial
 from evoprompt.experiments.config import RunConfig, load
 from evoprompt.experiments.directory import RunDirectory, TrialId
-from evoprompt.experiments.trial import build_host
+from evoprompt.experiments.trial import host_for
 from evoprompt.plugins import build, plugins
 from evoprompt.types import Candidate, Written
 
@@ -175,7 +175,7 @@ def trainee_of(subject: Subject, task: Task) -> Iterator[TrainingJob]:
         InputError: the machine lacks something.
     """
     config, trial = subject.config, subject.trial
-    host = build_host(config, trial.arm, task)
+    host = host_for(task, config.host_of(trial.arm))
     with tempfile.TemporaryDirectory() as scratch:
         told = Trial(
             trial.seed,

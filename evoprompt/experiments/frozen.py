@@ -10,9 +10,8 @@ from evoprompt.events import Evaluated, Event, Notice
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.hosts.frozen import FrozenHost, tested
 from evoprompt.experiments.limits import limits_of
-from evoprompt.experiments.settings import FROZEN, merge
 from evoprompt.experiments.summary import Clock, SeedSummary
-from evoprompt.experiments.trial import seeds_of, start_of, write_result
+from evoprompt.experiments.trial import host_for, seeds_of, start_of, write_result
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.optimizer.data import items_of
 from evoprompt.optimizer.folder import SPENDING
@@ -47,7 +46,7 @@ def run_frozen(
         The result; None when it was stopped before the end, to be resumed.
     """
     config, files = run.config, run.trial(trial)
-    host = build("host", merge(task.host_defaults.get(FROZEN, {}), config.host_of(trial.arm)))
+    host = host_for(task, config.host_of(trial.arm))
     assert isinstance(host, FrozenHost)
     section = config.engine_of(trial.arm)
     clock = Clock(files.seconds)

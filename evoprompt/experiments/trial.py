@@ -172,18 +172,8 @@ def trial_of(
     )
 
 
-def build_host(config: RunConfig, arm: str, task: Task) -> Host:
-    """The host of an arm: the configuration's settings over those that the task prefers.
-
-    Raises:
-        PluginError: the host is unknown.
-        InputError: a setting is unknown or cannot be used.
-    """
-    return host_for(task, config.host_of(arm))
-
-
 def host_for(task: Task, section: Mapping[str, JsonValue]) -> Host:
-    """The host of a section ``{name: ..., setting: ...}``, the settings of ``task`` under it.
+    """The host of a section ``{name: ..., setting: ...}``, over the settings that ``task`` prefers.
 
     Raises:
         PluginError: the host is unknown.
@@ -232,7 +222,7 @@ def prepare(
         InputError: the host does not support the task, or its settings are wrong.
     """
     told_of = trial_of(config, trial, directory, resume, start)
-    return build_host(config, trial.arm, task).prepare(task, told_of)
+    return host_for(task, config.host_of(trial.arm)).prepare(task, told_of)
 
 
 def run_trial(

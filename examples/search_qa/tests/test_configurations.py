@@ -15,7 +15,7 @@ from evoprompt.experiments.config import RunConfig, load
 from evoprompt.experiments.directory import TrialDirectory, TrialId
 from evoprompt.experiments.hosts.trl.arguments import arguments
 from evoprompt.experiments.hosts.trl.component import TrlHost
-from evoprompt.experiments.trial import build_host, trial_of
+from evoprompt.experiments.trial import host_for, trial_of
 from evoprompt.plugins import build
 
 FOLDER = Path(__file__).parents[1]
@@ -35,7 +35,7 @@ def trl_arguments(config: RunConfig) -> tuple[Any, OpenQa]:
     task = build("task", config.task)
     assert isinstance(task, OpenQa)
     trial = trial_of(config, TrialId("static", 0), TrialDirectory(Path("here")))
-    host = build_host(config, "static", task)
+    host = host_for(task, config.host_of("static"))
     assert isinstance(host, TrlHost)
     sampling = Sampling(task.limits.turn_tokens, protocol.SEARCHING.stop)
     return arguments(host.settings, host.settings.limits(task), sampling, trial), task

@@ -18,7 +18,7 @@ from evoprompt.experiments.config import RunConfig, load
 from evoprompt.experiments.hosts.verl.arguments import arguments
 from evoprompt.experiments.hosts.verl.configuration import checked
 from evoprompt.experiments.hosts.verl.host import VerlHost
-from evoprompt.experiments.trial import build_host
+from evoprompt.experiments.trial import host_for
 from evoprompt.plugins import build
 
 EXAMPLES = Path(__file__).parents[2]
@@ -45,7 +45,7 @@ def read(size: str) -> tuple[RunConfig, OpenQa]:
 
 
 def settings_of(config: RunConfig, task: OpenQa, directory: Path) -> Mapping[str, object]:
-    host = build_host(config, "coevolve", task)
+    host = host_for(task, config.host_of("coevolve"))
     assert isinstance(host, VerlHost)
     trial = Trial(0, directory, config.budget_of("coevolve"), config.evaluate_every)
     return arguments(host.settings, host.settings.limits(task), trial)
