@@ -84,7 +84,7 @@ def _trial(trial: Trial, room: int) -> Json:
     history = trial.history
     waiting = {one.id for one in trial.waiting}
     winning = {entry.id for entry in history.path()}
-    rows = _lanes(history, winning)
+    rows = _assign_rows(history, winning)
     kept = _rollouts(history, winning, room)
     return {
         "arm": trial.arm,
@@ -172,7 +172,7 @@ def _text(entry: Entry, kept: Mapping[str, Json]) -> Json:
     }
 
 
-def _lanes(history: History, winning: Collection[str]) -> Mapping[str, int]:
+def _assign_rows(history: History, winning: Collection[str]) -> Mapping[str, int]:
     """A row for each life, the lowest in which it overlaps no other; the winning ones first."""
     rows: list[list[tuple[int, int]]] = []
     placed: dict[str, int] = {}

@@ -214,4 +214,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - http.server's name
-        """Nothing: nobody wants to read of every look at the page."""
+        """Stays silent: nobody wants to read of every look at the page."""
