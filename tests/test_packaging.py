@@ -116,17 +116,17 @@ def undeclared(modules: set[str], requirements: tuple[str, ...]) -> set[str]:
     return {m for m, names in found.items() if names and not names & (known | OURS.keys())}
 
 
-@pytest.mark.parametrize(("folder", "requirement"), CODE.items())
-def test_what_the_code_imports_is_declared_by_its_extra(folder: str, requirement: str) -> None:
-    modules = imported(ROOT / folder)
-    assert modules
-    assert undeclared(modules, (requirement,)) == set()
+def test_what_the_code_imports_is_declared_by_its_extra() -> None:
+    for folder, requirement in CODE.items():
+        modules = imported(ROOT / folder)
+        assert modules
+        assert undeclared(modules, (requirement,)) == set(), folder
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("folder", TESTS)
-def test_what_tests_import_comes_with_the_development_environment(folder: str) -> None:
-    assert undeclared(imported(ROOT / folder), CONSTRAINTS["constraints.txt"]) == set()
+def test_what_tests_import_comes_with_the_development_environment() -> None:
+    for folder in TESTS:
+        assert undeclared(imported(ROOT / folder), CONSTRAINTS["constraints.txt"]) == set(), folder
 
 
 @pytest.mark.parametrize(("file", "requirements"), CONSTRAINTS.items())
@@ -193,12 +193,11 @@ def installed_by(guide: Path, recipe: Path) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("recipe", sorted(RECIPES.glob("*.yaml")), ids=lambda path: path.stem)
-def test_whatever_a_recipe_names_is_installed_by_the_commands_of_its_guide(recipe: Path) -> None:
-    if "task:" not in recipe.read_text(encoding="utf-8"):
-        return  # an agent loop of veRL, which a recipe names
-    guide = ROOT / GUIDES.get(recipe.stem, "README.md")
-    assert named(recipe) - installed_by(guide, recipe) == set()
+def test_whatever_a_recipe_names_is_installed_by_the_commands_of_its_guide() -> None:
+    for recipe in RECIPES.glob("*.yaml"):
+        if "task:" in recipe.read_text(encoding="utf-8"):  # else an agent loop that a recipe names
+            guide = ROOT / GUIDES.get(recipe.stem, "README.md")
+            assert named(recipe) - installed_by(guide, recipe) == set(), recipe.stem
 
 
 @pytest.mark.parametrize(

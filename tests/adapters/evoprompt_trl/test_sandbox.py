@@ -29,7 +29,7 @@ def with_auxiliary_loss(
 def trainer() -> Any:
     return SimpleNamespace(
         accelerator=SimpleNamespace(device=torch.device("cpu")),
-        args=SimpleNamespace(report_to=[]),
+        args=SimpleNamespace(report_to=["wandb"]),
         model=torch.nn.Linear(1, 1),
         state=SimpleNamespace(num_input_tokens_seen=7),
         num_generations_eval=4,
@@ -39,6 +39,19 @@ def trainer() -> Any:
         _last_loaded_step=3,
         _get_per_token_logps_and_entropies=log_probabilities,
     )
+
+
+def test_rows_are_sampled_once_without_reference_model_or_reporters(trainer: Any) -> None:
+    with sandbox(trainer):
+        assert trainer.num_generations_eval == 1
+        assert trainer.beta == 0.0
+        assert trainer.args.report_to == []
+        assert not trainer.model.training
+        assert not hasattr(trainer, "vllm_importance_sampling_correction")
+    assert trainer.num_generations_eval == 4
+    assert trainer.beta == 0.1
+    assert trainer.args.report_to == ["wandb"]
+    assert trainer.model.training
 
 
 def test_it_is_remembered_which_weights_the_generator_holds(trainer: Any) -> None:

@@ -66,6 +66,11 @@ def test_the_positions_of_the_model_bound_a_prompt(changed: Changed) -> None:
     check_room(changed(extended), SEEDS, system_message)
 
 
+def test_a_shorter_context_of_the_replicas_bounds_it_too(changed: Changed) -> None:
+    found = refusal(changed({CUTS: 64, f"{ROLLOUT}.max_model_len": 64}))
+    assert "max_model_len allows 64 tokens" in found
+
+
 def test_a_template_without_room_for_a_system_message_is_named(changed: Changed) -> None:
     config = changed({f"{MODEL}.custom_chat_template": REFUSES_SYSTEM})
     found = refusal(config)

@@ -54,6 +54,13 @@ def asking(count: int) -> list[dict[str, str]]:
     return [{"role": "user", "content": "q " * count}]
 
 
+def test_lengths_include_tools_and_the_arguments_of_the_template() -> None:
+    prompt = writer().write(SHORT, BRIEF)
+    assert writer().lengths([prompt]) == [5]
+    assert writer(tools=[{}], template={"thinking": 2}).lengths([prompt]) == [12]
+    assert writer().lengths([]) == []
+
+
 def test_a_prompt_over_the_limit_is_refused_with_the_remedy() -> None:
     pairs = [
         (Question(name, "why", row={"raw_prompt": asked}), BRIEF)  # type: ignore[dict-item]

@@ -102,6 +102,12 @@ def test_the_log_of_an_earlier_run_is_kept_aside(tmp_path: Path) -> None:
     assert json.loads(kept.read_text())["message"] == "first"
 
 
+def test_the_log_may_go_elsewhere(tmp_path: Path) -> None:
+    run = OmegaConf.create({"trainer": {"default_local_dir": "unused"}})
+    log = settings(events=str(tmp_path / "log.jsonl")).event_log(run, resumes=False)
+    assert log.path == tmp_path / "log.jsonl"
+
+
 def test_what_was_spent_survives_a_kill_beside_the_events(tmp_path: Path) -> None:
     run = OmegaConf.create({"trainer": {"default_local_dir": str(tmp_path)}})
     budget = BudgetSettings(calls=2)

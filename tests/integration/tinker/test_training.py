@@ -55,6 +55,23 @@ def test_a_batch_whose_groups_all_fail_is_told_so(tmp_path: Path) -> None:
     assert engine.step == 4
 
 
+def test_epochs_ask_the_same_questions_again(tmp_path: Path) -> None:
+    given, observer = _configured(tmp_path, steps=5, num_epochs=3)
+    engine = STATIC.build()
+    told = note_tells(engine)
+    evoprompt.attach(given, engine)
+    _run(given, tmp_path, batches=2)
+    assert [{t.question.id for t in step} for step in told] == [
+        {"q0", "q1"},
+        {"q2", "q3"},
+        {"q0", "q1"},
+        {"q2", "q3"},
+        {"q0", "q1"},
+    ]
+    assert _states(tmp_path) == ["step_5"]
+    assert observer.engine is None
+
+
 def test_states_are_kept_for_the_checkpoints_that_are(tmp_path: Path) -> None:
     given, _ = _configured(tmp_path, steps=9, save_every=4, rolling_save_every=1)
     evoprompt.attach(given, STATIC.build())
@@ -198,7 +215,7 @@ def _configured(
     return config(tmp_path, job, observer, **settings), observer
 
 
-def _run(given: Any, tmp_path: Path) -> list[str]:
+def _run(given: Any, tmp_path: Path, batches: int | None = None) -> list[str]:
     """Trains; returns every prompt that the policy was given."""
     asked: list[str] = []
     decode = get_tokenizer(given.model_name).decode
@@ -210,6 +227,8 @@ def _run(given: Any, tmp_path: Path) -> list[str]:
             return sample(self, prompt, *arguments, **options)
 
         patch.setattr(tinker_server.SamplingClient, "sample", seen)
+        if batches is not None:
+            patch.setattr(Capitals, "__len__", lambda self: batches)
         asyncio.run(train.main(given))
     assert service.model is not None
     return asked
