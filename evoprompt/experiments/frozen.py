@@ -16,7 +16,8 @@ from evoprompt.lm.budget import SpendTracker
 from evoprompt.optimizer.data import items_of
 from evoprompt.optimizer.folder import SPENDING
 from evoprompt.optimizer.outcome import FINAL, INTERRUPTED
-from evoprompt.optimizer.problem import Problem, calling, solve
+from evoprompt.optimizer.problem import Problem, solve
+from evoprompt.optimizer.runner import Runner
 from evoprompt.plugins import build, plugins
 from evoprompt.proposers.combinators import NoProposer
 from evoprompt.roles import BuildContext, Proposer
@@ -70,7 +71,7 @@ def run_frozen(
         usable_seeds(seeds, len(seeds), task.required),
         items_of(agent.train, "train"),
         items_of(agent.validation, "validation"),
-        calling(agent, agent.metric),
+        Runner(agent, agent.metric, False, options),
         agent.setting,
         cost=agent.cost,
     )

@@ -43,10 +43,10 @@ _LONGEST_PAUSE = 60.0  # seconds, where the server asks for none
 _CHARACTERS_A_TOKEN = 16  # of English text it is four
 
 
-def retrying(
+def retry_settings(
     attempts: int, deadline: float, passes: Callable[[BaseException], bool], pause: float = 1.0
-) -> AsyncRetrying:
-    """Makes an attempt, and more of them after errors that may pass.
+) -> dict[str, Any]:
+    """Returns how tenacity makes an attempt, and more of them after errors that may pass.
 
     Between two there is a random pause whose longest doubles each time, or as many seconds as the
     error's ``retry_after`` says. Nobody waits for an attempt that would begin after the deadline.
@@ -65,12 +65,19 @@ def retrying(
         # A server may say "nan", for which no event loop can wait.
         return drawn(state) if asked is None or math.isnan(asked) else max(asked, 0.0)
 
-    return AsyncRetrying(
-        stop=stop_after_attempt(attempts) | stop_before_delay(deadline),
-        wait=wait,
-        retry=retry_if_exception(passes),
-        reraise=True,
-    )
+    return {
+        "stop": stop_after_attempt(attempts) | stop_before_delay(deadline),
+        "wait": wait,
+        "retry": retry_if_exception(passes),
+        "reraise": True,
+    }
+
+
+def retrying(
+    attempts: int, deadline: float, passes: Callable[[BaseException], bool], pause: float = 1.0
+) -> AsyncRetrying:
+    """Makes attempts by :func:`retry_settings`, in an event loop."""
+    return AsyncRetrying(**retry_settings(attempts, deadline, passes, pause))
 
 
 def require_size(size: int, most: int, longest: int) -> None:

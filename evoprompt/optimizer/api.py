@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-import threading
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from inspect import signature
 from pathlib import Path
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from pydantic import JsonValue
 
-from evoprompt.agents.tasks import Task
 from evoprompt.errors import InputError, warn
 from evoprompt.evaluation import Score
 from evoprompt.eventlog import EventLog
 from evoprompt.lm.budget import SPENDING_FILE, SpendTracker
 from evoprompt.lm.client import GivenLm
-from evoprompt.optimizer.data import Item, items_of, split, told_apart
-from evoprompt.optimizer.folder import EVENTS, begin, digest_of, held, is_begun, journal_of
-from evoprompt.optimizer.gepa import AdapterProposer, GepaAdapter, adapted
+from evoprompt.optimizer.data import Item, items_of, split
+from evoprompt.optimizer.folder import EVENTS, begin, digest_of, held, is_begun
+from evoprompt.optimizer.gepa import AdapterProposer, Batches, GepaAdapter
+from evoprompt.optimizer.journal import JOURNAL
 from evoprompt.optimizer.options import OptimizeOptions
 from evoprompt.optimizer.outcome import INTERRUPTED, LM_SPENT, Cost
-from evoprompt.optimizer.problem import MakeRollouts, Problem, calling, solve
+from evoprompt.optimizer.problem import Problem, solve
 from evoprompt.optimizer.progress import shown
 from evoprompt.optimizer.result import OptimizationResult, best_of
-from evoprompt.optimizer.runner import Metric, Program
+from evoprompt.optimizer.runner import Metric, Program, Rollouts, Runner
 from evoprompt.optimizer.writer import built
 from evoprompt.roles import Proposer
 from evoprompt.screening import usable_seeds
@@ -109,12 +107,23 @@ def optimize(
     if chosen.resume and directory is None:
         raise InputError("resume is given without a directory; required: the one to go on with")
     seeds, as_text = _seeds_of(seed_instruction, chosen.required)
+    rollouts: Rollouts
     if isinstance(program, GepaAdapter):
+        if metric is not None:
+            raise InputError(
+                "a metric is given beside an adapter; required: one or the other, as an adapter "
+                "evaluates by itself; drop the metric"
+            )
         if proposer == "reflection" and lm is None and hasattr(program, "propose_new_texts"):
             proposer = AdapterProposer(program.propose_new_texts)
-        rollouts = adapted(program, metric)
+        rollouts = Batches(program, chosen.perfect)
     else:
-        rollouts = _calling(program, metric, as_text)
+        for name, given, wanted in (
+            ("program", program, "(instruction, example)"),
+            ("metric", metric, "(example, output)"),
+        ):
+            _require_function(name, given, wanted)
+        rollouts = Runner(cast(Program, program), cast(Metric, metric), as_text, chosen)
     train: list[Item]
     validation: list[Item]
     train, validation = _sets(trainset, valset, chosen.seed)
@@ -133,7 +142,7 @@ def optimize(
     with nullcontext() if root is None else held(root, chosen.resume):
         found = _optimize_all(problem, ask, budget, chosen, root)
     if chosen.progress:
-        print(*found.facts(), sep="\n", file=sys.stderr, flush=True)
+        print(*found.facts, sep="\n", file=sys.stderr, flush=True)
     return found
 
 
@@ -172,32 +181,17 @@ def _optimize_all(
             settings = _settings(problem, proposer, budget, one)
             begin(folder, settings, options.resume and is_begun(folder))
         log = EventLog(None if folder is None else folder / EVENTS)
-        journal = None if folder is None else journal_of(folder)
+        journal = None if folder is None else folder / JOURNAL
         with shown(log, budget, options.progress):
             runs.append(solve(problem, proposer, budget, one, log, journal))
         if folder is not None:
-            with _uninterrupted():
-                runs[-1].save(folder)
+            runs[-1].save(folder)
     if options.seeds == 1:
         return runs[0]
     best = best_of(runs)
     if root is not None:
-        with _uninterrupted():
-            best.save(root)
+        best.save(root)
     return best
-
-
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Keeps Ctrl-C away while files are written: the first one has said all there is to say."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _settings(
@@ -232,44 +226,27 @@ def _seeds_of(given: Any, required: Sequence[str]) -> tuple[list[Proposal], bool
     return seeds, not isinstance(several[0], Mapping) and names == {INSTRUCTION}
 
 
-def _calling(program: Any, metric: Any, as_text: bool) -> MakeRollouts:
-    """Rollouts of a program and its metric."""
-    if not callable(program) or _is_of_dspy(program):
-        raise InputError(
-            f"program is {program!r:.200}; required: a function of two arguments"
-            f"{_another_way(program)}"
+def _require_function(name: str, given: object, wanted: str) -> None:
+    """Returns if ``given`` can be called with two arguments, as far as it tells."""
+    if not callable(given) or _is_of_dspy(given):
+        other = (
+            "; a model behind a server is one as Endpoint(...), and a task as TaskAgent(task, "
+            "Endpoint(...)) of evoprompt.optimizer.endpoint; a GEPAAdapter, with its methods "
+            "evaluate and make_reflective_dataset, takes no metric; for a program of DSPy's write "
+            "evoprompt.CoEvolve(metric, budget=...).compile(program, trainset=...)"
         )
-    if not callable(metric):
-        raise InputError(f"metric is {metric!r}; required: a function of two arguments")
-    _require_two_arguments("program", program, "(instruction, example)")
-    _require_two_arguments("metric", metric, "(example, output)")
-    return calling(program, metric, as_text)
-
-
-def _require_two_arguments(name: str, function: Program | Metric, required: str) -> None:
-    """Returns if ``function`` can be called with two arguments, as far as it tells."""
+        raise InputError(
+            f"{name} is {given!r:.200}; required: a function of two arguments"
+            f"{other if name == 'program' else ''}"
+        )
     try:
-        found = signature(function)
+        found = signature(given)
     except (TypeError, ValueError):  # some written in C do not tell
         return
     try:
         found.bind(None, None)
     except TypeError:
-        raise InputError(f"{name} takes {found}; required: {name}{required}") from None
-
-
-def _another_way(program: object) -> str:
-    """How a program that is no function is given."""
-    if isinstance(program, str):
-        return "; a model behind a server is one as Endpoint(...) of evoprompt.optimizer.endpoint"
-    if isinstance(program, Task):
-        return (
-            "; a task is one as TaskAgent(task, Endpoint(...)) of evoprompt.optimizer.endpoint, "
-            "which is also its metric and its questions"
-        )
-    if _is_of_dspy(program):
-        return "; write evoprompt.CoEvolve(metric, budget=...).compile(program, trainset=...)"
-    return ", or a GEPAAdapter, with its methods evaluate and make_reflective_dataset"
+        raise InputError(f"{name} takes {found}; required: {name}{wanted}") from None
 
 
 def _is_of_dspy(program: object) -> bool:
@@ -319,8 +296,8 @@ def _sets(
 
 def _warn_of_overlap(name: str, asked: Sequence[Item], known: Sequence[Item], where: str) -> None:
     """Says so where an instruction is measured by examples that taught or chose it."""
-    read = {told_apart(item.example) for item in known}
-    both = sum(told_apart(item.example) in read for item in asked)
+    read = {repr(item.example) for item in known}
+    both = sum(repr(item.example) in read for item in asked)
     if both:
         warn(
             f"{both} of the {len(asked)} {name} examples are in the {where}, too; required: "

@@ -265,9 +265,7 @@ class _Program:
         return None if self._tracker is None else tracked(self._tracker, self._prices)
 
     def _limited(self, texts: Mapping[str, str], row: Row) -> Ran:
-        if self._metering is None:
-            return self._run(texts, row)
-        with self._metering.limiting():
+        with nullcontext() if self._metering is None else self._metering.limiting():
             return self._run(texts, row)
 
     def _built(self, texts: tuple[tuple[str, str], ...]) -> Any:

@@ -88,21 +88,3 @@ def question_of(example: object, identity: str) -> Question:
         except (InputError, TypeError, ValueError):
             pass  # a row of values that JSON cannot carry is shown as Python writes it
     return Question(identity, str(example))
-
-
-def told_apart(example: object) -> str:
-    """What two examples have in common only if they are the same, as far as JSON can carry them.
-
-    >>> told_apart({"question": "2+2?", "answer": "4"}) == told_apart({"question": "2+2?"})
-    False
-    """
-    if isinstance(example, Question):
-        parts: object = [example.text, example.answers, dict(example.row)]
-    elif isinstance(example, Mapping):
-        parts = dict(example)
-    else:
-        parts = getattr(example, "__dict__", example)
-    try:
-        return json.dumps(parts, default=id, skipkeys=True)  # a picture is no other picture
-    except ValueError:  # it holds itself
-        return str(id(example))

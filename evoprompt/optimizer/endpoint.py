@@ -218,8 +218,10 @@ class TaskAgent:
 
     def evaluate(
         self, written: Written, split: str, questions: Sequence[Question], at_a_time: int = 8
-    ) -> Evaluation:
+    ) -> tuple[Evaluation, int]:
         """How the model does under ``written``; what breaks has no score.
+
+        Nothing is begun after the budget has stopped an episode, which does not count.
 
         Args:
             written: the instruction.
@@ -227,44 +229,15 @@ class TaskAgent:
             questions: of this split.
             at_a_time: episodes.
 
-        Raises:
-            InputError: every episode broke.
-            BudgetError: the budget does not leave enough for a request.
-        """
-        return self._evaluation(self._scored(written, split, questions, at_a_time, None), split)
-
-    def evaluate_within(
-        self, written: Written, split: str, questions: Sequence[Question], at_a_time: int = 8
-    ) -> tuple[Evaluation, int]:
-        """The same on as many of ``questions`` as the budget has room for.
-
         Returns:
-            The evaluation, and how many questions that were; an episode that the end of the budget
-            cut off is none of them.
+            The evaluation, and how many questions the budget had room for.
 
         Raises:
             InputError: every episode broke.
             BudgetError: the budget has not room for one.
         """
-        spent: list[BudgetError] = []
-        found = self._scored(written, split, questions, at_a_time, spent)
-        if spent and not found:
-            raise BudgetError(f"not one question of {split} could be asked: {spent[0]}")
-        return self._evaluation(found, split), len(found)
-
-    def _scored(
-        self,
-        written: Written,
-        split: str,
-        questions: Sequence[Question],
-        at_a_time: int,
-        spent: list[BudgetError] | None,
-    ) -> list[tuple[Score | None, str]]:
-        """The scores, None where an episode broke, and what went wrong with each.
-
-        With ``spent``, nothing is begun after the budget has stopped one, and it takes the reasons.
-        """
         found: dict[int, tuple[Score | None, str]] = {}
+        spent: list[BudgetError] = []
 
         async def ask() -> None:
             room = asyncio.Semaphore(at_a_time)
@@ -277,34 +250,28 @@ class TaskAgent:
                         episode = await self._played(written, question, split)
                     except EpisodeFailedError as error:
                         found[index] = None, str(error)
-                        return
                     except BudgetError as error:
-                        if spent is None:
-                            raise
                         spent.append(error)
-                        return
-                said_nothing = is_empty(episode.answer or "", episode.turns)
-                found[index] = self.metric(question, episode), EMPTY if said_nothing else ""
+                    else:
+                        is_silent = is_empty(episode.answer or "", episode.turns)
+                        score = self.metric(question, episode)
+                        found[index] = score, EMPTY if is_silent else ""
 
-            async with asyncio.TaskGroup() as group:
-                for index, question in enumerate(questions):
-                    group.create_task(one(index, question))
+            await asyncio.gather(*(one(*asked) for asked in enumerate(questions)))
 
-        try:
-            completed(ask())
-        except* EvopromptError as errors:
-            raise _first(errors) from errors
-        return [found[index] for index in sorted(found)]
-
-    def _evaluation(self, found: Sequence[tuple[Score | None, str]], split: str) -> Evaluation:
-        scores = [score for score, _ in found if score is not None]
+        completed(ask())
+        if spent and not found:
+            raise BudgetError(f"not one question of {split} could be asked: {spent[0]}")
         failures = Failures()
-        for _, fault in found:
-            failures = failures.with_one(fault)
-        if not scores:
+        for index in sorted(found):
+            failures = failures.with_one(found[index][1])
+        scores = [found[index][0] for index in sorted(found)]
+        scored_ones = [score for score in scores if score is not None]
+        if not scored_ones:
             raise InputError(f"no episode of {split} could be played: {failures.first}")
-        mean = Evaluation.of(scores, self._task.headline, 1 - len(scores) / len(found))
-        return mean.model_copy(update={"failures": failures})
+        unscored = 1 - len(scored_ones) / len(found)
+        mean = Evaluation.of(scored_ones, self._task.headline, unscored)
+        return mean.model_copy(update={"failures": failures}), len(found)
 
     async def _played(self, written: Written, question: Question, split: str) -> Episode:
         if split not in self._tools:
@@ -348,14 +315,6 @@ def prices_of(model: str) -> Prices | None:
         return model_card(f"openai/{model.removeprefix(OPENAI)}").prices
     except ModuleNotFoundError:
         return None
-
-
-def _first(errors: BaseExceptionGroup[EvopromptError]) -> EvopromptError:
-    found: BaseException = errors
-    while isinstance(found, BaseExceptionGroup):
-        found = found.exceptions[0]
-    assert isinstance(found, EvopromptError)
-    return found
 
 
 async def _no_tool(call: object) -> str:

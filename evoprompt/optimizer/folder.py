@@ -28,7 +28,6 @@ from evoprompt import yamlfile
 from evoprompt.errors import InputError
 from evoprompt.lm.budget import SPENDING_FILE
 from evoprompt.optimizer.data import Item
-from evoprompt.optimizer.journal import JOURNAL
 from evoprompt.storage import is_temporary, only_writer, require_folder, write_whole
 
 SETTINGS = "settings.yaml"
@@ -112,11 +111,6 @@ def digest_of(items: Sequence[Item]) -> str:
     """What tells one set of examples from another."""
     said = json.dumps([(item.question.text, item.question.answers) for item in items])
     return f"{len(items)} examples, {hashlib.blake2b(said.encode(), digest_size=8).hexdigest()}"
-
-
-def journal_of(root: Path) -> Path:
-    """The file of rollouts and answers."""
-    return root / JOURNAL
 
 
 def _shown(value: JsonValue) -> str:

@@ -9,15 +9,11 @@ from typing import Any, Protocol, runtime_checkable
 
 from evoprompt.errors import InputError
 from evoprompt.optimizer.data import Item
-from evoprompt.optimizer.options import OptimizeOptions
-from evoprompt.optimizer.outcome import Outcome, Reading
-from evoprompt.optimizer.problem import MakeRollouts
-from evoprompt.optimizer.runner import Meter, NoRewardError, Rollouts, usable_reward
+from evoprompt.optimizer.outcome import Outcome, Reading, as_lines
+from evoprompt.optimizer.runner import SHOWN, Meter, NoRewardError, Rollouts, usable_reward
 from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.text import format_error
 from evoprompt.types import Candidate, Proposal, Turn
-
-_SHOWN = 20_000  # characters of an output that are kept
 
 Texts = dict[str, str]
 
@@ -51,10 +47,12 @@ class Batches(Rollouts):
         self._adapter = adapter
         self._perfect = perfect
 
-    def run(self, candidate: Candidate, items: Sequence[Item]) -> Iterator[tuple[Item, Outcome]]:
+    def run(
+        self, candidate: Candidate, items: Sequence[Item], meter: Meter
+    ) -> Iterator[tuple[Item, Outcome]]:
         """The outcome of each of ``items``.
 
-        None has a reward where the adapter raises, and one has none whose score is None.
+        None has a reward where the adapter raises, and one has none whose score is no finite number.
         """
         texts = dict(candidate.components)
         learning = items[0].question.id.startswith("trainset/")
@@ -76,26 +74,26 @@ class Batches(Rollouts):
             )
         traced = learning and len(found.trajectories or ()) == len(items)
         for index, item in enumerate(items):
-            if found.scores[index] is None:
-                yield item, Outcome(None, fault=str(found.outputs[index])[:_SHOWN])
+            score, output = found.scores[index], str(found.outputs[index])[:SHOWN]
+            if score is None:
+                yield item, Outcome(None, fault=output)
                 continue
             where = f"for {item.question.id}, as a score of the adapter"
             try:
-                reward = usable_reward(found.scores[index], where, self._perfect)
+                reward = usable_reward(score, where, self._perfect)
             except NoRewardError as error:
                 yield item, Outcome(None, fault=str(error))
                 continue
             readings: Mapping[str, Reading] = {}
             fault = ""
-            if traced and reward < self._perfect:
-                try:
+            try:
+                if traced and reward < self._perfect:
                     readings = self._read(texts, found, index)
-                except Exception as error:  # the user's code
-                    fault = (
-                        f"the adapter's make_reflective_dataset raised {format_error(error)}; "
-                        "required: records of one failure, for one component"
-                    )
-            output = str(found.outputs[index])[:_SHOWN]
+            except Exception as error:  # the user's code
+                fault = (
+                    f"the adapter's make_reflective_dataset raised {format_error(error)}; "
+                    "required: records of one failure, for one component"
+                )
             yield item, Outcome(reward, output, fault=fault, readings=readings)
 
     def _read(self, texts: Texts, found: Any, index: int) -> Mapping[str, Reading]:
@@ -139,24 +137,6 @@ class AdapterProposer(Proposer):
         return [Proposal({**parent.components, **texts}, (parent.id,))]
 
 
-def adapted(adapter: GepaAdapter, metric: object) -> MakeRollouts:
-    """Rollouts of ``adapter``.
-
-    Raises:
-        InputError: a metric is given beside it.
-    """
-    if metric is not None:
-        raise InputError(
-            "a metric is given beside an adapter; required: one or the other, as an adapter "
-            "evaluates by itself; drop the metric"
-        )
-
-    def make(meter: Meter, options: OptimizeOptions) -> Rollouts:
-        return Batches(adapter, options.perfect)
-
-    return make
-
-
 def reading_of(records: Sequence[Mapping[str, Any]]) -> Reading:
     """Records of a reflective dataset as proposers of ours read them.
 
@@ -166,17 +146,10 @@ def reading_of(records: Sequence[Mapping[str, Any]]) -> Reading:
     first = records[0]
     usual = "Inputs" in first
     return Reading(
-        question=as_text(first["Inputs"]) if usual else as_text(first),
+        question=as_lines(first["Inputs"]) if usual else as_lines(first),
         turns=[
-            Turn(as_text(one.get("Generated Outputs", "" if usual else one))) for one in records
+            Turn(as_lines(one.get("Generated Outputs", "" if usual else one))) for one in records
         ],
-        feedback="\n".join(as_text(one["Feedback"]) for one in records if "Feedback" in one),
+        feedback="\n".join(as_lines(one["Feedback"]) for one in records if "Feedback" in one),
         row={"records": json.loads(json.dumps(records, default=str))},
     )
-
-
-def as_text(value: object) -> str:
-    """A field of a record as text; of a mapping, a line for each entry."""
-    if isinstance(value, Mapping):
-        return "\n".join(f"{name}: {part}" for name, part in value.items())
-    return str(value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from pydantic import JsonValue
 
@@ -103,6 +104,14 @@ class Cost:
             return f"{calls}, whose tokens nobody counts"
         usd = "price unknown" if self.usd is None else f"{self.usd:.4g} USD"
         return f"{calls}, {tokens:,} tokens, {usd}"
+
+
+def as_lines(fields: Any) -> str:
+    """The fields of a mapping, an example or a prediction, one a line; a text as it is."""
+    items = getattr(fields, "items", None)
+    if not callable(items):
+        return str(fields)
+    return "\n".join(f"{name}: {value}" for name, value in items())
 
 
 class MetricError(InputError):

@@ -18,7 +18,7 @@ from evoprompt.optimizer.options import OptimizeOptions
 from evoprompt.optimizer.outcome import INTERRUPTED, BudgetSpentError, Cost
 from evoprompt.optimizer.result import OptimizationResult, corrected
 from evoprompt.optimizer.results import Results, warning_of
-from evoprompt.optimizer.runner import Meter, Metric, Program, Rollouts, Runner
+from evoprompt.optimizer.runner import Meter, Rollouts
 from evoprompt.optimizer.writer import Writer
 from evoprompt.roles import Proposer
 from evoprompt.types import Proposal, Setting
@@ -31,10 +31,6 @@ class Ended(Notice):
 TESTED = 4
 """One in so many rollouts goes into a test at most."""
 
-_AT_A_TIME = 8  # rollouts, where nobody says
-
-MakeRollouts = Callable[[Meter, OptimizeOptions], Rollouts]
-
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -44,7 +40,7 @@ class Problem:
         seeds: where to start, at least one; the first is measured before the others are compared.
         train: examples to learn from.
         validation: examples to choose by.
-        rollouts: makes what makes them, given a counter of further attempts.
+        rollouts: makes them.
         setting: what stands around an instruction, for the proposer to read.
         test: examples that the best is measured on at the end.
         cost: what the program's language models have cost; None where nobody knows.
@@ -53,7 +49,7 @@ class Problem:
     seeds: Sequence[Proposal]
     train: Sequence[Item]
     validation: Sequence[Item]
-    rollouts: MakeRollouts
+    rollouts: Rollouts
     setting: Setting = field(default_factory=lambda: Setting(trained=False))
     test: Sequence[Item] = ()
     cost: Callable[[], Cost | None] = lambda: None
@@ -71,22 +67,6 @@ class Problem:
         if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
             raise InputError(f"budget is {budget!r}; required: a whole number of at least 1")
         require_budget(budget, len(self.validation), len(self.tested(budget)))
-
-
-def calling(program: Program, metric: Metric, as_text: bool = False) -> MakeRollouts:
-    """Rollouts of a function.
-
-    Args:
-        program: ``program(instruction, example)`` returns an output, or a coroutine.
-        metric: ``metric(example, output)`` says how good it is, or a coroutine does.
-        as_text: whether the program takes a text, and not a mapping of components to texts.
-    """
-
-    def make(meter: Meter, options: OptimizeOptions) -> Rollouts:
-        at_a_time = options.max_concurrency or _AT_A_TIME
-        return Runner(program, metric, as_text, meter, at_a_time, options.perfect)
-
-    return make
 
 
 def require_budget(budget: int, validation: int, kept: int) -> None:
@@ -137,8 +117,7 @@ def solve(
     test = problem.tested(budget)
     kept = Journal(journal)
     meter = Meter(budget - len(test))
-    rollouts = problem.rollouts(meter, options)
-    results = Results(rollouts, meter, kept, options.seconds, stopping)
+    results = Results(problem.rollouts, meter, kept, options.seconds, stopping)
     writer = Writer(proposer, kept, log.append, options, problem.setting)
     perfect, seed = options.perfect, options.seed
     comparison = Comparison(results, problem.validation, problem.train, perfect, seed)
@@ -190,9 +169,9 @@ def solve(
         )
         if found.failures.are_many:
             log.append(Notice(loop.iteration, f"of all rollouts {warning_of(found.failures)}"))
-        log.append(Ended(loop.iteration, "; ".join(found.facts())))
+        log.append(Ended(loop.iteration, "; ".join(found.facts)))
     finally:
-        rollouts.close()
+        problem.rollouts.close()
         kept.close()
         log.close()
     return found

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, computed_field
 
 from evoprompt.errors import InputError
 from evoprompt.evaluation import Failures
-from evoprompt.eventlog import EventLog, to_line
-from evoprompt.optimizer.folder import EVENTS, RESULT
+from evoprompt.eventlog import EventLog
+from evoprompt.optimizer.folder import RESULT
 from evoprompt.optimizer.outcome import Cost
 from evoprompt.storage import write_whole
 from evoprompt.types import Candidate, CandidateStats, legible
 from evoprompt.validation import explain
 
 _RESAMPLES = 400
+_UNKNOWN = "what it cost is not counted"
 
 
 class Point(NamedTuple):
@@ -46,8 +47,7 @@ class Spread:
     std: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class OptimizationResult:
+class OptimizationResult(BaseModel):
     """What :func:`~evoprompt.optimize` found; printed without its candidates, curve, log and runs.
 
     Attributes:
@@ -73,23 +73,25 @@ class OptimizationResult:
         runs: the optimization with each seed, this one among them, if there were several.
     """
 
+    model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True, ser_json_inf_nan="strings")
+
     best: Candidate
     value: float
     stderr: float
     asked: int
-    candidates: Sequence[CandidateStats] = field(repr=False)
-    curve: Sequence[Point] = field(repr=False)
+    candidates: Sequence[CandidateStats] = Field(repr=False)
+    curve: Sequence[Point] = Field(repr=False)
     rollouts: int
     iterations: int
     stopped: str
-    log: EventLog = field(repr=False)
+    log: EventLog = Field(default_factory=EventLog, repr=False, exclude=True)
     seed: int = 0
     validation: float = math.nan
     tested: bool = False
-    failures: Failures = field(default_factory=Failures)
+    failures: Failures = Failures()
     writer_cost: Cost | None = None
     program_cost: Cost | None = None
-    runs: Sequence[OptimizationResult] = field(default=(), repr=False)
+    runs: Sequence[OptimizationResult] = Field(default=(), repr=False)
 
     @property
     def spread(self) -> Spread:
@@ -97,117 +99,38 @@ class OptimizationResult:
         values = [run.value for run in self.runs or (self,)]
         return Spread(fmean(values), stdev(values) if len(values) > 1 else None)
 
-    def facts(self) -> list[str]:
+    @computed_field(repr=False)  # type: ignore[prop-decorator]  # mypy knows no decorated property
+    @property
+    def facts(self) -> Sequence[str]:
         """How it went, in words: the value and what it is of, what failed, and what it cost."""
         error = f" ± {self.stderr:.3f}" if math.isfinite(self.stderr) else ""
-        chosen = (
-            ""
-            if self.tested
-            else (f", corrected for having been chosen by them ({self.validation:.3f} as measured)")
-        )
-        questions = f"{self.asked} {'test' if self.tested else 'validation'} questions"
+        questions = f"{self.asked} test questions"
+        if not self.tested:
+            measured = f"{self.validation:.3f} as measured"
+            questions = (
+                f"{self.asked} validation questions, corrected for having been chosen by them "
+                f"({measured})"
+            )
         return [
             f"it ended: {self.stopped}",
-            f"value {self.value:.3f}{error} on {questions}{chosen}",
+            f"value {self.value:.3f}{error} on {questions}",
             f"{self.rollouts:,} rollouts in {self.iterations:,} iterations, {self.failures}",
-            f"the writer: {_told(self.writer_cost)}",
-            f"the program: {_told(self.program_cost)}",
+            f"the writer: {self.writer_cost or _UNKNOWN}",
+            f"the program: {self.program_cost or _UNKNOWN}",
         ]
 
     def save(self, directory: str | Path) -> None:
-        """Writes what was found, and the events where they are not there as a file.
-
-        ``evoprompt report DIRECTORY`` draws them.
-        """
+        """Writes what was found; ``evoprompt report DIRECTORY`` draws it beside the events."""
         root = Path(directory)
-        if self.log.path != root / EVENTS and not self.runs:
-            write_whole(root / EVENTS, "".join(to_line(event) + "\n" for event in self.log))
         write_whole(root / "best_instruction.txt", legible(self.best.components) + "\n")
-        saved = _Saved(
-            **{name: getattr(self, name) for name in _AS_THEY_ARE},
-            best=self.best.components,
-            candidates=[_candidate(one) for one in self.candidates],
-            facts=self.facts()[1:],
-            spread=self.spread if self.runs else None,
-            runs=[_Run(seed=run.seed, value=run.value) for run in self.runs],
-        )
-        write_whole(root / RESULT, saved.model_dump_json(indent=1) + "\n")
-
-
-def _told(cost: Cost | None) -> str:
-    return "what it cost is not counted" if cost is None else str(cost)
-
-
-_Error = Annotated[float, BeforeValidator(lambda given: math.inf if given is None else given)]
-"""A standard error, which may be infinite; JSON has null for that."""
-
-
-class _Candidate(BaseModel):
-    model_config = ConfigDict(ser_json_inf_nan="null")
-
-    id: str
-    components: Mapping[str, str]
-    parents: tuple[str, ...]
-    proposer: str
-    value: float
-    stderr: _Error
-    asked: int
-
-
-class _Run(BaseModel):
-    seed: int
-    value: float
-
-
-class _Saved(BaseModel):
-    """The file of a result."""
-
-    model_config = ConfigDict(ser_json_inf_nan="null")
-
-    best: Mapping[str, str]
-    value: float
-    stderr: _Error
-    asked: int
-    tested: bool
-    validation: float
-    failures: Failures
-    writer_cost: Cost | None
-    program_cost: Cost | None
-    rollouts: int
-    iterations: int
-    stopped: str
-    facts: Sequence[str]
-    seed: int
-    curve: Sequence[Point]
-    candidates: Sequence[_Candidate]
-    spread: Spread | None
-    runs: Sequence[_Run]
-
-
-_AS_THEY_ARE = (
-    *("value", "stderr", "asked", "tested", "validation", "failures", "writer_cost"),
-    *("program_cost", "rollouts", "iterations", "stopped", "seed", "curve"),
-)
-
-
-def _candidate(one: CandidateStats) -> _Candidate:
-    found = one.candidate
-    return _Candidate(
-        id=found.id,
-        components=found.components,
-        parents=found.parents,
-        proposer=found.proposer,
-        value=one.weight,
-        stderr=one.stderr,
-        asked=one.groups,
-    )
+        write_whole(root / RESULT, self.model_dump_json(indent=1) + "\n")
 
 
 def read_result(root: Path) -> OptimizationResult:
-    """What the directory of an optimization that has ended says.
+    """What the directory of an optimization that has ended says, without the events.
 
     Raises:
-        InputError: it has not ended, or its files are not as they were written.
+        InputError: it has not ended, or its file is not as it was written.
     """
     path = root / RESULT
     if not path.is_file():
@@ -216,37 +139,20 @@ def read_result(root: Path) -> OptimizationResult:
             "or go on with it by resume"
         )
     try:
-        found = _Saved.model_validate_json(path.read_bytes())
+        return OptimizationResult.model_validate_json(path.read_bytes())
     except ValidationError as error:
+        why = explain(error, OptimizationResult)
         raise InputError(
-            f"{path} is no result ({explain(error, _Saved)}); required: the file as it was written"
+            f"{path} is no result ({why}); required: the file as it was written"
         ) from error
-    candidates = [
-        CandidateStats(
-            Candidate(one.id, one.components, one.parents, proposer=one.proposer),
-            one.value,
-            one.stderr,
-            one.asked,
-        )
-        for one in found.candidates
-    ]
-    best = [one.candidate for one in candidates if one.candidate.components == found.best]
-    return OptimizationResult(
-        **{name: getattr(found, name) for name in _AS_THEY_ARE},
-        best=best[0] if best else Candidate.of(found.best),
-        candidates=candidates,
-        log=EventLog(root / (f"seed-{found.seed}" if found.runs else "") / EVENTS),
-        runs=tuple(read_result(root / f"seed-{run.seed}") for run in found.runs),
-    )
 
 
 def best_of(runs: Sequence[OptimizationResult]) -> OptimizationResult:
     """The best of several seeds, chosen by validation questions, with all of them in ``runs``."""
     best = max(runs, key=lambda run: (run.validation, run.asked))
     last = runs[-1]  # what was spent until its end is what all have cost
-    return replace(
-        best, runs=tuple(runs), writer_cost=last.writer_cost, program_cost=last.program_cost
-    )
+    costs = {"writer_cost": last.writer_cost, "program_cost": last.program_cost}
+    return best.model_copy(update={"runs": tuple(runs), **costs})
 
 
 def corrected(best: Mapping[str, float], others: Sequence[Mapping[str, float]], seed: int) -> float:

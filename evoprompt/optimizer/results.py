@@ -92,7 +92,7 @@ class Results:
         if not self.meter.take(paid + len(fresh)):
             raise BudgetSpentError(f"the budget of {self.meter.limit:,} rollouts is spent")
         if fresh:
-            for item, outcome in self._rollouts.run(candidate, fresh):
+            for item, outcome in self._rollouts.run(candidate, fresh, self.meter):
                 self._journal.measured(self.step, keys[item.question.id], outcome)
         for key in keys.values():
             self._take_note(key, known[key])

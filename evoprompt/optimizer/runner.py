@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -11,15 +12,16 @@ from dataclasses import replace
 from inspect import isawaitable
 from typing import Any
 
-from tenacity import RetryCallState, Retrying, stop_after_attempt, wait_random_exponential
+from tenacity import Retrying
 
 from evoprompt.agents import Episode
 from evoprompt.errors import EvopromptError, causes
 from evoprompt.evaluation import EMPTY, Score
-from evoprompt.lm.attempts import PASSING_STATUSES
+from evoprompt.lm.attempts import PASSING_STATUSES, retry_settings
 from evoprompt.lm.budget import status_of
 from evoprompt.lm.errors import BudgetError
 from evoprompt.optimizer.data import Item
+from evoprompt.optimizer.options import OptimizeOptions
 from evoprompt.optimizer.outcome import (
     BudgetSpentError,
     MetricError,
@@ -35,8 +37,10 @@ Program = Callable[[Any, Any], Any]
 Metric = Callable[[Any, Any], Any]
 """``metric(example, output)``: how good that is, as :func:`score_of` reads it, or a coroutine."""
 
-_ATTEMPTS, _PAUSE = 4, 1.0  # calls of a program that raises what may pass; seconds between them
-_SHOWN = 20_000  # characters of an output that are kept for proposers and in the journal
+_AT_A_TIME = 8  # rollouts, where nobody says
+_ATTEMPTS = 4  # calls of a program that raises what may pass
+SHOWN = 20_000
+"""Characters of an output that are kept for proposers and in the journal."""
 
 
 class NoRewardError(EvopromptError, RuntimeError):
@@ -74,8 +78,10 @@ class Rollouts(ABC):
     """Makes rollouts; whoever asks for them has counted one for each."""
 
     @abstractmethod
-    def run(self, candidate: Candidate, items: Sequence[Item]) -> Iterator[tuple[Item, Outcome]]:
-        """The outcome of each of ``items``, as soon as it is there.
+    def run(
+        self, candidate: Candidate, items: Sequence[Item], meter: Meter
+    ) -> Iterator[tuple[Item, Outcome]]:
+        """The outcome of each of ``items``, as soon as it is there; further attempts are metered.
 
         Raises:
             MetricError: the metric raised or returned no usable number; the others were waited for.
@@ -95,52 +101,39 @@ class Runner(Rollouts):
         program: answers an example under an instruction.
         metric: says how good the output for an example is.
         as_text: whether the program takes a text, and not a mapping of components to texts.
-        meter: every attempt after the first is counted here; the first is the caller's.
-        max_concurrency: calls at a time.
-        perfect: the greatest reward there is.
+        options: say how many calls are made at a time, and which reward is perfect.
     """
 
     def __init__(
-        self,
-        program: Program,
-        metric: Metric,
-        as_text: bool,
-        meter: Meter,
-        max_concurrency: int = 8,
-        perfect: float = 1.0,
+        self, program: Program, metric: Metric, as_text: bool, options: OptimizeOptions
     ) -> None:
         self._program = program
         self._metric = metric
         self._as_text = as_text
-        self._concurrency = max_concurrency
-        self._perfect = perfect
-        self._judging = Retrying(
-            stop=stop_after_attempt(_ATTEMPTS),
-            wait=wait_random_exponential(multiplier=_PAUSE, max=30 * _PAUSE),
-            retry=_may_pass,
-            reraise=True,
-        )
-        self._retrying = self._judging.copy(retry=lambda state: _may_pass(state) and meter.take())
+        self._concurrency = options.max_concurrency or _AT_A_TIME
+        self._perfect = options.perfect
         self._begun = False
         self._pool: ThreadPoolExecutor | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._lock = threading.Lock()
 
-    def run(self, candidate: Candidate, items: Sequence[Item]) -> Iterator[tuple[Item, Outcome]]:
+    def run(
+        self, candidate: Candidate, items: Sequence[Item], meter: Meter
+    ) -> Iterator[tuple[Item, Outcome]]:
         """The outcome of each of ``items``; several at a time, in threads.
 
         The very first call is made alone: if it shows that no other can succeed, none is made.
         """
         if not self._begun and items:
-            yield items[0], self._once(candidate, items[0])
+            yield items[0], self._once(candidate, items[0], meter)
             self._begun, items = True, items[1:]
         if self._concurrency == 1 or len(items) == 1:
             for item in items:
-                yield item, self._once(candidate, item)
+                yield item, self._once(candidate, item, meter)
             return
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._concurrency, "evoprompt-rollout")
-        waiting = {self._pool.submit(self._once, candidate, item): item for item in items}
+        waiting = {self._pool.submit(self._once, candidate, item, meter): item for item in items}
         fault: MetricError | BudgetSpentError | None = None
         try:
             for done in as_completed(waiting):
@@ -160,28 +153,35 @@ class Runner(Rollouts):
             self._pool.shutdown(wait=False, cancel_futures=True)
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._loop.stop)
+        self._pool = self._loop = None
 
-    def _once(self, candidate: Candidate, item: Item) -> Outcome:
+    def _once(self, candidate: Candidate, item: Item, meter: Meter) -> Outcome:
+        written = candidate.text if self._as_text else dict(candidate.components)
         attempts = 0
 
         def call() -> Any:
             nonlocal attempts
             attempts += 1
-            written = candidate.text if self._as_text else dict(candidate.components)
-            try:
-                return self._result(self._program(written, item.example))
-            except BudgetError as error:
-                raise BudgetSpentError(f"the budget of the program's model: {error}") from error
-            except Exception as error:
-                if not self._begun and _is_hopeless(error):
-                    raise _unusable(error) from error
-                raise
+            return self._result(self._program(written, item.example))
+
+        def passes(error: BaseException) -> bool:
+            if attempts == _ATTEMPTS or (not self._begun and _is_hopeless(error)):
+                return False
+            return _is_transient(error) and meter.take()
 
         try:
-            output = self._retrying(call)
-        except (BudgetSpentError, UnusableModelError):
+            output = Retrying(**retry_settings(_ATTEMPTS, math.inf, passes))(call)
+        except UnusableModelError:  # an endpoint's own, as it knows its server best
             raise
+        except BudgetError as error:
+            raise BudgetSpentError(f"the budget of the program's model: {error}") from error
         except Exception as error:  # the user's code, and whatever is behind it
+            if not self._begun and _is_hopeless(error):
+                raise UnusableModelError(
+                    "the first call of the program failed as every other would: "
+                    f"{format_error(error)}; required: a key, a model and an address that work; "
+                    "correct them, and go on with resume where a directory was given"
+                ) from error
             return Outcome(None, attempts=attempts, fault=format_error(error))
         if output is None:
             fault = "it returned None; required: an output, so that the metric has something to say"
@@ -195,13 +195,14 @@ class Runner(Rollouts):
         fault = read.fault
         if score.reward < self._perfect - 1e-9 and is_empty(text, turns):
             fault = fault or EMPTY
-        feedback = score.feedback[:_SHOWN]
+        feedback = score.feedback[:SHOWN]
         return Outcome(score.reward, text, feedback, attempts, fault, turns, read.readings)
 
     def _scored(self, item: Item, output: object) -> Score:
         where = f"for {item.question.id} and the output {str(output)[:80]!r}"
         try:
-            said = self._judging(lambda: self._result(self._metric(item.example, output)))
+            judging = Retrying(**retry_settings(_ATTEMPTS, math.inf, _is_transient))
+            said = judging(lambda: self._result(self._metric(item.example, output)))
         except Exception as error:
             if _is_transient(error):
                 raise NoRewardError(f"the metric raised {format_error(error)}") from error
@@ -284,9 +285,9 @@ def usable_reward(reward: object, where: str, perfect: float) -> float:
 def _shown(output: object) -> tuple[str, Sequence[Turn]]:
     """An output as proposers read it and the journal keeps it."""
     if not isinstance(output, Episode):
-        return str(output)[:_SHOWN], ()
-    turns = [Turn(one.action[:_SHOWN], one.observation[:_SHOWN]) for one in output.turns]
-    return (output.answer or "")[:_SHOWN], turns
+        return str(output)[:SHOWN], ()
+    turns = [Turn(one.action[:SHOWN], one.observation[:SHOWN]) for one in output.turns]
+    return (output.answer or "")[:SHOWN], turns
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:
@@ -297,12 +298,6 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
 
 async def _awaited(returned: Awaitable[Any]) -> Any:
     return await returned
-
-
-def _may_pass(state: RetryCallState) -> bool:
-    """Whether a call is to be made again, as far as its error tells; not after the last attempt."""
-    error = state.outcome.exception() if state.outcome else None
-    return error is not None and _is_transient(error) and state.attempt_number < _ATTEMPTS
 
 
 def _is_transient(error: BaseException) -> bool:
@@ -323,15 +318,6 @@ def _is_hopeless(error: BaseException) -> bool:
         if _kinds(cause) & {"AuthenticationError", "PermissionDeniedError", "NotFoundError"}:
             return True
     return False
-
-
-def _unusable(error: Exception) -> UnusableModelError:
-    return UnusableModelError(
-        f"the first call of the program failed as every other would: {format_error(error)}; "
-        "required: a "
-        "key, a model and an address that work; correct them, and go on with resume where a "
-        "directory was given"
-    )
 
 
 def _kinds(error: BaseException) -> set[str]:

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from evoprompt.errors import InputError, warn
 from evoprompt.evaluation import Score
-from evoprompt.optimizer.outcome import Reading, ReadScore
+from evoprompt.optimizer.outcome import Reading, ReadScore, as_lines
 from evoprompt.optimizer.runner import parts_of
 from evoprompt.types import Turn
 
@@ -135,14 +135,6 @@ class Scoring:
 def reading_of(call: Called, feedback: str) -> Reading:
     """What is to be read of a call."""
     return Reading(as_lines(call.inputs), [Turn(as_lines(call.outputs))], feedback)
-
-
-def as_lines(fields: Any) -> str:
-    """The fields of an example, a prediction or a mapping, one a line; a text as it is."""
-    items = getattr(fields, "items", None)
-    if items is None:
-        return str(fields)
-    return "\n".join(f"{name}: {value}" for name, value in items())
 
 
 def _failed(ran: Ran) -> Mapping[str, Reading]:

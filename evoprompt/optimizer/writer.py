@@ -21,7 +21,6 @@ from evoprompt.optimizer.options import OptimizeOptions
 from evoprompt.optimizer.outcome import LM_SPENT, BudgetSpentError
 from evoprompt.plugins import build, plugins
 from evoprompt.proposers.combinators import signed
-from evoprompt.proposers.sentences import SentenceProposer
 from evoprompt.replay import ReplayBuffer
 from evoprompt.roles import BuildContext, ProposalRequest, Proposer
 from evoprompt.screening import Screening, summarise
@@ -223,27 +222,14 @@ def built(
             )
         require_type("proposer", proposer, Proposer)
         return proposer
-    # In this thread: there is no training to go on meanwhile.
-    settings: dict[str, object] = {"name": proposer, "background": False}
-    wanted = plugins().find("proposer", proposer).component
-    if issubclass(wanted, SentenceProposer):
-        raise InputError(
-            f"proposer is {proposer!r}, which edits sentences of a task's bank, and here is no "
-            'task; required: proposer="reflection" with lm="openai/gpt-5-mini", or an object with '
-            "a method propose; of a task that has a bank, evoprompt optimize TASK on the command "
-            "line"
-        )
-    takes = wanted.Settings.model_fields
+    takes = plugins().find("proposer", proposer).component.Settings.model_fields
     if lm is None and "lm" in takes and takes["lm"].is_required():
         raise InputError(
             f"lm is not given, and the proposer {proposer!r} asks a language model; required: the "
             'one that reflects and writes, such as lm="openai/gpt-5-mini"; or another proposer'
         )
-    if lm is not None and "lm" not in takes:
-        raise InputError(
-            f"lm is given, and the proposer {proposer!r} takes none; required: one that does, such "
-            'as proposer="reflection"; change it, or leave lm out'
-        )
+    # In this thread: there is no training to go on meanwhile.
+    settings: dict[str, object] = {"name": proposer, "background": False}
     given = None
     if lm is not None:
         settings["lm"], given = told_apart(lm)

@@ -6,16 +6,16 @@ import math
 import random
 import zlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
-import optimizing
 import pytest
+from optimizing import HABITS, SEED, Writes, learn
 
-from evoprompt import OptimizationResult, Proposal, ProposalRequest, Proposer
+from evoprompt import OptimizationResult, ProposalRequest
 
-HABITS = ("Convert every unit.", "Spell out each date.", "Check signs twice.", "Name a source.")
 TRAIN = [f"train question {n} about kind {n % 4}" for n in range(60)]
 VALIDATION = [f"another question {n} about kind {n % 4}" for n in range(40)]
 
@@ -24,78 +24,48 @@ def known(text: str) -> int:
     return sum(habit in text for habit in HABITS)
 
 
-class Teacher(Proposer):
+def teach(request: ProposalRequest) -> str:
     """Adds a habit, or every other time a sentence that is of no use."""
-
-    def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
-        parent = request.parents[0].candidate
-        added = request.rng.choice(HABITS)
-        if request.rng.random() < 0.5 or added in parent.text:
-            added = f"Remember the number {request.rng.randrange(100_000)} at all times."
-        return [Proposal.of(f"{parent.text} {added}", parent)]
+    parent = request.parents[0].candidate
+    added = request.rng.choice(HABITS)
+    if request.rng.random() < 0.5 or added in parent.text:
+        added = f"Remember the number {request.rng.randrange(100_000)} at all times."
+    return f"{parent.text} {added}"
 
 
-def run(
-    reward: Callable[[str, str], float],
-    seed: int,
-    budget: int = 900,
-    directory: Path | None = None,
-    resume: Path | None = None,
-) -> OptimizationResult:
-    return optimizing.optimize(
-        "You answer questions.",
-        TRAIN,
-        lambda example, output: output,
-        program=reward,
-        valset=VALIDATION,
-        proposer=Teacher(),
-        budget=budget,
-        seed=seed,
-        max_concurrency=1,
-        progress=False,
-        directory=directory,
-        resume=resume,
-    )
+def run(reward: Callable[[str, str], float], **given: Any) -> OptimizationResult:
+    usual = {"trainset": TRAIN, "valset": VALIDATION, "proposer": Writes(teach), "budget": 900}
+    found: OptimizationResult = learn(reward, lambda example, output: output, **{**usual, **given})
+    return found
 
 
-@pytest.mark.slow
-def test_flipped_rewards_do_not_hide_what_helps() -> None:
-    found = []
-    for seed in range(5):
-        rng = random.Random(seed)
-
-        def flipped(text: str, example: str, rng: random.Random = rng) -> float:
-            right = HABITS[int(example[-1])] in text
-            return float(right != (rng.random() < 0.2))
-
-        found.append(known(run(flipped, seed).best.text))
-    assert fmean(found) >= 3
+def flipped(rng: random.Random) -> Callable[[str, str], float]:
+    """A fifth of the rewards say the contrary."""
+    return lambda text, asked: float((HABITS[int(asked[-1])] in text) != (rng.random() < 0.2))
 
 
-@pytest.mark.slow
-def test_what_helps_everywhere_a_little_is_found() -> None:
+def drawn(rng: random.Random) -> Callable[[str, str], float]:
     """No failure tells by itself: each habit makes all questions somewhat likelier to be right."""
-    found = []
-    for seed in range(5):
-        rng = random.Random(seed)
 
-        def drawn(text: str, example: str, rng: random.Random = rng) -> float:
-            hard = (hash_of(example) % 100) / 25 - 2
-            return float(rng.random() < 1 / (1 + math.exp(-(1.3 * known(text) - 2 - hard))))
+    def reward(text: str, example: str) -> float:
+        hard = (sum(ord(letter) * n for n, letter in enumerate(example, 1)) % 100) / 25 - 2
+        return float(rng.random() < 1 / (1 + math.exp(-(1.3 * known(text) - 2 - hard))))
 
-        found.append(known(run(drawn, seed).best.text))
-    assert fmean(found) >= 2.5
+    return reward
 
 
-def hash_of(text: str) -> int:
-    return sum(ord(letter) * (place + 1) for place, letter in enumerate(text))
+@pytest.mark.slow
+@pytest.mark.parametrize(("world", "habits"), [(flipped, 3), (drawn, 2.5)])
+def test_luck_does_not_hide_what_helps(world: Any, habits: float) -> None:
+    found = [run(world(random.Random(seed)), seed=seed).best.text for seed in range(5)]
+    assert fmean(map(known, found)) >= habits
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_nothing_but_luck_costs_patience_and_not_the_budget(seed: int) -> None:
     rng = random.Random(seed)
-    result = run(lambda text, example: float(rng.random() < 0.3), seed, budget=5000)
+    result = run(lambda text, example: float(rng.random() < 0.3), seed=seed, budget=5000)
     assert result.rollouts < 5000
     assert result.value < 0.6
 
@@ -121,15 +91,15 @@ def flipping(kill_at: int = -1) -> Callable[[str, str], float]:
     return reward
 
 
-@pytest.mark.parametrize("kill_at", [9, 60, 130])
+@pytest.mark.parametrize("kill_at", [9, 130])
 def test_a_killed_run_of_noisy_rewards_goes_on_as_if_nothing_had_happened(
     kill_at: int, tmp_path: Path
 ) -> None:
-    run(flipping(), 1, 250, directory=tmp_path / "whole")
+    run(flipping(), seed=1, budget=250, directory=tmp_path / "whole")
     reward = flipping(kill_at)
     with pytest.raises(KilledError):
-        run(reward, 1, 250, directory=tmp_path / "killed")
-    run(reward, 1, 250, resume=tmp_path / "killed")
+        run(reward, seed=1, budget=250, directory=tmp_path / "killed")
+    run(reward, seed=1, budget=250, resume=tmp_path / "killed")
     for name in ("journal.jsonl", "events.jsonl", "result.json"):
         ours, theirs = (tmp_path / folder / name for folder in ("killed", "whole"))
         assert ours.read_bytes() == theirs.read_bytes(), name
@@ -139,22 +109,10 @@ def test_a_failure_that_nothing_can_mend_does_not_keep_the_others_from_being_see
     """Three labels are wrong; they are found first, and would be shown for ever."""
     shown: set[str] = set()
 
-    class Watching(Teacher):
-        def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
-            shown.update(failure.question.text for failure in request.failures)
-            parent = request.parents[0].candidate
-            return [Proposal.of(f"{parent.text} Remember the number {request.step}.", parent)]
+    def write(request: ProposalRequest) -> str:
+        shown.update(failure.question.text for failure in request.failures)
+        return f"{SEED} Remember the number {request.step}."
 
-    result = optimizing.optimize(
-        "You answer questions.",
-        TRAIN,
-        lambda example, output: output,
-        program=lambda text, example: 0.0,
-        valset=VALIDATION,
-        proposer=Watching(),
-        budget=900,
-        patience=20,
-        max_concurrency=1,
-    )
+    result = run(lambda text, example: 0.0, proposer=Writes(write), patience=20)
     assert result.iterations == 20
     assert len(shown) > 6

@@ -1,9 +1,8 @@
-"""``optimizing.optimize(adapter=...)`` with an adapter as GEPA takes them, without GEPA."""
+"""``optimize(program=adapter)`` with an adapter as GEPA takes them, without GEPA."""
 
 from __future__ import annotations
 
 import threading
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +10,10 @@ from typing import Any
 
 import optimizing
 import pytest
+from optimizing import Writes
 
 import evoprompt
-from evoprompt import EvopromptWarning, Proposal, ProposalRequest, Proposer
+from evoprompt import EvopromptWarning, ProposalRequest
 from evoprompt.errors import InputError
 
 SEED = {"plan": "Plan the answer.", "write": "Write the answer."}
@@ -26,7 +26,7 @@ class Batch:
     """GEPA's ``EvaluationBatch``."""
 
     outputs: list[str]
-    scores: list[float]
+    scores: list[Any]
     trajectories: list[str] | None = None
     objective_scores: list[dict[str, float]] | None = None
     num_metric_calls: int | None = None
@@ -43,7 +43,7 @@ class Shouting:
 
     def evaluate(
         self, batch: list[str], candidate: dict[str, str], capture_traces: bool = False
-    ) -> Batch:
+    ) -> Any:
         self.batches.append((batch, capture_traces))
         self.threads.add(threading.current_thread().name)
         right = "capitals" in candidate["write"]
@@ -54,56 +54,42 @@ class Shouting:
     def make_reflective_dataset(
         self, candidate: dict[str, str], eval_batch: Batch, components_to_update: list[str]
     ) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-        assert len(components_to_update) == 1
         assert eval_batch.trajectories is not None
         assert len(eval_batch.trajectories) == len(eval_batch.outputs) == len(eval_batch.scores)
         (name,) = components_to_update
-        return {
-            name: [
-                {
-                    "Inputs": {"trace": trace},
-                    "Generated Outputs": output,
-                    "Feedback": f"{name} should shout",
-                }
-                for trace, output in zip(eval_batch.trajectories, eval_batch.outputs, strict=True)
-            ]
-        }
+        told = {"Feedback": f"{name} should shout"}
+        pairs = zip(eval_batch.trajectories, eval_batch.outputs, strict=True)
+        return {name: [{"Inputs": {"trace": t}, "Generated Outputs": o, **told} for t, o in pairs]}
 
 
-class Shouter(Proposer):
-    """Adds to the component it is asked about that capitals are wanted."""
-
-    def __init__(self) -> None:
-        self.requests: list[ProposalRequest] = []
-
-    def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
-        self.requests.append(request)
-        parent = request.parents[0].candidate
-        name = request.component
-        new = f"{parent.components[name]} Use capitals, version {request.step}."
-        return [Proposal({**parent.components, name: new}, (parent.id,))]
+def shout(request: ProposalRequest) -> Mapping[str, str]:
+    """Adds to the component that it is asked about that capitals are wanted."""
+    name = request.component
+    before = request.parents[0].candidate.components[name]
+    return {name: f"{before} Use capitals, version {request.step}."}
 
 
 def run(adapter: Any, **changes: Any) -> evoprompt.OptimizationResult:
-    given: dict[str, Any] = {"proposer": Shouter(), "valset": VALIDATION, "budget": 100}
+    given: dict[str, Any] = {"proposer": Writes(shout), "valset": VALIDATION, "budget": 100}
     return optimizing.optimize(SEED, TRAIN, program=adapter, **(given | changes))
 
 
-def test_the_adapter_evaluates_in_batches_in_this_thread_with_traces_where_they_are_read() -> None:
+def test_it_evaluates_in_batches_in_this_thread_and_its_reflective_dataset_is_read() -> None:
+    requests: list[ProposalRequest] = []
+
+    def write(request: ProposalRequest) -> Mapping[str, str]:
+        requests.append(request)
+        return shout(request)
+
     adapter = Shouting()
-    result = run(adapter)
+    result = run(adapter, proposer=Writes(write))
     assert result.value == 1.0
     assert "capitals" in result.best.components["write"]
     assert sum(len(batch) for batch, _ in adapter.batches) == result.rollouts <= 100
     assert adapter.threads == {threading.current_thread().name}
     for batch, traced in adapter.batches:
         assert traced == (batch[0] in TRAIN)
-
-
-def test_a_proposer_reads_the_reflective_dataset_of_its_component() -> None:
-    proposer = Shouter()
-    run(Shouting(), proposer=proposer)
-    for request in proposer.requests:
+    for request in requests:
         for failure in request.failures:
             assert failure.question.text.startswith("trace: trace of question ")
             assert failure.feedback == f"{request.component} should shout"
@@ -113,13 +99,9 @@ def test_a_proposer_reads_the_reflective_dataset_of_its_component() -> None:
 def test_the_adapter_s_own_texts_are_taken_where_no_other_proposer_is_named() -> None:
     asked: list[dict[str, Any]] = []
 
-    def write(
-        candidate: dict[str, str],
-        reflective_dataset: Mapping[str, Sequence[Mapping[str, Any]]],
-        components_to_update: list[str],
-    ) -> dict[str, str]:
-        asked.append(dict(reflective_dataset))
-        return {n: f"{candidate[n]} Use capitals, way {len(asked)}." for n in components_to_update}
+    def write(texts: dict[str, str], read: Mapping[str, Any], names: list[str]) -> dict[str, str]:
+        asked.append(dict(read))
+        return {name: f"{texts[name]} Use capitals, way {len(asked)}." for name in names}
 
     adapter = Shouting()
     adapter.propose_new_texts = write
@@ -130,61 +112,70 @@ def test_the_adapter_s_own_texts_are_taken_where_no_other_proposer_is_named() ->
     assert "should shout" in records[0]["Feedback"]
 
 
-def test_an_adapter_names_the_parameters_of_its_texts_as_it_likes() -> None:
-    def write(texts: dict[str, str], read: Mapping[str, Any], names: list[str]) -> dict[str, str]:
-        assert set(read) == set(names) < set(texts)
-        return {name: f"{texts[name]} Use capitals." for name in names}
-
-    adapter = Shouting()
-    adapter.propose_new_texts = write
-    result = optimizing.optimize(SEED, TRAIN, program=adapter, valset=VALIDATION, budget=100)
-    assert result.value == 1.0
-
-
 def test_a_resume_reads_the_same(tmp_path: Path) -> None:
     first = run(Shouting(), budget=16, directory=tmp_path / "run")
-    adapter = Shouting()
+    adapter, whole = Shouting(), run(Shouting())
     after = run(adapter, resume=tmp_path / "run")
-    whole = run(Shouting())
     assert first.rollouts <= 16
-    assert after.best == whole.best
-    assert after.curve == whole.curve
+    assert (after.best, after.curve) == (whole.best, whole.curve)
     assert sum(len(batch) for batch, _ in adapter.batches) == whole.rollouts - first.rollouts
 
 
-@pytest.mark.parametrize("when", ["always", "once"])
-def test_a_trace_that_cannot_be_read_costs_its_record(when: str) -> None:
-    class Mute(Shouting):
-        read = 0
-
-        def make_reflective_dataset(
-            self, candidate: dict[str, str], eval_batch: Batch, components_to_update: list[str]
-        ) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-            self.read += 1
-            if when == "always" or self.read == 1:
-                raise KeyError("trace")
-            return super().make_reflective_dataset(candidate, eval_batch, components_to_update)
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", EvopromptWarning)
-        result = run(Mute())
-    assert "make_reflective_dataset raised KeyError: 'trace'" in result.failures.first
-    assert "required: records of one failure" in result.failures.first
-
-
-@pytest.mark.parametrize("bad", [None, float("nan")])
-def test_a_score_that_says_nothing_is_no_reward(bad: float | None) -> None:
+@pytest.mark.filterwarnings("ignore::evoprompt.EvopromptWarning")
+@pytest.mark.parametrize("score", [None, float("nan")])
+def test_a_score_that_is_none_costs_that_record_alone(score: Any) -> None:
     class Flaky(Shouting):
-        def evaluate(
-            self, batch: list[str], candidate: dict[str, str], capture_traces: bool = False
-        ) -> Batch:
-            found = super().evaluate(batch, candidate, capture_traces)
-            scores: list[Any] = [bad if one.endswith("3") else 0.0 for one in batch]
-            return Batch(found.outputs, scores, found.trajectories)
+        def evaluate(self, batch: list[str], *given: Any, **more: Any) -> Any:
+            found = super().evaluate(batch, *given, **more)
+            found.scores = [score if one.endswith("3") else 0.0 for one in batch]
+            return found
 
     result = run(Flaky(), patience=2)
     assert result.asked == len(VALIDATION) - 1
     assert result.value == 0.0
+    assert result.failures.failed > 0
+
+
+def test_a_trace_that_cannot_be_read_costs_its_record_alone() -> None:
+    class Forgetful(Shouting):
+        def make_reflective_dataset(self, candidate: Any, batch: Any, names: Any) -> Any:
+            if batch.outputs[0].endswith("3"):
+                raise KeyError("trace")
+            return super().make_reflective_dataset(candidate, batch, names)
+
+    with pytest.warns(EvopromptWarning, match="no text of the proposer's could be tried"):
+        result = run(Forgetful(), proposer=Writes(lambda request: ""))
+    assert result.failures.failed == 1
+    assert "reflective_dataset raised KeyError: 'trace'" in result.failures.first
+    assert "required: records of one failure" in result.failures.first
+
+
+class Odd(Shouting):
+    """Returns what it was made with."""
+
+    def __init__(self, returned: Any) -> None:
+        super().__init__()
+        self._returned = returned
+
+    def evaluate(self, batch: list[str], *given: Any, **more: Any) -> Any:
+        if isinstance(self._returned, Exception):
+            raise self._returned
+        return self._returned(batch)
+
+
+@pytest.mark.parametrize(
+    ("returned", "said"),
+    [
+        (dict.fromkeys, "returned a dict; required: GEPA's EvaluationBatch"),
+        (RuntimeError("no model"), "no model"),
+        (lambda batch: Batch(["out"], [0.0]), "one of each for an example"),
+        (lambda batch: Batch(batch, [2.0] * len(batch)), "score of the adapter"),
+    ],
+    ids=["no batch", "it raises", "too few", "above perfect"],
+)
+def test_what_an_adapter_may_not_return_is_an_error(returned: Any, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        run(Odd(returned))
 
 
 def test_an_adapter_beside_a_program_and_what_is_none_are_refused() -> None:
@@ -192,28 +183,3 @@ def test_an_adapter_beside_a_program_and_what_is_none_are_refused() -> None:
         optimizing.optimize(SEED, TRAIN, lambda example, output: 1.0, program=Shouting())
     with pytest.raises(InputError, match="make_reflective_dataset"):
         run(object())
-
-
-@pytest.mark.parametrize(
-    ("answer", "said"),
-    [
-        ({"outputs": [], "scores": []}, "returned a dict; required: GEPA's EvaluationBatch"),
-        (RuntimeError("no model"), "no model"),
-        (Batch(["out"], [0.0]), "one of each for an example"),
-        (Batch(["out"] * 6, [2.0] * 6), "score of the adapter"),
-    ],
-    ids=["no batch", "it raises", "too few", "above perfect"],
-)
-def test_what_an_adapter_may_not_return_is_an_error(answer: Any, said: str) -> None:
-    class Odd(Shouting):
-        def evaluate(
-            self, batch: list[str], candidate: dict[str, str], capture_traces: bool = False
-        ) -> Any:
-            if isinstance(answer, Exception):
-                raise answer
-            if isinstance(answer, Batch) and len(answer.scores) > 1:
-                return Batch(batch, answer.scores[:1] * len(batch))
-            return answer
-
-    with pytest.raises(InputError, match=said):
-        run(Odd())

@@ -1,81 +1,67 @@
-"""Whose gains at some questions are paid for at others."""
+"""Whose gains at some questions are paid for at others, and what two lines of descent make."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from itertools import count, cycle
 
-import optimizing
 import pytest
+from optimizing import Writes, learn
 
-from evoprompt import Proposal, ProposalRequest, Proposer
+from evoprompt.optimizer.loop import merged, nearest_ancestor
+from evoprompt.types import Candidate
 
 FIRST = "Answer the question."
 FAIR, FOUL = "Answer in one word.", "Answer in a long sentence."
+SOLVED = {FIRST: {0, 1}, FAIR: {3, 4, 5, 6}, FOUL: {3}}
+"""Of ten questions the first text solves two; the fair one four others, the foul one one."""
 
 
-class Writer(Proposer):
-    """Writes one text after another, and then the first again."""
-
-    def __init__(self, *texts: str) -> None:
-        self._texts = texts
-        self._written = 0
-
-    def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
-        """The next one."""
-        text = self._texts[self._written % len(self._texts)]
-        self._written += 1
-        return [Proposal.of(text, request.parents[0].candidate)]
-
-
-def reward(text: str, asked: int) -> float:
-    """Of ten questions the first text solves two; the fair one four others, the foul one one."""
-    solved = {FIRST: {0, 1}, FAIR: {3, 4, 5, 6}, FOUL: {3}}
-    return float(asked * 7 % 10 in solved[text])
-
-
-def best_of(seed: int, *texts: str, patience: int = 6) -> str:
-    result = optimizing.optimize(
-        FIRST,
-        list(range(100)),
+def best_of(seed: int, *texts: str, scale: float = 1.0) -> str:
+    written = cycle(texts)
+    result = learn(
+        lambda text, asked: scale * (asked * 7 % 10 in SOLVED[text]),
         lambda asked, output: output,
-        program=lambda text, asked: reward(text, asked),
+        seed_instruction=FIRST,
+        trainset=list(range(100)),
         valset=list(range(100, 160)),
-        proposer=Writer(*texts),
+        proposer=Writes(lambda request: next(written)),
         budget=900,
         seed=seed,
-        patience=patience,
-        max_concurrency=1,
+        patience=6,
+        perfect=scale,
     )
     assert result.rollouts <= 900
-    return result.best.text
+    text: str = result.best.text
+    return text
 
 
-def test_what_loses_more_than_it_gains_is_hardly_ever_the_best() -> None:
-    found = [best_of(seed, FOUL) for seed in range(40)]
-    assert found.count(FIRST) >= 38  # 33 where the first eight validation questions decide
+@pytest.mark.parametrize(("text", "best", "least"), [(FOUL, FIRST, 38), (FAIR, FAIR, 26)])
+def test_gains_are_weighed_against_losses(text: str, best: str, least: int) -> None:
+    assert [best_of(seed, text) for seed in range(40)].count(best) >= least
 
 
-def test_what_gains_more_than_it_loses_is_found_as_a_rule() -> None:
-    found = [best_of(seed, FAIR) for seed in range(40)]
-    assert found.count(FAIR) >= 26
-
-
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_a_loss_is_weighed_whatever_the_scale_of_rewards(seed: int) -> None:
-    def best(scale: float) -> str:
-        result = optimizing.optimize(
-            FIRST,
-            list(range(100)),
-            lambda asked, output: output,
-            program=lambda text, asked: scale * reward(text, asked),
-            valset=list(range(100, 160)),
-            proposer=Writer(FOUL, FAIR),
-            budget=900,
-            seed=seed,
-            perfect=scale,
-            patience=6,
-            max_concurrency=1,
-        )
-        return result.best.text
+    assert best_of(seed, FOUL, FAIR, scale=100.0) == best_of(seed, FOUL, FAIR)
 
-    assert best(100.0) == best(1.0)
+
+def test_two_lines_of_descent_become_one_text_that_has_what_both_have_learned() -> None:
+    numbers = count()
+
+    def candidate(a: str, b: str, *parents: Candidate) -> Candidate:
+        return Candidate(f"c{next(numbers)}", {"a": a, "b": b}, tuple(one.id for one in parents))
+
+    base = candidate("Think.", "Look around.")
+    left = candidate("Think. Count twice.", "Look around.", base)
+    right = candidate("Think. Name units.", "Look left.", base)
+    both = {"a": "Think. Count twice. Name units.", "b": "Look left."}
+    assert merged(base, left, right) == both
+    assert merged(base, right, left)["b"] == "Look left."
+    dropped = candidate("Name units.", "Look around.", base)
+    assert merged(base, left, dropped)["a"] == "Count twice. Name units."
+    below = candidate("Think. Count twice. Stop.", "Look around.", left)
+    beside = candidate("Think. Count thrice.", "Look around.", left)
+    born = {one.id: one for one in (base, left, right, below, beside)}
+    assert nearest_ancestor(below, beside, born) == left
+    assert nearest_ancestor(below, right, born) == base
+    assert nearest_ancestor(below, left, born) is None

@@ -6,15 +6,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from evoprompt.evaluation import Score
+from evoprompt import OptimizeOptions
 from evoprompt.lm.errors import BudgetError
 from evoprompt.optimizer.data import items_of
-from evoprompt.optimizer.outcome import BudgetSpentError, UnusableModelError
+from evoprompt.optimizer.outcome import BudgetSpentError, Outcome, UnusableModelError
 from evoprompt.optimizer.runner import Meter, Runner
 from evoprompt.types import Candidate
-
-ITEMS = items_of(["a question"], "trainset")
-CANDIDATE = Candidate.of("Be brief.")
 
 
 class StatusError(Exception):
@@ -31,84 +28,68 @@ class RateLimitError(Exception):
     status_code = 429
 
 
+class NotFoundError(Exception):
+    """As the clients of OpenAI and Anthropic call a model that there is not."""
+
+
+class Rolls:
+    """Rollouts of a program that raises ``errors``, one after another, and is right then."""
+
+    def __init__(self, *errors: Exception) -> None:
+        self.errors = list(errors)
+        self.meter = Meter(20)
+        self._runner = Runner(self._answer, lambda *given: 1.0, True, OptimizeOptions())
+
+    def _answer(self, instruction: str, example: str) -> str:
+        if self.errors:
+            raise self.errors.pop(0)
+        return f"{instruction} {example}"
+
+    def made(self, count: int = 1) -> Outcome:
+        """The last of so many."""
+        self.meter.take(count)
+        items = items_of(["a question"] * count, "trainset")
+        return list(self._runner.run(Candidate.of("Be brief."), items, self.meter))[-1][1]
+
+
 @pytest.fixture(autouse=True)
 def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tenacity.nap.time.sleep", lambda seconds: None)
 
 
-def runner(errors: list[Exception], meter: Meter) -> Runner:
-    def program(instruction: str, example: str) -> str:
-        if errors:
-            raise errors.pop(0)
-        return f"{instruction} {example}"
-
-    def metric(example: str, output: str) -> Score:
-        return Score(1.0, "well done")
-
-    return Runner(program, metric, True, meter)
-
-
-@pytest.mark.parametrize(
-    "error", [StatusError(503), StatusError(429), RateLimitError(), TimeoutError(), OSError()]
-)
+@pytest.mark.parametrize("error", [StatusError(503), RateLimitError(), TimeoutError()])
 def test_a_mishap_is_tried_again_and_every_attempt_counted(error: Exception) -> None:
-    meter = Meter(10)
-    meter.take()
-    ((_, outcome),) = runner([error, error], meter).run(CANDIDATE, ITEMS)
-    if isinstance(error, TimeoutError) or not isinstance(error, OSError):
-        assert outcome.reward == 1.0
-        assert outcome.output == "Be brief. a question"
-        assert outcome.feedback == "well done"
-        assert outcome.attempts == meter.spent == 3
-    else:  # a file that is missing will be missing
-        assert outcome.reward is None
+    rolls = Rolls(error, error)
+    outcome = rolls.made()
+    assert (outcome.reward, outcome.output) == (1.0, "Be brief. a question")
+    assert outcome.attempts == rolls.meter.spent == 3
+    rolls = Rolls(*[error] * 10)
+    outcome = rolls.made()
+    assert outcome.reward is None
+    assert outcome.attempts == rolls.meter.spent == 4
 
 
-@pytest.mark.parametrize("error", [StatusError(400), StatusError(403), KeyError("temprature")])
+@pytest.mark.parametrize("error", [StatusError(400), KeyError("temprature"), OSError()])
 def test_a_mistake_is_not(error: Exception) -> None:
-    meter = Meter(10)
-    meter.take()
-    ((_, outcome),) = runner([error], meter).run(CANDIDATE, ITEMS)
+    rolls = Rolls(error)
+    outcome = rolls.made()
     assert outcome.reward is None
     assert type(error).__name__ in outcome.fault
-    assert outcome.attempts == meter.spent == 1
-
-
-def test_after_the_last_attempt_no_other_is_charged() -> None:
-    meter = Meter(10)
-    meter.take()
-    ((_, outcome),) = runner([TimeoutError()] * 10, meter).run(CANDIDATE, ITEMS)
-    assert outcome.reward is None
-    assert outcome.attempts == meter.spent == 4
-
-
-def test_a_first_call_that_the_budget_refuses_is_no_sign_of_a_wrong_key() -> None:
-    with pytest.raises(BudgetSpentError, match="nothing is left"):
-        list(runner([BudgetError("nothing is left")], Meter(10)).run(CANDIDATE, ITEMS))
-
-
-class NotFoundError(Exception):
-    """As the clients of OpenAI and Anthropic call a model that there is not."""
+    assert outcome.attempts == rolls.meter.spent == 1
 
 
 @pytest.mark.parametrize("error", [StatusError(401), NotFoundError(), ConnectionRefusedError(111)])
 def test_a_first_call_that_no_key_or_server_answers_is_the_only_one(error: Exception) -> None:
-    meter = Meter(10)
-    meter.take(4)
-    errors = [error] * 4
+    rolls = Rolls(*[error] * 4)
     with pytest.raises(UnusableModelError, match="required: a key, a model and an address"):
-        list(runner(errors, meter).run(CANDIDATE, ITEMS * 4))
-    assert len(errors) == 3
+        rolls.made(4)
+    assert len(rolls.errors) == 3
+    rolls.errors.clear()
+    assert rolls.made().reward == 1.0
+    rolls.errors += [error] * 4  # later it is a rollout without a reward
+    assert rolls.made().reward is None
 
 
-@pytest.mark.parametrize("error", [StatusError(401), NotFoundError(), ConnectionRefusedError(111)])
-def test_the_same_later_is_a_rollout_without_a_reward(error: Exception) -> None:
-    meter = Meter(10)
-    meter.take(2)
-    errors: list[Exception] = []
-    found = runner(errors, meter)
-    ((_, outcome),) = found.run(CANDIDATE, ITEMS)
-    assert outcome.reward == 1.0
-    errors += [error] * 4
-    ((_, outcome),) = found.run(CANDIDATE, ITEMS)
-    assert outcome.reward is None
+def test_a_first_call_that_the_budget_refuses_is_no_sign_of_a_wrong_key() -> None:
+    with pytest.raises(BudgetSpentError, match="nothing is left"):
+        Rolls(BudgetError("nothing is left")).made()

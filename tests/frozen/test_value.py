@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
-import optimizing
 import pytest
+from optimizing import Writes, learn
 
 import evoprompt
-from evoprompt import EvopromptWarning, InputError, Proposal, ProposalRequest, Proposer
+from evoprompt import EvopromptWarning, InputError
 from evoprompt.optimizer.result import read_result
 
 TRAIN = [f"train {n}" for n in range(40)]
@@ -20,34 +20,17 @@ VALIDATION = [f"validation {n}" for n in range(40)]
 TEST = [f"test {n}" for n in range(50)]
 
 
-class Numbers(Proposer):
-    """Writes texts that differ in nothing that counts."""
-
-    def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
-        parent = request.parents[0].candidate
-        number = request.rng.randrange(10**9)
-        return [Proposal.of(f"Answer the question, take {number}.", parent)]
-
-
 def lucky(instruction: str, example: str) -> str:
     return "right" if zlib.crc32(f"{instruction}/{example}".encode()) % 10 < 4 else "wrong"
 
 
-def metric(example: str, output: str) -> float:
-    return float(output == "right")
-
-
-def run(**given: object) -> evoprompt.OptimizationResult:
-    settings: dict[str, object] = {
-        "program": lucky,
-        "valset": VALIDATION,
-        "proposer": Numbers(),
-        "budget": 600,
-        "progress": False,
-        "max_concurrency": 1,
-        **given,
-    }
-    return optimizing.optimize("Answer the question.", TRAIN, metric, **settings)
+def run(program: Any = lucky, **given: Any) -> evoprompt.OptimizationResult:
+    """Texts differ in nothing that counts."""
+    proposer = Writes(lambda request: f"Answer the question, take {request.rng.randrange(10**9)}.")
+    usual = {"trainset": TRAIN, "valset": VALIDATION, "proposer": proposer, "budget": 600}
+    seed = {"seed_instruction": "Answer the question."}
+    found: evoprompt.OptimizationResult = learn(program, **{**seed, **usual, **given})
+    return found
 
 
 def test_where_all_is_luck_the_value_is_nearer_to_the_truth_than_what_was_measured() -> None:
@@ -65,23 +48,19 @@ def test_a_testset_is_asked_of_the_best_alone_within_the_budget(tmp_path: Path) 
         asked[instruction, example] += 1
         return lucky(instruction, example)
 
-    result = run(program=counted, testset=TEST, directory=tmp_path / "run")
+    result = run(counted, testset=TEST, directory=tmp_path / "run")
     tested = [key for key in asked if key[1].startswith("test ")]
     assert {instruction for instruction, _ in tested} == {result.best.text}
     assert result.tested
     assert result.asked == len(tested) == len(TEST)
-    assert result.value == fmean(metric(one, lucky(result.best.text, one)) for one in TEST)
-    assert sum(asked.values()) == result.rollouts <= 600
-    assert "on 50 test questions" in result.facts()[1]
-    assert read_result(tmp_path / "run").value == result.value
-    again = run(testset=TEST, resume=tmp_path / "run")
-    assert (again.value, again.tested) == (result.value, True)
-
-
-def test_of_a_long_testset_a_quarter_of_the_budget_is_asked() -> None:
-    result = run(testset=TEST, budget=80)
-    assert result.asked == 20
-    assert result.rollouts <= 80
+    assert result.value == fmean(lucky(result.best.text, one) == "right" for one in TEST)
+    assert asked.total() == result.rollouts <= 600
+    assert "on 50 test questions" in result.facts[1]
+    read, again = read_result(tmp_path / "run"), run(testset=TEST, resume=tmp_path / "run")
+    assert [(one.value, one.tested) for one in (read, again)] == [(result.value, True)] * 2
+    long = run(testset=TEST, budget=80)
+    assert long.asked == 20  # a quarter of the budget
+    assert long.rollouts <= 80
 
 
 def test_a_testset_of_known_examples_is_warned_of_and_an_empty_one_refused() -> None:

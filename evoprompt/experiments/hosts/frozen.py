@@ -18,6 +18,7 @@ from evoprompt.agents.tasks import POLICY, Need, Plan, Task, Trial, limits_of
 from evoprompt.evaluation import Evaluation
 from evoprompt.experiments.hosts.frozen_settings import FrozenSettings
 from evoprompt.lm.budget import SpendTracker
+from evoprompt.lm.errors import BudgetError
 from evoprompt.lm.settings import BudgetSettings
 from evoprompt.optimizer.options import OptimizeOptions
 from evoprompt.optimizer.problem import TESTED, require_budget
@@ -193,9 +194,20 @@ class FrozenModel:
         write_whole(folder / "endpoint.json", json.dumps(told, indent=1) + "\n")
 
     def evaluate(self, written: Written, split: str) -> Evaluation:
-        """How the model does under what a candidate is, on all questions of ``split``."""
+        """How the model does under what a candidate is, on all questions of ``split``.
+
+        Raises:
+            BudgetError: it had not room for all of them.
+        """
         questions = self._task.questions(split)
-        return self.agent.evaluate(written, split, questions, self._settings.max_concurrency)
+        at_a_time = self._settings.max_concurrency
+        found, played = self.agent.evaluate(written, split, questions, at_a_time)
+        if played < len(questions):
+            raise BudgetError(
+                f"the budget of the model ended after {played} of the {len(questions)} questions "
+                f"of {split}; required: more; raise host.budget"
+            )
+        return found
 
     def test(self, written: Written, questions: Sequence[Question]) -> tuple[Evaluation, int]:
         """How it does on test questions, and on how many the budget had room for.
@@ -203,9 +215,7 @@ class FrozenModel:
         Raises:
             BudgetError: it had not room for one.
         """
-        return self.agent.evaluate_within(
-            written, "test", questions, self._settings.max_concurrency
-        )
+        return self.agent.evaluate(written, "test", questions, self._settings.max_concurrency)
 
 
 def tested(task: Task, budget: int) -> Sequence[Question]:

@@ -261,7 +261,7 @@ def _lead(root: Path, problems: list[str]) -> list[str]:
     if first is not None and first.weight is not None:
         where = f"{first.groups} validation questions"
         against = f" The first instruction had {first.weight:.3f} on {where}."
-    told = "; ".join(found.facts())
+    told = "; ".join(found.facts)
     return [f"{told[:1].upper()}{told[1:]}.{against}"]
 
 
