@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from provider import openai
 
+import evoprompt
 from evoprompt.experiments.cli import main
 from evoprompt.optimizer.result import OptimizationResult
 from evoprompt.testing.openai_server import chat_fields
@@ -98,16 +99,16 @@ def test_the_first_call_with_its_folder_and_its_report(
 
 
 def test_the_call_of_the_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    given = {"trainset": TRAIN, "valset": VALIDATION}
-    given_functions: dict[str, Any] = {
+    given = {
+        "trainset": TRAIN,
+        "valset": VALIDATION,
         "program": lambda instruction, example: "right" if IDEA in instruction else "wrong",
         "metric": lambda example, output: (float(output == "right"), "look closer"),
-        "evoprompt": __import__("evoprompt"),
+        "evoprompt": evoprompt,
     }
     with openai(writes(nobody)):
         text = block("index.md", "evoprompt.optimize")
-        found = executed(text, tmp_path, monkeypatch, **given, **given_functions)
-    assert found["result"].value == 1.0
+        assert executed(text, tmp_path, monkeypatch, **given)["result"].value == 1.0
 
 
 def test_a_task_behind_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,7 +170,7 @@ def test_an_adapter_of_gepa(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         "adapter": Adapter(),
         "trainset": TRAIN,
         "valset": VALIDATION,
-        "evoprompt": __import__("evoprompt"),
+        "evoprompt": evoprompt,
     }
     with openai(writes(nobody)):
         found = executed(block("frozen.md", "program=adapter"), tmp_path, monkeypatch, **given)

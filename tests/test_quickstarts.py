@@ -18,13 +18,13 @@ from provider import openai, rewriting
 from evoprompt.testing.openai_server import chat_fields
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-QUICKSTARTS = sorted(EXAMPLES.glob("quickstart_*.py"))
 BETTER = "Work it out step by step, then write the number."
 
 pytestmark = pytest.mark.lm
 
 
 def run(name: str, folder: Path, *arguments: str) -> list[str]:
+    assert len((EXAMPLES / name).read_text(encoding="utf-8").splitlines()) <= 80
     finished = subprocess.run(
         [sys.executable, str(EXAMPLES / name), *arguments],
         cwd=folder,
@@ -39,16 +39,6 @@ def run(name: str, folder: Path, *arguments: str) -> list[str]:
     )
     assert finished.returncode == 0, finished.stdout + finished.stderr
     return finished.stdout.splitlines()
-
-
-@pytest.mark.parametrize("path", QUICKSTARTS, ids=lambda path: path.stem)
-def test_it_has_at_most_80_lines(path: Path) -> None:
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= 80
-
-
-def test_there_are_three() -> None:
-    names = ["quickstart_dspy", "quickstart_frozen", "quickstart_trl"]
-    assert [path.stem for path in QUICKSTARTS] == names
 
 
 def test_the_instruction_of_a_frozen_model_becomes_better(tmp_path: Path) -> None:

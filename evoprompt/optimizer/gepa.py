@@ -52,7 +52,7 @@ class Batches(Rollouts):
     ) -> Iterator[tuple[Item, Outcome]]:
         """The outcome of each of ``items``.
 
-        None has a reward where the adapter raises, and one has none whose score is no finite number.
+        None has a reward where the adapter raises, and one has none whose score is not finite.
         """
         texts = dict(candidate.components)
         learning = items[0].question.id.startswith("trainset/")

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import dspy
 import optimizing
 import pytest
+from optimizing import Writes
 from scripted_dspy import Asked, scripted
 
-from evoprompt import CoEvolve, Proposal, ProposalRequest, Proposer
+from evoprompt import CoEvolve, ProposalRequest
 from evoprompt.errors import InputError
 
 pytestmark = pytest.mark.lm
@@ -24,13 +25,10 @@ PRICES = {"scripted/model": {"input": 0.0, "output": 1_000_000.0}}  # an answer 
 LONGEST = 4
 
 
-class Counting(Proposer):
-    """Writes a text that was never there."""
-
-    def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
-        parent = request.parents[0].candidate
-        text = f"Count to {request.step} before you answer, then {request.rng.random()}."
-        return [Proposal({**parent.components, request.component: text}, (parent.id,))]
+def counting(request: ProposalRequest) -> Mapping[str, str]:
+    """A text that was never there."""
+    text = f"Count to {request.step} before you answer, then {request.rng.random()}."
+    return {request.component: text}
 
 
 class Model:
@@ -51,7 +49,9 @@ def exact(example: Any, pred: Any, trace: Any = None) -> float:
 
 def compiled(model: Model, student: Any = None, **changes: Any) -> Any:
     settings = {"prices": PRICES, "max_concurrency": 1, "budget": 60, **changes}
-    optimizer = CoEvolve(exact, proposer=Counting(), track_stats=True, **optimizing.split(settings))
+    optimizer = CoEvolve(
+        exact, proposer=Writes(counting), track_stats=True, **optimizing.split(settings)
+    )
     with dspy.context(lm=model.lm):
         return optimizer.compile(
             student or dspy.Predict("question -> answer"),
@@ -85,34 +85,33 @@ def test_predictors_with_models_of_their_own_are_counted_and_returned_as_they_we
     assert shared.asked == 0
 
 
+class Asking(dspy.Module):  # type: ignore[misc]
+    """Asks its predictor in a way of its own."""
+
+    def __init__(self, way: Callable[[Any, str], Any]) -> None:
+        super().__init__()
+        self.answer = dspy.Predict("question -> answer")
+        self._way = way
+
+    def forward(self, question: str) -> Any:
+        return self._way(self.answer, question)
+
+
 def test_async_programs_are_counted() -> None:
-    class Waiting(dspy.Module):  # type: ignore[misc]
-        def __init__(self) -> None:
-            super().__init__()
-            self.answer = dspy.Predict("question -> answer")
-
-        def forward(self, question: str) -> Any:
-            return asyncio.run(self.answer.acall(question=question))
-
     model = Model()
-    compiled(model, Waiting(), usd=20.0)
+    compiled(model, Asking(lambda ask, text: asyncio.run(ask.acall(question=text))), usd=20.0)
     assert model.asked == 9
 
 
 def test_a_program_that_catches_everything_is_stopped_all_the_same() -> None:
-    class Stubborn(dspy.Module):  # type: ignore[misc]
-        def __init__(self) -> None:
-            super().__init__()
-            self.answer = dspy.Predict("question -> answer")
-
-        def forward(self, question: str) -> Any:
-            try:
-                return self.answer(question=question)
-            except Exception:
-                return dspy.Prediction(answer="GOOD")
+    def stubborn(ask: Any, question: str) -> Any:
+        try:
+            return ask(question=question)
+        except Exception:
+            return dspy.Prediction(answer="GOOD")
 
     model = Model()
-    found = compiled(model, Stubborn(), usd=30.0).detailed_results.result
+    found = compiled(model, Asking(stubborn), usd=30.0).detailed_results.result
     assert model.asked == 14
     assert "budget is 30" in found.stopped
     assert found.value == 0.0
@@ -131,17 +130,12 @@ def test_a_resume_knows_what_was_spent(tmp_path: Path) -> None:
 def test_a_model_that_a_module_asks_by_itself_ends_it() -> None:
     hidden = Model()
 
-    class Hiding(dspy.Module):  # type: ignore[misc]
-        def __init__(self) -> None:
-            super().__init__()
-            self.answer = dspy.Predict("question -> answer")
-
-        def forward(self, question: str) -> Any:
-            with dspy.context(lm=hidden.lm):
-                return self.answer(question=question)
+    def hiding(ask: Any, question: str) -> Any:
+        with dspy.context(lm=hidden.lm):
+            return ask(question=question)
 
     with pytest.raises(InputError, match=r"asks scripted/model by itself.*required: a model of"):
-        compiled(Model(), Hiding(), usd=30.0)
+        compiled(Model(), Asking(hiding), usd=30.0)
     assert hidden.asked == 1
 
 

@@ -10,12 +10,13 @@ from typing import Any, Literal
 
 import dspy
 import pytest
+from optimizing import Writes
 from scripted_dspy import Asked, scripted
 
 from evoprompt import CoEvolve, OptimizeOptions, Proposal, ProposalRequest, Proposer
 from evoprompt.errors import EvopromptWarning
 from evoprompt.optimizer.coevolve import CoEvolveResult
-from evoprompt.types import TOOL
+from evoprompt.types import TOOL, Trajectory
 
 pytestmark = pytest.mark.lm
 
@@ -222,15 +223,11 @@ def test_the_description_of_a_tool_evolves_in_the_instruction_of_a_react_agent(
 
 
 def test_what_stands_before_the_list_of_tools_evolves_and_the_list_stays() -> None:
-    class Rewriting(Remedies):
-        def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
-            self.requests.append(request)
-            parent = request.parents[0].candidate
-            text = f"Act, way {request.step}. Cities are written in lower case."
-            return [Proposal({**parent.components, "react": text}, (parent.id,))]
+    def rewrite(request: ProposalRequest) -> Mapping[str, str]:
+        assert "(1) weather" not in request.parents[0].candidate.components["react"]
+        return {"react": f"Act, way {request.step}. Cities are written in lower case."}
 
-    teacher = Rewriting()
-    optimizer = CoEvolve(rain_metric, budget=100, proposer=teacher)
+    optimizer = CoEvolve(rain_metric, budget=100, proposer=Writes(rewrite))
     with dspy.context(lm=scripted(agent)):
         better = optimizer.compile(
             dspy.ReAct("question -> answer", tools=[weather], max_iters=3),
@@ -240,8 +237,6 @@ def test_what_stands_before_the_list_of_tools_evolves_and_the_list_stays() -> No
     written = better.react.signature.instructions
     assert written.startswith("Act, way ")
     assert "\n\n(1) weather, whose description is <desc>Says how the weather is.</desc>" in written
-    parent = teacher.requests[0].parents[0].candidate
-    assert "(1) weather" not in parent.components["react"]
 
 
 class Toolbox(dspy.Module):  # type: ignore[misc]
@@ -299,26 +294,25 @@ def test_an_answer_that_cannot_be_parsed_scores_nothing_and_says_so() -> None:
         right = "spam" if asked["message"].startswith("buy") else "ham"
         return {"label": right} if "required format" in system else f"I would say {right}."
 
-    class Formats(Remedies):
-        def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
-            self.requests.append(request)
-            parent = request.parents[0].candidate
-            assert all("could not be parsed" in one.feedback for one in request.failures)
-            text = f"{parent.text} Keep to the required format."
-            return [Proposal({**parent.components, request.component: text}, (parent.id,))]
+    failures: list[Trajectory] = []
+
+    def write(request: ProposalRequest) -> Mapping[str, str]:
+        failures.extend(request.failures)
+        text = request.parents[0].candidate.text
+        return {request.component: f"{text} Keep to the required format."}
 
     def exact(example: Any, pred: Any, trace: Any = None) -> bool:
         return bool(example.label == pred.label)
 
-    teacher = Formats()
     optimizer = CoEvolve(
-        exact, budget=100, proposer=teacher, options=OptimizeOptions(max_concurrency=3)
+        exact, budget=100, proposer=Writes(write), options=OptimizeOptions(max_concurrency=3)
     )
     told = pytest.warns(EvopromptWarning, match="failed: .*, first because The answer could not be")
     with dspy.context(lm=scripted(classify)), told:
         better = optimizer.compile(dspy.Predict(Sort), trainset=MESSAGES[:12], valset=MESSAGES[12:])
         assert better(message="buy it").label == "spam"
-    (failure, *_) = teacher.requests[0].failures
+    (failure, *others) = failures
+    assert all("could not be parsed" in one.feedback for one in others)
     assert failure.reward == 0.0
     assert "the fields label" in failure.feedback
     assert failure.turns[0].action.startswith("I would say ")

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,8 @@ import dspy
 import pytest
 from scripted_dspy import Asked, scripted
 
-from evoprompt import CoEvolve, OptimizeOptions, Proposal, ProposalRequest, Proposer, optimize
-from evoprompt.errors import EvopromptWarning, InputError
+from evoprompt import CoEvolve, OptimizeOptions, optimize
+from evoprompt.errors import EvopromptWarning
 from evoprompt.evaluation import Score
 from evoprompt.experiments.cli import main
 from evoprompt.testing.openai_server import OpenAIServer, chat_fields
@@ -148,22 +148,6 @@ def test_the_next_request_says_why_the_last_texts_were_refused() -> None:
     assert fields(first)["refused"] == "(none)"
     assert fields(second)["refused"] == "- duplicate: the text equals a living candidate"
     assert "duplicate" in found.stopped
-
-
-def test_the_place_where_a_proposer_failed_is_told() -> None:
-    class Broken(Proposer):
-        def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
-            raise KeyError("no such field")
-
-    place = r"KeyError: 'no such field', at test_front_doors\.py:\d+ in propose"
-    with (
-        pytest.warns(EvopromptWarning, match=place),
-        pytest.raises(InputError, match=f"{place}; so it went"),
-    ):
-        optimize("Sort.", LETTERS, label, program=classify, proposer=Broken(), budget=60)
-
-
-# ------------------------------------------------------------------------------------ CoEvolve
 
 
 def weather(city: str) -> str:

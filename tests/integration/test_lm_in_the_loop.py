@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -140,16 +139,6 @@ def test_a_slow_model_does_not_delay_a_single_step() -> None:
     )
 
 
-def test_a_model_that_is_down_for_good_is_reported_and_training_goes_on() -> None:
-    failed = pytest.warns(EvopromptWarning, match="LMAuthError")
-    with OpenAIServer([], Status(401)) as server, failed:
-        training = Training(Background(Reflection(language(server))))
-        training.run_until(lambda: any("LMAuthError" in text for text in training.notices()))
-        training.run(20)
-    assert training.engine.selection.leader.text == SEED
-    assert any("LMAuthError" in text for text in training.notices())
-
-
 def test_a_model_that_is_down_for_good_is_replaced_by_the_fallback() -> None:
     with OpenAIServer([], Status(401)) as server:
         proposer = Background(Fallback(Reflection(language(server)), Sentences()))
@@ -158,16 +147,6 @@ def test_a_model_that_is_down_for_good_is_replaced_by_the_fallback() -> None:
     assert training.engine.selection.leader.text == GOOD
     assert training.engine.selection.leader.proposer == "Sentences"
     assert any("reflection failed, Sentences proposes" in text for text in training.notices())
-
-
-def test_one_call_fills_the_population_at_the_start() -> None:
-    texts = [f"Way {number}: write <answer> and </answer>. Try it." for number in range(3)]
-    config = CONFIG.model_copy(update={"fill_at_start": True})
-    with OpenAIServer([chat_fields(candidates=texts)]) as server:
-        training = Training(Reflection(language(server)), config)
-        training.engine.evolve(rollout)
-        assert len(server.requests) == 1
-    assert [one.text for one in training.engine.population.alive] == [SEED, *texts]
 
 
 def test_the_budget_ends_proposals_and_not_training() -> None:
@@ -215,19 +194,6 @@ def test_a_recorded_run_replays_without_a_server_event_by_event(tmp_path: Path) 
     )
     replayed.run(20)
     assert list(replayed.engine.log) == list(live.engine.log)
-
-
-def test_a_replay_that_leaves_the_recording_says_where(tmp_path: Path) -> None:
-    record = tmp_path / "lm.jsonl"
-    with OpenAIServer([], reflections(GOOD)) as server:
-        Training(Reflection(language(server, record=str(record)))).run(5)
-    settings = LmSettings(model="openai/scripted", replay=record)
-    changed = Training(Reflection(LanguageModel(settings), max_words=50))
-    with pytest.warns(EvopromptWarning, match="divergence"):
-        changed.run(5)
-    [notice] = [text for text in changed.notices() if "divergence" in text]
-    assert re.search(r"recorded '.*\d+ words", notice)
-    assert "asked '50 words" in notice
 
 
 @pytest.mark.parametrize("failure", ["no list at all", chat_fields(analysis="?", candidates="x")])

@@ -78,16 +78,6 @@ def test_a_budget_is_of_the_whole_run_and_of_what_resumes_it(tmp_path: Path, job
 
 
 @pytest.mark.lm
-def test_a_model_that_does_not_answer_stops_a_run_before_it_begins(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with OpenAIServer([], Status(401)) as server:
-        assert run(tmp_path, server.url) == 2
-    assert "the language model gave no answer" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.lm
 def test_a_dry_run_asks_only_when_it_is_told_to(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -98,19 +88,11 @@ def test_a_dry_run_asks_only_when_it_is_told_to(
         assert run(tmp_path, server.url, "--dry-run", "--probe") == 0
         assert len(server.requests) == 1
         assert "reflection answers" in capsys.readouterr().out
+        assert run(tmp_path, server.url, "--dry-run", "--set", "budget=6") == 0
+        assert "language models" not in capsys.readouterr().out  # it is too short to evolve
     with OpenAIServer([], Status(401)) as server:
         assert run(tmp_path, server.url, "--dry-run", "--probe") == 3
-    assert "missing proposer" in capsys.readouterr().out
+        assert "missing proposer" in capsys.readouterr().out
+        assert run(tmp_path, server.url) == 2
+        assert "the language model gave no answer" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.lm
-def test_a_run_too_short_to_evolve_is_priced_at_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with OpenAIServer([], "ready") as server:
-        assert run(tmp_path, server.url, "--dry-run", "--set", "budget=6") == 0
-        told = capsys.readouterr().out
-        assert "language models" not in told
-        assert run(tmp_path, server.url, "--set", "budget=6", "--set", "evaluate_every=6") == 0
-        assert len(server.requests) == 1  # the probe

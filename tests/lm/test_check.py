@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
-from provider import openai, rewriting
+from pydantic import ValidationError
 
-from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.lm import BudgetSettings, LanguageModel, LmSettings, Prices, SpendTracker
 from evoprompt.plugins import build
-from evoprompt.proposers.combinators import Fallback, Mixture, NoProposer
+from evoprompt.proposers.combinators import Fallback, NoProposer
 from evoprompt.proposers.published import Paraphrase
 from evoprompt.testing.openai_server import OpenAIServer, Status
 
@@ -57,19 +57,21 @@ def test_who_has_answered_in_this_run_is_not_probed_again(tmp_path: Path) -> Non
         assert len(server.requests) == 2
 
 
-def test_a_wrong_key_is_found_by_a_probe(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "wrong")
+@pytest.mark.parametrize(
+    ("key", "settings", "why"),
+    [
+        ("wrong", {}, "Incorrect API key provided"),
+        ("sk-test", {"budget": BudgetSettings(calls=0)}, "the budget is 0"),
+    ],
+)
+def test_what_only_an_answer_can_show_is_found_by_a_probe(
+    key: str, settings: dict[str, Any], why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", key)
     with OpenAIServer([], "ready") as server:
-        language(server).check()
-        with pytest.raises(InputError, match="Incorrect API key provided"):
-            language(server).check(probe=True)
-
-
-def test_a_budget_that_leaves_no_call_is_found_by_a_probe() -> None:
-    with OpenAIServer([], "ready") as server:
-        with pytest.raises(InputError, match="the budget is 0"):
-            language(server, budget=BudgetSettings(calls=0)).check(probe=True)
-        assert server.requests == []
+        language(server, **settings).check()
+        with pytest.raises(InputError, match=why):
+            language(server, **settings).check(probe=True)
 
 
 def test_a_recording_needs_neither_key_nor_call(
@@ -90,10 +92,6 @@ def test_what_is_missing_is_found_when_a_proposer_is_built(
     ):
         with pytest.raises(InputError, match="export OPENAI_API_KEY="):
             build("proposer", settings)
-
-
-def test_a_missing_key_of_a_name_of_ones_own_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("MY_KEY", raising=False)
     with pytest.raises(InputError, match="export MY_KEY"):
         LanguageModel(LmSettings(model="m", api_key_env="MY_KEY")).check()
 
@@ -104,13 +102,6 @@ def test_a_budget_in_money_needs_a_price() -> None:
         LanguageModel(settings).check()
     known = LanguageModel(LmSettings(model="openai/gpt-4o-mini", budget=BudgetSettings(usd=1.0)))
     assert known.prices == Prices(input=0.15, output=0.6)
-
-
-def test_a_mixture_probes_all_of_its_models() -> None:
-    with OpenAIServer([], Status(500)) as server:
-        mixture = Mixture({"paraphrase": Paraphrase(language(server)), "silent": NoProposer()})
-        with pytest.raises(InputError, match="gave no answer"):
-            mixture.check(probe=True)
 
 
 def test_with_a_fallback_a_model_that_is_down_is_warned_of() -> None:
@@ -124,12 +115,25 @@ def test_with_a_fallback_a_model_that_is_down_is_warned_of() -> None:
             Fallback(refused, NoProposer()).check()
 
 
-def test_an_engine_hands_the_check_on() -> None:
-    with openai(rewriting("Be brief.")) as server:
-        proposer = build("proposer", {"name": "reflection", "lm": MODEL})
-        engine = Engine(["Be good."], proposer=proposer)
-        engine.check()
-        assert server.requests == []
-        engine.check(probe=True)
-        assert len(server.requests) == 1
-        Engine(["Be good."]).check(probe=True)
+def test_a_name_alone_is_a_model() -> None:
+    assert LmSettings.model_validate("openai/some-model") == LmSettings(model="openai/some-model")
+
+
+def test_a_key_is_refused_and_not_repeated() -> None:
+    with pytest.raises(ValidationError, match="api_key") as caught:
+        LmSettings.model_validate({"model": "openai/some-model", "api_key": "sk-secret"})
+    assert all("sk-secret" not in finding["msg"] for finding in caught.value.errors())
+
+
+def test_recording_a_replay_is_refused() -> None:
+    with pytest.raises(ValidationError, match="one of them"):
+        LmSettings(model="m", record=Path("a"), replay=Path("b"))
+
+
+@pytest.mark.parametrize("url", ["http://me:pw@host/v1", "http://host/v1?api_key=abcdef"])
+def test_a_url_with_a_credential_is_refused_without_showing_it(url: str) -> None:
+    with pytest.raises(ValueError, match="with a credential") as raised:
+        LmSettings.model_validate({"model": "openai/x", "api_base": url})
+    told = str(raised.value).split("[type=", maxsplit=1)[0]
+    assert "pw@" not in told
+    assert "abcdef" not in told

@@ -161,11 +161,4 @@ def test_examples_become_failed_trajectories() -> None:
 def test_what_the_firewall_refuses_is_passed_over(bad: str) -> None:
     good = "Name the person in <answer>, then stop."
     assert propose(Scripted(bad, good), required=["<answer>"]) == {"prompt": good}
-
-
-def test_a_component_without_a_good_proposal_keeps_its_text() -> None:
-    assert propose(Scripted("")) == {}
-
-
-def test_the_same_seed_proposes_the_same() -> None:
-    assert propose(sentence_edit()) == propose(sentence_edit())
+    assert propose(Scripted(bad), required=["<answer>"]) == {}

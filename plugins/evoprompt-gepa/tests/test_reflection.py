@@ -9,8 +9,7 @@ from evoprompt_gepa import GepaReflection
 
 from evoprompt.errors import InputError
 from evoprompt.lm import BudgetSettings, LanguageModel, LmError, LmSettings
-from evoprompt.plugins import plugins
-from evoprompt.testing import OpenAIServer, ProposerSuite, check
+from evoprompt.testing import OpenAIServer, ProposerSuite
 from evoprompt.testing.samples import request
 
 NEW = "Add the numbers twice and compare: write <answer>the sum</answer>."
@@ -71,17 +70,6 @@ def test_feedback_of_the_task_is_gepa_s_feedback(server: OpenAIServer) -> None:
     assert f"answer is {told.question.answers[0]}. the carry was forgotten" in prompt
 
 
-def test_failures_of_the_parent_are_shown_before_those_of_others(server: OpenAIServer) -> None:
-    asked = request(count=2, parents=2)  # all failures are the first parent's
-    proposals = GepaReflection(LanguageModel(settings(server))).propose(asked)
-    assert [proposal.parents for proposal in proposals] == [("c0",), ("c1",)]
-
-
-def test_without_failures_nothing_is_asked(server: OpenAIServer) -> None:
-    assert GepaReflection(LanguageModel(settings(server))).propose(request(failed=0)) == []
-    assert server.requests == []
-
-
 def test_an_answer_without_an_instruction_is_no_proposal() -> None:
     with OpenAIServer(["```\n```", f"```\n{NEW}\n```"]) as server:
         proposals = GepaReflection(LanguageModel(settings(server))).propose(request(count=2))
@@ -97,25 +85,6 @@ def test_the_budget_is_a_hard_limit(server: OpenAIServer) -> None:
         proposer.propose(request(count=1))
 
 
-def test_a_model_that_is_down_is_an_error_not_an_empty_proposal() -> None:
-    with OpenAIServer() as server:
-        gone = settings(server)
-    with pytest.raises(LmError):
-        GepaReflection(LanguageModel(gone)).propose(request())
-
-
 def test_a_template_without_its_placeholders_is_refused(server: OpenAIServer) -> None:
     with pytest.raises(InputError, match="<side_info>"):
         GepaReflection(LanguageModel(settings(server)), prompt_template="Improve <curr_param>.")
-
-
-def test_it_is_installed_and_keeps_the_promises_of_a_proposer(server: OpenAIServer) -> None:
-    assert plugins().find("proposer", "gepa").source.distribution == "evoprompt-gepa"
-    lm = {"model": "openai/scripted", "api_base": server.url}
-    results = check("proposer", {"name": "gepa", "lm": lm})
-    assert [result for result in results if not result.passed] == []
-
-
-def test_a_configuration_needs_a_model() -> None:
-    with pytest.raises(InputError, match="proposer 'gepa': lm is missing"):
-        plugins().build("proposer", {"name": "gepa"})
