@@ -72,8 +72,6 @@ def run_frozen(
         items_of(agent.train, "train"),
         items_of(agent.validation, "validation"),
         Runner(agent, agent.metric, False, options),
-        agent.setting,
-        cost=agent.cost,
     )
     proposer: Proposer = NoProposer()
     if section.proposer is None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from inspect import signature
 from pathlib import Path
 from time import monotonic
@@ -23,7 +22,7 @@ from evoprompt.optimizer.folder import EVENTS, begin, digest_of, held, is_begun
 from evoprompt.optimizer.gepa import AdapterProposer, Batches, GepaAdapter
 from evoprompt.optimizer.journal import JOURNAL
 from evoprompt.optimizer.options import OptimizeOptions
-from evoprompt.optimizer.outcome import INTERRUPTED, LM_SPENT, Cost
+from evoprompt.optimizer.outcome import INTERRUPTED, LM_SPENT
 from evoprompt.optimizer.problem import Problem, solve
 from evoprompt.optimizer.progress import shown
 from evoprompt.optimizer.result import OptimizationResult, best_of
@@ -31,8 +30,7 @@ from evoprompt.optimizer.runner import Metric, Program, Rollouts, Runner
 from evoprompt.optimizer.writer import built
 from evoprompt.roles import Proposer
 from evoprompt.screening import usable_seeds
-from evoprompt.text import words_of
-from evoprompt.types import INSTRUCTION, Proposal, Setting
+from evoprompt.types import INSTRUCTION, Proposal
 
 InstructionT = TypeVar("InstructionT", str, Mapping[str, str])
 ExampleT = TypeVar("ExampleT")
@@ -129,9 +127,7 @@ def optimize(
     train, validation = _sets(trainset, valset, chosen.seed)
     test = [] if testset is None else items_of(testset, "testset")
     _warn_of_overlap("test", test, [*train, *validation], "trainset or the valset")
-    problem = Problem(
-        seeds, train, validation, rollouts, _setting_of(program, metric), test, _cost_of(program)
-    )
+    problem = Problem(seeds, train, validation, rollouts, test)
     problem.require_budget(budget)
     root = None if directory is None else Path(directory)
     spending = SpendTracker(None if root is None else root / SPENDING_FILE)
@@ -253,26 +249,6 @@ def _is_of_dspy(program: object) -> bool:
     """Whether it is a module of DSPy's, which takes no instruction; DSPy is not imported here."""
     dspy = sys.modules.get("dspy")
     return dspy is not None and isinstance(program, dspy.Module)
-
-
-def _setting_of(program: object, metric: object) -> Setting:
-    """What a proposer can be told of a program: its own ``setting``, or what its docstring says."""
-    found = getattr(program, "setting", None)
-    if not isinstance(found, Setting):
-        words = words_of(program)
-        what = {INSTRUCTION: f"the text that is given to the program {words}"} if words else {}
-        found = Setting(components=what)
-    return replace(found, reward=found.reward or words_of(metric), trained=False)
-
-
-def _cost_of(program: object) -> Callable[[], Cost | None]:
-    """Says what the language models of ``program`` have cost, where it has a method for that."""
-
-    def cost() -> Cost | None:
-        found = program.cost() if hasattr(program, "cost") else None
-        return found if isinstance(found, Cost) else None
-
-    return cost
 
 
 def _sets(

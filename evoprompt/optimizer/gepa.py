@@ -44,6 +44,7 @@ class Batches(Rollouts):
     """
 
     def __init__(self, adapter: GepaAdapter, perfect: float) -> None:
+        super().__init__(adapter)
         self._adapter = adapter
         self._perfect = perfect
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from evoprompt.errors import InputError
@@ -21,7 +21,7 @@ from evoprompt.optimizer.results import Results, warning_of
 from evoprompt.optimizer.runner import Meter, Rollouts
 from evoprompt.optimizer.writer import Writer
 from evoprompt.roles import Proposer
-from evoprompt.types import Proposal, Setting
+from evoprompt.types import Proposal
 
 
 class Ended(Notice):
@@ -41,18 +41,14 @@ class Problem:
         train: examples to learn from.
         validation: examples to choose by.
         rollouts: makes them.
-        setting: what stands around an instruction, for the proposer to read.
         test: examples that the best is measured on at the end.
-        cost: what the program's language models have cost; None where nobody knows.
     """
 
     seeds: Sequence[Proposal]
     train: Sequence[Item]
     validation: Sequence[Item]
     rollouts: Rollouts
-    setting: Setting = field(default_factory=lambda: Setting(trained=False))
     test: Sequence[Item] = ()
-    cost: Callable[[], Cost | None] = lambda: None
 
     def tested(self, budget: int) -> Sequence[Item]:
         """The test examples that a quarter of ``budget`` rollouts is enough for, the first ones."""
@@ -118,7 +114,7 @@ def solve(
     kept = Journal(journal)
     meter = Meter(budget - len(test))
     results = Results(problem.rollouts, meter, kept, options.seconds, stopping)
-    writer = Writer(proposer, kept, log.append, options, problem.setting)
+    writer = Writer(proposer, kept, log.append, options, problem.rollouts.setting)
     perfect, seed = options.perfect, options.seed
     comparison = Comparison(results, problem.validation, problem.train, perfect, seed)
     failures = FailureFinder(results, problem.train, perfect)
@@ -165,7 +161,7 @@ def solve(
             tested=scored > 0,
             failures=results.failures,
             writer_cost=_cost_of(proposer),
-            program_cost=problem.cost(),
+            program_cost=problem.rollouts.cost(),
         )
         if found.failures.are_many:
             log.append(Notice(loop.iteration, f"of all rollouts {warning_of(found.failures)}"))

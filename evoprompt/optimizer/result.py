@@ -14,8 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, computed_fie
 
 from evoprompt.errors import InputError
 from evoprompt.evaluation import Failures
-from evoprompt.eventlog import EventLog
-from evoprompt.optimizer.folder import RESULT
+from evoprompt.eventlog import EventLog, to_line
+from evoprompt.optimizer.folder import EVENTS, RESULT
 from evoprompt.optimizer.outcome import Cost
 from evoprompt.storage import write_whole
 from evoprompt.types import Candidate, CandidateStats, legible
@@ -120,8 +120,13 @@ class OptimizationResult(BaseModel):
         ]
 
     def save(self, directory: str | Path) -> None:
-        """Writes what was found; ``evoprompt report DIRECTORY`` draws it beside the events."""
+        """Writes what was found, and the events where they are not there as a file.
+
+        ``evoprompt report DIRECTORY`` draws them.
+        """
         root = Path(directory)
+        if self.log.path != root / EVENTS and not self.runs:
+            write_whole(root / EVENTS, "".join(to_line(event) + "\n" for event in self.log))
         write_whole(root / "best_instruction.txt", legible(self.best.components) + "\n")
         write_whole(root / RESULT, self.model_dump_json(indent=1) + "\n")
 

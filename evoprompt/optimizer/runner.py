@@ -24,13 +24,14 @@ from evoprompt.optimizer.data import Item
 from evoprompt.optimizer.options import OptimizeOptions
 from evoprompt.optimizer.outcome import (
     BudgetSpentError,
+    Cost,
     MetricError,
     Outcome,
     ReadScore,
     UnusableModelError,
 )
-from evoprompt.text import format_error
-from evoprompt.types import Candidate, Turn
+from evoprompt.text import format_error, words_of
+from evoprompt.types import INSTRUCTION, Candidate, Setting, Turn
 
 Program = Callable[[Any, Any], Any]
 """``program(instruction, example)``: an output, or a coroutine; both are of the user's types."""
@@ -75,7 +76,30 @@ class Meter:
 
 
 class Rollouts(ABC):
-    """Makes rollouts; whoever asks for them has counted one for each."""
+    """Makes rollouts; whoever asks for them has counted one for each.
+
+    Args:
+        program: whose.
+        metric: what scores them; None where the program does.
+
+    Attributes:
+        setting: what a proposer can be told: the program's own ``setting``, or its docstring.
+    """
+
+    def __init__(self, program: object, metric: object = None) -> None:
+        self._of = program
+        setting = getattr(program, "setting", None)
+        if not isinstance(setting, Setting):
+            words = words_of(program)
+            what = {INSTRUCTION: f"the text that is given to the program {words}"} if words else {}
+            setting = Setting(components=what)
+        reward = setting.reward or words_of(metric)
+        self.setting = replace(setting, reward=reward, trained=False)
+
+    def cost(self) -> Cost | None:
+        """What the program's language models have cost, where it has a method for that."""
+        found = self._of.cost() if hasattr(self._of, "cost") else None
+        return found if isinstance(found, Cost) else None
 
     @abstractmethod
     def run(
@@ -107,6 +131,7 @@ class Runner(Rollouts):
     def __init__(
         self, program: Program, metric: Metric, as_text: bool, options: OptimizeOptions
     ) -> None:
+        super().__init__(program, metric)
         self._program = program
         self._metric = metric
         self._as_text = as_text

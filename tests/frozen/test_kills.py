@@ -28,8 +28,13 @@ def forks() -> Iterator[Forks]:
 
 @pytest.fixture(scope="module")
 def whole(forks: Forks, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An optimization that nothing happened to."""
-    return done(forks, tmp_path_factory.mktemp("whole"))
+    """An optimization that nothing happened to, and that is worth killing."""
+    directory = done(forks, tmp_path_factory.mktemp("whole"))
+    found = result(directory)
+    assert found["value"] == 1.0
+    assert found["merged"]
+    assert sum(call.startswith("proposer") for call in calls(directory)) > 10
+    return directory
 
 
 def begun(directory: Path, **settings: Any) -> Path:
@@ -52,19 +57,17 @@ def calls(directory: Path) -> list[str]:
     return path.read_text().splitlines() if path.exists() else []
 
 
-def lines(directory: Path) -> int:
-    """How many lines were appended to files."""
+def lines(directory: Path, count: int) -> list[int]:
+    """Numbers of lines that were appended to files: the first, the last, and some between."""
     files = [*(directory / WORK).rglob("*.jsonl")]
-    assert files
-    return sum(len(file.read_bytes().splitlines()) for file in files)
+    return some(range(sum(len(file.read_bytes().splitlines()) for file in files)), count)
 
 
 def some(points: Sequence[int], count: int) -> list[int]:
     """The first and the last of ``points``, and some between."""
     if os.environ.get(POINTS) == "all":
         return list(points)
-    between = random.Random(0).sample(points[1:-1], count - 2)
-    return [points[0], *sorted(between), points[-1]]
+    return [points[0], *sorted(random.Random(0).sample(points[1:-1], count - 2)), points[-1]]
 
 
 def check(forks: Forks, whole: Path, directory: Path, fault: Fault, **settings: Any) -> None:
@@ -79,15 +82,8 @@ def check(forks: Forks, whole: Path, directory: Path, fault: Fault, **settings: 
     assert len(asked) <= len(once) + AT_A_TIME
 
 
-def test_it_is_worth_killing(whole: Path) -> None:
-    found = result(whole)
-    assert found["value"] == 1.0
-    assert found["merged"]
-    assert sum(call.startswith("proposer") for call in calls(whole)) > 10
-
-
 def test_in_the_middle_of_a_line(forks: Forks, whole: Path, tmp_path: Path) -> None:
-    for cut_at in some(range(lines(whole)), 8):
+    for cut_at in lines(whole, 8):
         check(forks, whole, tmp_path / str(cut_at), Fault(), cut_at=cut_at)
 
 
@@ -108,7 +104,7 @@ def test_at_every_kind_of_operation_on_its_files(forks: Forks, whole: Path, tmp_
 
 def test_with_several_seeds(forks: Forks, tmp_path: Path) -> None:
     whole = done(forks, tmp_path / "whole", seeds=2)
-    for cut_at in some(range(lines(whole)), 4):
+    for cut_at in lines(whole, 4):
         check(forks, whole, tmp_path / str(cut_at), Fault(), cut_at=cut_at, seeds=2)
     names = (whole / OPERATIONS).read_text().splitlines()
     at = names.index("open run/seed-1/.settings.yaml.tmp")
