@@ -38,6 +38,7 @@ def test_a_call_that_could_go_over_the_budget_is_not_made(budget: BudgetSettings
 
 _SPEND = """
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from evoprompt.lm import BudgetError, BudgetSettings, Charge, SpendTracker
 spending = SpendTracker(Path(sys.argv[1]))
