@@ -63,6 +63,16 @@ def test_corpora_are_judged_as_when_they_were_measured(
     assert malformed.count("") <= admitted
 
 
+def test_what_is_malformed_is_mostly_found_by_the_rule_that_it_was_written_for() -> None:
+    known = contexts(".")
+    others = [
+        (case["text"], rule)
+        for case in read("malformed.jsonl")
+        if (rule := found(case, known)) not in ("", case["rule"])
+    ]
+    assert len(others) <= 18
+
+
 @pytest.mark.parametrize("name", [rule.__name__ for rule in default_rules()])
 def test_no_rule_can_be_left_out(name: str) -> None:
     others = [rule for rule in default_rules() if rule.__name__ != name]
