@@ -28,7 +28,7 @@ from benchmarks.simulation import MEAN, NODES, Journal, interval, points, table
 from evoprompt import Assignment, Engine, EngineConfig, Question, Trajectory
 from evoprompt.attributors import Adjusted, WindowMean
 from evoprompt.roles import Attributor, Selector
-from evoprompt.selectors import Deap, Softmax, Thompson, TopTwo
+from evoprompt.selectors import Deap, Softmax
 from evoprompt.types import CandidateStats
 
 
@@ -145,9 +145,6 @@ DESIGNS = (
     Design("window", attributor=WindowMean),
     Design("window, 5 x 1", 5, 1, WindowMean, settings=BLOCK),
     Design("adjusted"),
-    Design("adjusted, thompson", sampler=Thompson()),
-    Design("adjusted, top-two", sampler=TopTwo()),
-    Design("adjusted, top-two, no pruning", sampler=TopTwo(), settings=NEVER),
     Design("adjusted, 2 x 2", 2, 2),
     Design("adjusted, 5 x 1", 5, 1, settings=BLOCK),
     Design("adjusted, 5 x 1, no pruning", 5, 1, settings={**BLOCK, **NEVER}),

@@ -25,8 +25,6 @@ from evoprompt.roles import Attributor, Component, Selector, Verifier
 from evoprompt.selectors import (
     Deap,
     Softmax,
-    Thompson,
-    TopTwo,
 )
 from evoprompt.verifiers import Race, ReplayTopN, Unverified
 
@@ -46,8 +44,6 @@ def evoprompt_components() -> Sequence[type[Component] | tuple[str, type[Compone
         SentenceRandom,
         Softmax,
         Deap,
-        Thompson,
-        TopTwo,
         WindowMean,
         Adjusted,
         ReplayTopN,

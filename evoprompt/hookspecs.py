@@ -29,7 +29,8 @@ def evoprompt_components() -> Sequence[  # type: ignore[empty-body]
 ]:
     """The components this plugin brings: classes of proposers, selectors, attributors, tasks, ...
 
-    A class has the name of the class, ``TopTwo`` is ``top-two``; ``evoprompt.named`` gives another.
+    Each has the name of its class, ``WindowMean`` is ``window-mean``; ``evoprompt.named`` gives
+    another.
     """
 
 

@@ -78,8 +78,8 @@ class Component:
     """What an implementation of any role can do besides; nothing here has to be written.
 
     A plugin returns the class from its hook ``evoprompt_components``. A configuration names it by
-    the name of the class (``TopTwo`` is ``top-two``), and the first line of the docstring is its
-    description.
+    the name of the class (``WindowMean`` is ``window-mean``), and the first line of the docstring
+    is its description.
 
     Attributes:
         role: which role it fills; the base class of the role says so.

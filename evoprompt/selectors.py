@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 from deap import base
-from numpy.typing import NDArray
 from pydantic import BaseModel, Field, JsonValue
 
 from evoprompt.errors import InputError
@@ -26,8 +25,6 @@ __all__ = [
     "Deap",
     "FencedDeap",
     "Softmax",
-    "Thompson",
-    "TopTwo",
     "select_distinct",
 ]
 
@@ -64,71 +61,6 @@ class Softmax(Selector):
     ) -> Sequence[CandidateStats]:
         """``k`` independent draws."""
         return rng.choices(candidate_stats, self.probabilities(candidate_stats), k=k)
-
-
-class Thompson(Selector):
-    """Draws as often as a candidate may be the best (Thompson sampling).
-
-    It draws the best of one guess per candidate (Thompson, 1933). A guess is normal about the
-    weight with the standard error of the weight: who is known to be worse is hardly drawn, who is
-    not known well is. A candidate that was never measured counts as no better known than the least
-    known of the others.
-    """
-
-    def select(
-        self, candidate_stats: Sequence[CandidateStats], k: int, rng: random.Random
-    ) -> Sequence[CandidateStats]:
-        """``k`` independent draws."""
-        leaders = _guesses(candidate_stats, k, rng).argmax(axis=1)
-        return [candidate_stats[leader] for leader in leaders]
-
-
-class TopTwo(Selector):
-    """Thompson sampling that also draws the second best (top-two sampling).
-
-    Often it draws the one who would be the best without the first. It tells the two best apart
-    sooner, at the cost of drawing the best less often (Russo, 2016).
-
-    Args:
-        challenger: chance that a draw is the second's, in [0, 1].
-    """
-
-    class Settings(BaseModel, extra="forbid"):
-        """What a configuration may set."""
-
-        challenger: float = Field(0.5, ge=0, le=1, description="share of draws of the second best")
-
-    def __init__(self, challenger: float = 0.5) -> None:
-        if not 0 <= challenger <= 1:
-            raise ValueError(f"challenger is {challenger}; required: a chance, 0 to 1")
-        self.challenger = challenger
-
-    def select(
-        self, candidate_stats: Sequence[CandidateStats], k: int, rng: random.Random
-    ) -> Sequence[CandidateStats]:
-        """``k`` independent draws."""
-        first = _guesses(candidate_stats, k, rng).argmax(axis=1)
-        others = _guesses(candidate_stats, k, rng)
-        if len(candidate_stats) > 1:
-            others[np.arange(k), first] = -np.inf
-        second = others.argmax(axis=1)
-        return [
-            candidate_stats[second[draw] if rng.random() < self.challenger else first[draw]]
-            for draw in range(k)
-        ]
-
-
-def _guesses(
-    candidate_stats: Sequence[CandidateStats], k: int, rng: random.Random
-) -> NDArray[np.float64]:
-    """Guesses of the candidates' weights, shape (k, candidates)."""
-    weights = np.array([stats.weight for stats in candidate_stats])
-    errors = np.array([stats.stderr for stats in candidate_stats])
-    measured = np.isfinite(errors)
-    widest = max(errors[measured].max(initial=0.0), weights.std())
-    errors = np.where(measured, errors, widest if widest > 0 else 1.0)
-    drawn = np.random.default_rng(rng.getrandbits(64)).standard_normal((k, len(weights)))
-    return weights + errors * drawn
 
 
 _PARETO = ("nsga2", "nsga3", "spea2")

@@ -33,7 +33,7 @@ def test_an_arm_that_does_not_evolve_is_not_multiplied_by_the_engine() -> None:
 
 def test_an_arm_starts_after_the_one_with_its_values_and_components_can_be_swept() -> None:
     given = config(arms={"first": {}, "second": {"after": "first"}})
-    found = swept(given, ["engine.sampler=thompson,{name: softmax, temperature: 0.3}"])
+    found = swept(given, ["engine.sampler=deap,{name: softmax, temperature: 0.3}"])
     name = "sampler--name-softmax-temperature-0.3"
     assert found.arms[f"second-{name}"].after == f"first-{name}"
     sampler = found.engine_of(f"first-{name}").sampler
