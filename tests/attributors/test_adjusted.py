@@ -108,6 +108,23 @@ class TestQuestions:
         assert gap(0) > 0.05
         assert abs(gap(4096)) < gap(0) * 0.65
 
+    def test_what_the_dead_told_of_questions_stays(self) -> None:
+        """One lives no more that was asked all; then equals are asked, one hard, one easy ones."""
+
+        def gap(records: int) -> float:
+            attributor = Adjusted(records)
+            hard, easy = [0.0] * 7 + [1.0], [1.0] * 7 + [0.0]
+            for step in range(1, 6):
+                told = [group(step, candidate(0), n, easy if n % 2 else hard) for n in range(8)]
+                attributor.observe(step, [rollout for rollouts in told for rollout in rollouts])
+            attributor.forget(["c0"])
+            assert attributor.stats(candidate(0)).groups == 0
+            told = [group(6, candidate(1 + n % 2), n, easy if n % 2 else hard) for n in range(8)]
+            attributor.observe(6, [rollout for rollouts in told for rollout in rollouts])
+            return attributor.stats(candidate(2)).weight - attributor.stats(candidate(1)).weight
+
+        assert 0 < gap(8) < gap(0) * 0.5
+
 
 class TestModel:
     @pytest.mark.parametrize(("spread", "effect"), [(1.0, 0.6), (3.0, 0.3)])

@@ -234,6 +234,11 @@ class TestState:
         told = [[trajectory(instruction, asked, reward) for reward in (0.0, 1.0)]] * 50
         assert len(json.dumps(filled(told).state_dict())) < 60_000
 
+    def test_keeps_questions_that_share_an_id_apart(self) -> None:
+        other = replace(question(1), text="And now?")
+        replay = filled([[trajectory(A, question(1), 0.0), trajectory(A, other, 0.0)]])
+        assert list(through_json(replay)) == list(replay)
+
     @pytest.mark.parametrize("place", [-1, 1])
     @pytest.mark.parametrize("column", [1, 2])
     def test_a_place_that_does_not_exist_is_an_error(self, column: int, place: int) -> None:
