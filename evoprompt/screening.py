@@ -75,7 +75,7 @@ def clean(given: Proposal) -> Proposal:
     """
     texts = {_clean(name): _clean(text) for name, text in given.components.items()}
     rationale = masked(_shortened(_clean(given.rationale), _RATIONALE))
-    return Proposal(texts, given.parents, rationale, _clean(given.proposer))
+    return Proposal(texts, tuple(map(_clean, given.parents)), rationale, _clean(given.proposer))
 
 
 def _clean(text: str) -> str:
