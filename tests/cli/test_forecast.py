@@ -37,14 +37,8 @@ def test_it_shows_settings_figures_and_needs_and_writes_nothing(
     assert "ok      model: all here" in text
     assert "nothing is missing" in text
     assert [path.name for path in here.iterdir()] == ["tiny.yaml"]
-
-
-def test_what_the_arms_have_in_common_is_said_once(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    evoprompt("run", "tiny.yaml", "--dry-run")
-    told: Any = yamlfile.parse(capsys.readouterr().out.partition("┏")[0], "it")
-    arms = told["arms"]
+    told: Any = yamlfile.parse(text.partition("┏")[0], "it")
+    arms = told["arms"]  # what they have in common is said once
     assert told["engine"]["population_size"] == 4
     assert all("population_size" not in arm["engine"] for arm in arms.values())
     assert arms["static"]["engine"]["proposer"] is None

@@ -54,15 +54,6 @@ def test_a_plugin_may_not_take_the_name_of_a_command(monkeypatch: pytest.MonkeyP
         build_app([])
 
 
-def test_bad_input_is_one_line_and_exit_code_2(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["best", "/nowhere"])
-    assert ended.value.code == 2
-    told = capsys.readouterr().err
-    assert told.startswith("error: /nowhere holds no run; required: ")
-    assert told.count("\n") == 1
-
-
 def test_help_loads_neither_the_engine_s_hosts_nor_pictures() -> None:
     code = (
         "import sys\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -12,12 +11,10 @@ from time import monotonic
 from types import SimpleNamespace
 
 import pytest
-import ray
 from launcher_contract import COEVOLVE, LauncherContract
 from ray.cluster_utils import Cluster
 from watched_runs import Watcher, config, trial_events
 
-from evoprompt.errors import InputError
 from evoprompt.events import Event
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.launchers import on_ray
@@ -144,20 +141,3 @@ def test_a_node_without_a_package_is_named(
     said = watcher.said[-1]
     assert "ModuleNotFoundError: No module named 'evoprompt_nowhere'; required: what is" in said
     assert said.endswith(directory.trial(COEVOLVE).error.read_text().strip())
-
-
-def test_a_cluster_that_wants_a_token_is_not_called_missing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(**settings: object) -> None:
-        raise ConnectionError("Failed to connect to Ray cluster")
-
-    (tmp_path / ".ray").mkdir()
-    (tmp_path / ".ray" / "auth_token").write_text("of another time", encoding="utf-8")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
-    monkeypatch.setattr(ray, "init", refuse)
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        address = "{}:{}".format(*server.getsockname())
-        with pytest.raises(InputError, match="RAY_AUTH_MODE=token for this command"):
-            RayLauncher(RaySettings(address=address)).open()

@@ -7,7 +7,6 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from evoprompt.errors import InputError
 from evoprompt.experiments.config import RunConfig, with_host_defaults
 from evoprompt.experiments.directory import RunDirectory
 from evoprompt.experiments.runner import run
@@ -41,9 +40,3 @@ def test_a_run_writes_them_and_is_continued_as_it_was_begun(tmp_path: Path) -> N
     written = (tmp_path / "out" / "config.yaml").read_text(encoding="utf-8")
     assert "learning_rate: 0.25" in written.partition("arms:")[0].partition("host:")[2]
     assert RunDirectory.resumed(tmp_path / "out", config()).config.host["learning_rate"] == 0.25
-
-
-def test_a_task_that_wants_something_else_by_now_does_not_continue_the_run(tmp_path: Path) -> None:
-    run(RunDirectory.new(tmp_path / "out", config()), MagicMock())
-    with pytest.raises(InputError, match=r"learning_rate is 0.5 but the run was started with 0.25"):
-        RunDirectory.resumed(tmp_path / "out", config(rate=0.5))
