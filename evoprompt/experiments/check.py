@@ -122,8 +122,7 @@ def reach(launcher: Launcher, name: str) -> Need:
         try:
             notices = launcher.open()
         except InputError as error:
-            finding, _, remedy = str(error).partition("; required: ")
-            return Need("launcher", finding, remedy)
+            return _lacking("launcher", error)
     return Need("launcher", "; ".join([f"{name} can be reached", *notices]))
 
 
@@ -264,7 +263,11 @@ def _needs_of(settings: Settings | None, proposer: Proposer, probe: bool) -> tup
     try:
         proposer.check(probe)
     except InputError as error:
-        finding, _, remedy = str(error).partition("; required: ")
-        return (Need("proposer", finding, remedy),)
+        return (_lacking("proposer", error),)
     found = "answers" if probe else "can be asked"
     return (Need("proposer", f"{settings['name']} {found}"),)
+
+
+def _lacking(subject: str, error: InputError) -> Need:
+    finding, _, remedy = str(error).partition("; required: ")
+    return Need(subject, finding, remedy)

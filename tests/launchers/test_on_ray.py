@@ -19,9 +19,9 @@ from evoprompt.events import Event
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.launchers import on_ray
 from evoprompt.experiments.launchers.base import Launcher
+from evoprompt.experiments.launchers.components import RaySettings
 from evoprompt.experiments.launchers.node import Errand
 from evoprompt.experiments.launchers.on_ray import RayLauncher
-from evoprompt.experiments.launchers.settings import RaySettings
 from evoprompt.experiments.runner import run
 from evoprompt.experiments.testing import LauncherSuite
 

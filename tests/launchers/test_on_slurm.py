@@ -15,8 +15,8 @@ from evoprompt.events import Event
 from evoprompt.experiments.directory import RunDirectory
 from evoprompt.experiments.launchers import on_slurm
 from evoprompt.experiments.launchers.base import Done, Launcher, Message, Work
+from evoprompt.experiments.launchers.components import SlurmSettings
 from evoprompt.experiments.launchers.on_slurm import SlurmLauncher
-from evoprompt.experiments.launchers.settings import SlurmSettings
 from evoprompt.experiments.runner import run
 from evoprompt.experiments.testing import LauncherSuite
 from evoprompt.experiments.trial import End, Failure

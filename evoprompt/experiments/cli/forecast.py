@@ -21,21 +21,16 @@ MISSING = 3
 """Exit code of a dry run that found something missing on this machine."""
 
 
-def show_forecast(
-    config: RunConfig, found: Forecast, console: Console, sweep: Sequence[str] = ()
-) -> None:
+def show_forecast(config: RunConfig, found: Forecast, console: Console) -> None:
     """Prints the settings in use, the arms, the figures of the task and what is missing.
 
     Args:
         config: the run.
         found: what it is going to do.
         console: takes the text.
-        sweep: the options that made its arms.
     """
     console.print(yamlfile.dump(_once(config.shown())).rstrip(), soft_wrap=True)
     console.print(_arms(found))
-    for axis in sweep:
-        console.print(f"sweep: {axis}", soft_wrap=True)
     console.print(_total(found), soft_wrap=True)
     notices: dict[str, list[str]] = {}
     for arm in found.arms:

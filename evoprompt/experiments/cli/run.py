@@ -88,9 +88,7 @@ def run(
         overrides.append(f"launcher.name={json.dumps(launcher)}")
     wanted = load(config, overrides, smoke).narrowed(arm or (), seed, seeds)
     wanted = swept(wanted, sweep or ())
-    launch(
-        wanted, config, output, jobs, resume=resume, dry_run=dry_run, probe=probe, sweep=sweep or ()
-    )
+    launch(wanted, config, output, jobs, resume=resume, dry_run=dry_run, probe=probe)
 
 
 def with_seeds_from(overrides: Sequence[str] | None, seeds_from: Path | None) -> list[str]:
@@ -110,7 +108,6 @@ def launch(
     resume: bool,
     dry_run: bool,
     probe: bool,
-    sweep: Sequence[str] = (),
 ) -> None:
     """Runs, resumes or forecasts ``wanted``, and ends with the exit code that says how it went.
 
@@ -122,7 +119,6 @@ def launch(
         resume: whether to continue what is in the folder.
         dry_run: whether to say what would be done, and no more.
         probe: whether a dry run asks each language model once.
-        sweep: what made its arms, for a dry run to tell.
     """
     from rich.console import Console
 
@@ -146,7 +142,7 @@ def launch(
         if starter.elsewhere:
             asked = reach(starter, str(wanted.launcher["name"]))
             found = replace(found, launcher=asked, elsewhere=True)
-        show_forecast(wanted, found, Console(markup=False, highlight=False), sweep)
+        show_forecast(wanted, found, Console(markup=False, highlight=False))
         raise typer.Exit(MISSING if found.missing else 0)
     require_one_at_a_time(jobs, output)
     if output is not None and is_follower():

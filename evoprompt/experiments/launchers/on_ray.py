@@ -22,8 +22,8 @@ from ray.exceptions import (
 
 from evoprompt.errors import InputError
 from evoprompt.experiments.launchers.base import Done, Launcher, Lost, Work
+from evoprompt.experiments.launchers.components import RaySettings
 from evoprompt.experiments.launchers.node import Errand, RemoteJob, SharedFolder, versions
-from evoprompt.experiments.launchers.settings import RaySettings
 from evoprompt.experiments.trial import End, Failure
 from evoprompt.text import format_error
 

@@ -12,8 +12,8 @@ from submitit.core.utils import FailedJobError, UncompletedJobError
 from evoprompt.errors import InputError
 from evoprompt.events import Event, Notice
 from evoprompt.experiments.launchers.base import Done, Launcher, Lost, Work
+from evoprompt.experiments.launchers.components import SlurmSettings
 from evoprompt.experiments.launchers.node import Errand, RemoteJob, SharedFolder, versions
-from evoprompt.experiments.launchers.settings import SlurmSettings
 from evoprompt.experiments.trial import End, Failure
 from evoprompt.text import format_error
 
