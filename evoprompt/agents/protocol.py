@@ -116,7 +116,7 @@ class TagProtocol(Protocol):
 
     >>> tags = TagProtocol("look", "at", "say", opening="\n<seen>\n", closing="\n</seen>\n")
     >>> tags.read("Hm. <look> left </look><look>").calls
-    (Call(name='look', arguments={'at': 'left'}),)
+    (Call(name='look', arguments={'at': 'left'}, fault=''),)
     >>> tags.read("<say> a door </say>").answer
     'a door'
     """
