@@ -102,7 +102,7 @@ def read(path: Path) -> dict[str, JsonValue]:
                 f"{path} has {path.stat().st_size:,} bytes; required: at most {LARGEST:,}, the "
                 "settings of a run; check the path"
             )
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError as error:
         raise InputError(f"{path} does not exist; required: a YAML file; check the path") from error
     except IsADirectoryError as error:

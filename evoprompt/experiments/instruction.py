@@ -14,7 +14,7 @@ def read_instruction(file: Path) -> str:
         InputError: there is none, or it cannot be read.
     """
     try:
-        text = file.read_text(encoding="utf-8").strip()
+        text = file.read_text(encoding="utf-8-sig").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(
             f"{file} cannot be read ({error}); required: a text file with an instruction"

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from evoprompt import yamlfile
 from evoprompt.errors import InputError
+from evoprompt.experiments.instruction import read_instruction
 
 
 @pytest.mark.parametrize(
@@ -26,6 +27,13 @@ def test_refuses_a_key_given_twice_and_names_the_line() -> None:
 def test_names_the_place_of_a_syntax_error() -> None:
     with pytest.raises(InputError, match=r"f\.yaml:2:\d+: .*required: valid YAML"):
         yamlfile.parse("a: [1,\nb: }", "f.yaml")
+
+
+def test_the_mark_that_some_editors_begin_a_file_with_is_read(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_bytes(b"\xef\xbb\xbfseed: 3\r\n")
+    assert yamlfile.read(tmp_path / "c.yaml") == {"seed": 3}
+    (tmp_path / "prompt.txt").write_bytes(b"\xef\xbb\xbfAnswer.\r\n")
+    assert read_instruction(tmp_path / "prompt.txt") == "Answer."
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from array import array
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +14,7 @@ import numpy as np
 import Stemmer
 from bm25s.stopwords import STOPWORDS_EN
 
-from evoprompt.errors import InputError
+from evoprompt.errors import EvopromptWarning, InputError
 from evoprompt_retrieval.corpus import Corpus
 from evoprompt_retrieval.index import Hit, OnProgress
 from evoprompt_retrieval.room import Manifest, save_array
@@ -34,6 +35,8 @@ _PASSAGES = 512
 _ABOVE_0 = np.finfo(np.float32).tiny
 _WORD = re.compile(r"\b\w\w+\b")
 _STOPWORDS = frozenset(STOPWORDS_EN)
+_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
+"""Letters of languages without spaces between words: Thai, Burmese, Khmer, Japanese, Chinese."""
 
 
 class Analyzer:
@@ -64,6 +67,7 @@ class Bm25Index:
         # The same memory, without what numpy does for every slice of a mapped array.
         self._data, self._rows, self._starts = map(np.asarray, found)
         self._analyze = Analyzer()
+        self._told = False
 
     @classmethod
     def open(cls, corpus: Corpus, directory: Path, on_progress: OnProgress) -> Bm25Index:
@@ -90,12 +94,21 @@ class Bm25Index:
     def search(self, queries: Sequence[str], topk: int) -> list[list[Hit]]:
         """The best ``topk`` hits of every query, best first; ties in order of the corpus.
 
-        A passage that shares no word with the query is never a hit.
+        A passage that shares no word with the query is never a hit. The first query without a word
+        that could be looked for is told of by a warning.
         """
         return [self._search(query, topk) for query in queries]
 
     def _search(self, query: str, topk: int) -> list[Hit]:
-        words = [self._vocabulary.get(word) for word in self._analyze(query)]
+        stems = self._analyze(query)
+        if not stems and not self._told:
+            self._told = True
+            _warn(
+                f"no word of the query {query[:80]!r} can be looked for: BM25 knows words of two "
+                "letters and more that are no English stopwords; other such queries find nothing, "
+                "too"
+            )
+        words = [self._vocabulary.get(word) for word in stems]
         scores = np.zeros(self._passages, np.float32)
         for word in words:
             if word is not None:  # it has a passage once, so that the slow np.add.at is not needed
@@ -104,6 +117,10 @@ class Bm25Index:
         rows = np.flatnonzero(scores >= _least(scores, topk))
         best = rows[np.argsort(-scores[rows], kind="stable")[:topk]]
         return [Hit(int(row), float(scores[row])) for row in best]
+
+
+def _warn(said: str) -> None:
+    warnings.warn(said, EvopromptWarning, stacklevel=3)
 
 
 def _least(scores: np.ndarray, topk: int) -> np.float32:
@@ -123,11 +140,19 @@ def _build(corpus: Corpus, directory: Path, on_progress: OnProgress) -> None:
     analyze = Analyzer()
     vocabulary: dict[str, int] = {}
     documents: list[array[int]] = []
+    unspaced = 0
     for block in corpus.blocks(_BLOCK):
         for passage in block:
+            unspaced += 2 * len(_UNSPACED.findall(passage.text[:200])) > len(passage.text[:200])
             words = analyze(" ".join([*[passage.title] * TITLE_WEIGHT, passage.text]))
             documents.append(array("i", [vocabulary.setdefault(w, len(vocabulary)) for w in words]))
         on_progress("reading words", len(documents), len(corpus))
+    if unspaced:
+        _warn(
+            f"{unspaced:,} of {len(corpus):,} passages are in languages without spaces between "
+            "words, such as Chinese, Japanese and Thai, where BM25 finds no words; required for "
+            "them: an index by meaning (--backend dense) with an encoder that knows the language"
+        )
     scores: dict[
         str, np.ndarray
     ] = {  # of stopwords alone nothing is left, and bm25s would divide by their number

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import warnings
 from pathlib import Path
 
 import bm25s
@@ -12,7 +13,7 @@ import pytest
 from evoprompt_retrieval.bm25 import K1, Analyzer, B, Bm25Index
 from evoprompt_retrieval.corpus import Corpus
 
-from evoprompt.errors import InputError
+from evoprompt.errors import EvopromptWarning, InputError
 
 
 def built(folder: Path, *records: dict[str, str]) -> Bm25Index:
@@ -32,10 +33,21 @@ def test_words_are_stemmed_without_stopwords_case_and_single_letters() -> None:
 
 def test_only_passages_that_share_a_word_are_hits(bm25: Bm25Index, corpus: Corpus) -> None:
     queries = ["Which river flows into the Black Sea?", "xylophone", "", "the of and", "comedies"]
-    found = bm25.search(queries, 10)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EvopromptWarning)
+        found = bm25.search(queries, 10)
     assert corpus[found[0][0].row].title == "Danube"
     assert [len(hits) for hits in found[1:]] == [0, 0, 0, 2]
     assert found == [bm25.search([query], 10)[0] for query in queries]
+
+
+def test_what_cannot_be_looked_for_is_told_once(tmp_path: Path) -> None:
+    chinese = {"contents": "多瑙河是欧洲第二长的河流流经十个国家。"}
+    with pytest.warns(EvopromptWarning, match="1 of 2 passages are in languages without spaces"):
+        index = built(tmp_path, {"contents": "The Danube."}, chinese)
+    with pytest.warns(EvopromptWarning, match="'A'.*BM25 knows words of two letters"):
+        assert index.search(["Danube", "A"], 3)[1] == []
+    assert index.search(["河流", "B"], 3) == [[], []]
 
 
 @pytest.mark.parametrize("topk", [1, 7, 5000])
@@ -68,6 +80,7 @@ def test_the_title_counts_twice(tmp_path: Path) -> None:
     assert [hit.row for hit in index.search(["copper"], 2)[0]] == [1, 0]
 
 
+@pytest.mark.filterwarnings("ignore::evoprompt.errors.EvopromptWarning")
 def test_passages_of_stopwords_alone_are_never_found(tmp_path: Path) -> None:
     index = built(tmp_path, {"contents": "the a"}, {"contents": "of"})
     assert index.search(["the river", "of"], 3) == [[], []]
