@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import warnings
 from array import array
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +13,7 @@ import numpy as np
 import Stemmer
 from bm25s.stopwords import STOPWORDS_EN
 
-from evoprompt.errors import EvopromptWarning, InputError
+from evoprompt.errors import InputError, warn
 from evoprompt_retrieval.corpus import Corpus
 from evoprompt_retrieval.index import Hit, OnProgress
 from evoprompt_retrieval.room import Manifest, save_array
@@ -103,7 +102,7 @@ class Bm25Index:
         stems = self._analyze(query)
         if not stems and not self._told:
             self._told = True
-            _warn(
+            warn(
                 f"no word of the query {query[:80]!r} can be looked for: BM25 knows words of two "
                 "letters and more that are no English stopwords; other such queries find nothing, "
                 "too"
@@ -117,10 +116,6 @@ class Bm25Index:
         rows = np.flatnonzero(scores >= _least(scores, topk))
         best = rows[np.argsort(-scores[rows], kind="stable")[:topk]]
         return [Hit(int(row), float(scores[row])) for row in best]
-
-
-def _warn(said: str) -> None:
-    warnings.warn(said, EvopromptWarning, stacklevel=3)
 
 
 def _least(scores: np.ndarray, topk: int) -> np.float32:
@@ -148,7 +143,7 @@ def _build(corpus: Corpus, directory: Path, on_progress: OnProgress) -> None:
             documents.append(array("i", [vocabulary.setdefault(w, len(vocabulary)) for w in words]))
         on_progress("reading words", len(documents), len(corpus))
     if unspaced:
-        _warn(
+        warn(
             f"{unspaced:,} of {len(corpus):,} passages are in languages without spaces between "
             "words, such as Chinese, Japanese and Thai, where BM25 finds no words; required for "
             "them: an index by meaning (--backend dense) with an encoder that knows the language"
