@@ -111,8 +111,11 @@ def rendered(
         )
     except Exception as error:  # jinja's own, or whatever a template raises
         raise template_refusal(messages, error) from error
-    system = messages[0]["content"] if messages and messages[0].get("role") == "system" else ""
-    if (isinstance(system, str) and system.strip() in str(text)) or _PROBE in str(system):
+    if not messages or messages[0].get("role") != "system":
+        return str(text)
+    system = messages[0]["content"]
+    told = system.strip() if isinstance(system, str) else ""
+    if (told and told in str(text)) or _PROBE in str(system):
         return str(text)
     shown = _PROBE if isinstance(system, str) else [{"type": "text", "text": _PROBE}]
     probe = [{"role": "system", "content": shown}, *messages[1:]]

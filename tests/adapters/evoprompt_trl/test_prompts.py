@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from bytewise import bytewise
 from evoprompt_trl.host import SHOWN_TOOLS, HostTrainer
 from evoprompt_trl.prompts import TrlPrompts
 from pydantic import JsonValue
@@ -44,10 +45,10 @@ class Words:
         }
 
 
-def writer(positions: int) -> TrlPrompts:
+def writer(positions: int | None, tokenizer: object = None) -> TrlPrompts:
     text = SimpleNamespace(max_position_embeddings=positions)
     trainer = SimpleNamespace(
-        processing_class=Words(),
+        processing_class=tokenizer or Words(),
         model=SimpleNamespace(config=SimpleNamespace(get_text_config=lambda: text)),
         args=SimpleNamespace(),
         max_completion_length=10,
@@ -76,6 +77,20 @@ def test_descriptions_of_tools_count_as_the_candidate_writes_them() -> None:
     writer(21).require_room([short, long])
     with pytest.raises(InputError, match="a prompt of 11 tokens"):
         writer(20).require_room([short, long])
+
+
+@pytest.mark.parametrize("positions", [400, None])
+def test_a_template_that_drops_the_system_message_is_told_with_its_remedy(
+    positions: int | None,
+) -> None:
+    users = "{% for m in messages if m.role == 'user' %}{{ m.content }}{% endfor %}"
+    with pytest.raises(InputError, match=r"leaves the system message out.*user_prefix"):
+        writer(positions, bytewise(users)).limits(["be brief"])
+    if positions:
+        with pytest.raises(InputError, match=r"leaves the system message out.*user_prefix"):
+            writer(positions, bytewise(users)).require_room([asked("")])
+    both = "{% for m in messages %}{{ m.content }}{% endfor %}"
+    assert writer(positions, bytewise(both)).limits(["be brief"]).count_tokens
 
 
 def test_conversations_for_a_model_without_chat_template_are_refused(

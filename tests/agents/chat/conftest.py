@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from bytewise import BARE, HERMES, LISTED, bytewise
+from bytewise import HERMES, bytewise
 from transformers import PreTrainedTokenizerFast
 
 MakeTokenizer = Callable[[str | None], PreTrainedTokenizerFast]
@@ -15,12 +15,6 @@ MakeTokenizer = Callable[[str | None], PreTrainedTokenizerFast]
 def make() -> MakeTokenizer:
     """Makes a tokenizer with a chat template."""
     return bytewise
-
-
-@pytest.fixture(params=[HERMES, LISTED, BARE], ids=["hermes", "listed", "bare"])
-def chatting(request: pytest.FixtureRequest) -> PreTrainedTokenizerFast:
-    """Tokenizers whose templates write tool calls in three ways."""
-    return bytewise(request.param)
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 from transformers import PreTrainedTokenizerFast
@@ -19,7 +18,6 @@ from evoprompt.agents import (
     TextTokenizer,
     ToolCallProtocol,
     Tools,
-    encode,
     play,
 )
 from evoprompt.turns import readable
@@ -115,49 +113,9 @@ def test_a_long_result_is_cut_within_its_frame(size: int) -> None:
     assert text.endswith("\n</seen>\n")
 
 
-def test_no_episode_is_longer_than_its_limits_say() -> None:
-    assert Limits(4, 40, 64).response_tokens == 5 * 40 + 4 * 64
-
-
 def add(a: int, b: int) -> int:
     """Adds."""
     return a + b
-
-
-def test_tool_calls_of_the_chat_template_are_answered_in_one_token_stream(
-    hermes: PreTrainedTokenizerFast,
-) -> None:
-    tools = Tools([add])
-    agent = Agent(ToolCallProtocol(hermes), hermes, Limits(3, 400, 400))
-    question = [{"role": "user", "content": "1 + 2 and 3 + 4?"}]
-    prompt = encode(hermes, question, tools.schemas)
-    both = (
-        '<tool_call>\n{"name": "add", "arguments": {"a": 1, "b": 2}}\n</tool_call>'
-        '<tool_call>\n{"name": "add", "arguments": {"a": 3}}\n</tool_call><|im_end|>'
-    )
-    script = Script(hermes, both, "3 and I do not know<|im_end|>")
-    (episode,) = play([agent.play(prompt)], script, tools)
-    assert (episode.end, episode.answer) == ("answered", "3 and I do not know")
-    calls = [
-        {"type": "function", "function": {"name": "add", "arguments": {"a": 1, "b": 2}}},
-        {"type": "function", "function": {"name": "add", "arguments": {"a": 3}}},
-    ]
-    wrong = (
-        "Error: the arguments do not fit add: b: Field required; "
-        "required: a (required, integer), b (required, integer)"
-    )
-    conversation: list[Any] = [
-        *question,
-        {"role": "assistant", "content": "", "tool_calls": calls},
-        {"role": "tool", "name": "add", "content": "3"},
-        {"role": "tool", "name": "add", "content": wrong},
-        {"role": "assistant", "content": episode.answer},
-    ]
-    schemas: list[Any] = [*tools.schemas]
-    whole = str(hermes.apply_chat_template(conversation, tools=schemas, tokenize=False))
-    # The policy opens its first call on the line of the header, the template on the next one.
-    found = hermes.decode(episode.context)
-    assert found == whole.replace("assistant\n\n<tool_call>", "assistant\n<tool_call>").rstrip("\n")
 
 
 def test_a_call_cut_at_the_limit_is_closed_for_the_policy(hermes: PreTrainedTokenizerFast) -> None:

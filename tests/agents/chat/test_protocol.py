@@ -1,10 +1,10 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
-from typing import Any
 
 import pytest
-from bytewise import BARE
+from bytewise import BARE, LISTED
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
@@ -67,58 +67,13 @@ def test_a_tokenizer_that_keeps_the_tags_is_taken(make: MakeTokenizer) -> None:
     TAGS.require(make(None))
 
 
-def call(chatting: PreTrainedTokenizerFast, *arguments: dict[str, object]) -> str:
-    """Calls as the template writes them, which is what the policy learns to write."""
-    calls = [{"type": "function", "function": {"name": "add", "arguments": a}} for a in arguments]
-    asked: dict[str, Any] = {"role": "user", "content": "Go"}
-    before = str(chatting.apply_chat_template([asked], add_generation_prompt=True, tokenize=False))
-    acting: dict[str, Any] = {"role": "assistant", "content": "", "tool_calls": calls}
-    text = str(chatting.apply_chat_template([asked, acting], tokenize=False))
-    assert text.startswith(before)
-    return text.removeprefix(before).removesuffix("\n")
-
-
-def test_what_the_template_writes_is_read_back(chatting: PreTrainedTokenizerFast) -> None:
-    protocol = ToolCallProtocol(chatting)
-    protocol.require(chatting)
-    said = call(chatting, {"a": 1, "b": "two"})
-    assert said.endswith("<|im_end|>")
-    assert protocol.read(said).calls == (Call("add", {"a": 1, "b": "two"}),)
-    assert protocol.read("12<|im_end|>").answer == "12"
-    assert protocol.read("<|im_end|>").answer is None
-
-
-def test_an_observation_is_what_the_template_puts_after_a_call(
-    chatting: PreTrainedTokenizerFast,
-) -> None:
-    protocol = ToolCallProtocol(chatting)
-    messages: list[Any] = [
-        {"role": "user", "content": "Go"},
-        {
-            "role": "assistant",
-            "content": "",
-            "tool_calls": [{"type": "function", "function": {"name": "add", "arguments": {}}}],
-        },
-        {"role": "tool", "name": "add", "content": "RESULT"},
-    ]
-    before = str(
-        chatting.apply_chat_template(messages[:1], add_generation_prompt=True, tokenize=False)
-    )
-    whole = str(chatting.apply_chat_template(messages, add_generation_prompt=True, tokenize=False))
-    said = call(chatting, {})
-    opening, closing = protocol.frame([Call("add", {})], said)
-    assert before + said + opening + "RESULT" + closing == whole
-    cut, _ = protocol.frame([Call("add", {})], said.removesuffix("<|im_end|>"))
-    assert cut == "<|im_end|>" + opening
-
-
-def test_several_calls_of_one_action_are_all_read(hermes: PreTrainedTokenizerFast) -> None:
-    protocol = ToolCallProtocol(hermes)
-    said = call(hermes, {"a": 1}, {"a": 2})
-    assert [one.arguments for one in protocol.read(said).calls] == [{"a": 1}, {"a": 2}]
-    first, between, last = protocol.frame([Call("add", {})] * 2, said)
-    assert first.count("<tool_response>") == between.count("<tool_response>") == 1
-    assert last.endswith("<|im_start|>assistant\n")
+def test_calls_in_a_list_after_one_mark_are_read(make: MakeTokenizer) -> None:
+    """Mistral's way, of which TRL bundles no template."""
+    protocol = ToolCallProtocol(make(LISTED))
+    one, two = ({"name": "add", "arguments": {"a": number}} for number in (1, 2))
+    said = f"[TOOL_CALLS]{json.dumps([one, two])}<|im_end|>"
+    assert [call.arguments for call in protocol.read(said).calls] == [{"a": 1}, {"a": 2}]
+    assert protocol.frame([Call("add", {})], said) == ("[TOOL_RESULTS]", "[/TOOL_RESULTS]")
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from chat_templates import (
@@ -23,7 +25,7 @@ from chat_templates import (
 from transformers import PreTrainedTokenizerFast
 from trl.chat_template_utils import supports_tool_calling
 
-from evoprompt.agents import Agent, Call, Episode, Limits, ToolCallProtocol, play
+from evoprompt.agents import Agent, Call, Episode, Limits, ToolCallProtocol, Tools, play
 from evoprompt.agents.protocol import AnswerProtocol as Answers
 from evoprompt.agents.tasks import CUT_IN_THOUGHT, EpisodeRunner, Score, Task, scored
 from evoprompt.agents.thoughts import marks_of
@@ -77,6 +79,51 @@ def test_calls_are_read_and_answered_as_the_template_writes_them_and_not_within_
 
     check_calls_side_by_side(tokenizer, protocol)
     check_a_call_within_a_thought(tokenizer, protocol)
+
+
+def taking(kind: Any) -> Tools:
+    """A tool that gives back its argument, of some type."""
+
+    def look(at: object, far: int = 0) -> str:
+        """Looks."""
+        return json.dumps(at)
+
+    look.__annotations__["at"] = kind
+    return Tools([look], seconds=None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (list[int], [1, 2]),
+        (list[str], ['a "b"', "c, d"]),
+        (list[str], []),
+        (dict[str, Any], {"a": [{"b": None}]}),
+        (bool, True),
+        (float, -1.5),
+        (str, "a\nb: {c}"),
+    ],
+)
+def test_arguments_of_every_kind_reach_the_tool(kind: Any, value: object) -> None:
+    tools = taking(kind)
+    for name in TOOL_CAPABLE:
+        tokenizer = tokenizer_of(name)
+        said = action_of(tokenizer, {"at": value, "far": 2})
+        assert tools(ToolCallProtocol(tokenizer).read(said).calls) == [json.dumps(value)], name
+
+
+HOSTILE = (
+    "{opening}", "{opening}look", "{opening}look{{a:", "x{quote}", "<think>", '{{"name":', "[("
+)  # fmt: skip
+
+
+def test_a_hostile_action_is_read_once_in_every_form() -> None:
+    for name in ("gemma4", "qwen3", "qwen3_6", "llama3_1", "gptoss", "lfm2_2_5", "muse_glimmer"):
+        protocol = ToolCallProtocol(tokenizer_of(name))
+        opening, quote = protocol._form.opening, '<|"|>'
+        for piece in HOSTILE:  # a way of reading that is quadratic does not come back
+            again = piece.format(opening=opening, quote=quote) * 100_000
+            assert not protocol.read(f"{opening}look{{a:{quote}{again}").calls
 
 
 def check_calls_side_by_side(
