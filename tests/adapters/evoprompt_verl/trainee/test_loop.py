@@ -104,7 +104,9 @@ def play(
 def test_each_action_continues_what_was_said_and_shown_which_is_masked(
     sound: DictConfig, tokenizer: PreTrainedTokenizerBase
 ) -> None:
-    output, replica = play(sound, tokenizer, [CALL + END, "blue" + END], seeded=True)
+    strict = sound.copy()
+    OmegaConf.update(strict, "actor_rollout_ref.rollout.repetition_penalty", 1.2)
+    output, replica = play(strict, tokenizer, [CALL + END, "blue" + END], seeded=True)
     pairs = list(zip(output.response_ids, output.response_mask, strict=True))
     assert tokenizer.decode([token for token, own in pairs if own]) == f"{CALL}{END}blue{END}"
     assert tokenizer.decode([token for token, own in pairs if not own]) == OBSERVATION
@@ -114,6 +116,7 @@ def test_each_action_continues_what_was_said_and_shown_which_is_masked(
     said = len(second["prompt"]) - len(first["prompt"])
     assert second["prompt"] == [*output.prompt_ids, *output.response_ids[:said]]
     assert (first["max_tokens"], first["temperature"]) == (Colours.limits.turn_tokens, 1.0)
+    assert first["repetition_penalty"] == 1.2
     assert "stop" not in first  # the end of the text ends an action
     assert first["seed"] == 3, "the number of the rollout, for a backend that repeats itself"
     assert output.extra_fields["min_global_steps"] == 1
