@@ -105,7 +105,7 @@ def test_each_action_continues_what_was_said_and_shown_which_is_masked(
     sound: DictConfig, tokenizer: PreTrainedTokenizerBase
 ) -> None:
     strict = sound.copy()
-    OmegaConf.update(strict, "actor_rollout_ref.rollout.repetition_penalty", 1.2)
+    OmegaConf.update(strict, "actor_rollout_ref.rollout.repetition_penalty", 1.2, force_add=True)
     output, replica = play(strict, tokenizer, [CALL + END, "blue" + END], seeded=True)
     pairs = list(zip(output.response_ids, output.response_mask, strict=True))
     assert tokenizer.decode([token for token, own in pairs if own]) == f"{CALL}{END}blue{END}"
