@@ -31,6 +31,7 @@ BEYOND_THE_CORE = (
         "tests/test_quickstarts.py",
         "tests/test_readme.py",
     ),
+    "tests/test_rows.py",
     "tests/test_tasks_guide.py",
 )
 """Folders and files whose imports need an extra; not even collected for the quick loop."""

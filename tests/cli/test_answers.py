@@ -20,6 +20,8 @@ from evoprompt.experiments.answers import Asked, Evaluation
 from evoprompt.testing.openai_server import OpenAIServer, Status, Step, Text
 from evoprompt.types import Question
 
+pytestmark = pytest.mark.endpoint
+
 YAML = "task: fake\nhost: fake\nengine: {proposer: fake}\nbudget: 80\nevaluate_every: 40\n"
 
 

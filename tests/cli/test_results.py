@@ -14,7 +14,6 @@ from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.summary import SeedSummary, Summary
 from evoprompt.lm import LanguageModel, LmSettings, SpendTracker
-from evoprompt.optimizer.endpoint import Endpoint
 from evoprompt.optimizer.folder import SPENDING
 from evoprompt.proposers.published import Paraphrase
 from evoprompt.storage import write_whole
@@ -113,16 +112,15 @@ def test_costs_are_told_in_usd_wherever_the_price_is_known(
             settings = LmSettings.model_validate(given)
             language = LanguageModel(settings, spending=SpendTracker(run.spending))
             Paraphrase(language).propose(request())
+    from evoprompt.optimizer.endpoint import Endpoint
+
     with OpenAIServer([], "Paris") as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         asked = Endpoint("openai:gpt-4o-mini", spending=SpendTracker(tmp_path / SPENDING))
-        asyncio.run(_answer(asked))
+        found = asyncio.run(asked("Be brief.", {"question": "Capital of France?"}))
+    assert found == "Paris"
     assert sorted(costs(run).splitlines()) == [
         "the program: gpt-4o-mini: 1 calls, 120 tokens, 2.7e-05 USD",
         "the writer: openai/odd: 1 calls, 120 tokens, price unknown",
         "the writer: openai/priced: 1 calls, 120 tokens, 0.00018 USD",
     ]
-
-
-async def _answer(endpoint: Endpoint) -> None:
-    assert await endpoint("Be brief.", {"question": "Capital of France?"}) == "Paris"

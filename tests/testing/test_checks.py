@@ -30,7 +30,7 @@ SETTINGS: dict[str, dict[str, object]] = {
     "frozen": {"model": "openai:gpt-5-mini"},
     "mixture": {"proposers": [{"name": "reflection"}, {"name": "sentence-edit"}]},
 }
-NEED_AN_EXTRA = {"ray", "slurm"}
+NEED_AN_EXTRA = {"ray", "slurm", "verl"}
 """Not in the quick loop, which has the core alone."""
 
 
