@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import ast
-import json
 from collections.abc import Mapping, Sequence
+from importlib.metadata import entry_points
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from hydra.utils import get_class
 from omegaconf import DictConfig, OmegaConf
 
-from evoprompt.agents import Tools
-from evoprompt.agents.tasks import Task
-from evoprompt.errors import InputError
-from evoprompt.plugins import build
+from evoprompt.hookspecs import GROUP
 from evoprompt.text import words_of
-
-TASK_LOOP = "evoprompt.experiments.hosts.verl.loop.TaskLoop"
-"""The agent loop that plays a task of ours, as an agent loop file names it."""
 
 
 def prompts_of(dataset: object) -> list[Sequence[Mapping[str, Any]]]:
@@ -32,7 +27,7 @@ def prompts_of(dataset: object) -> list[Sequence[Mapping[str, Any]]]:
 
 def tools_of(config: DictConfig) -> list[dict[str, Any]]:
     """Schemas of the tools that the agent loops put into every prompt."""
-    return [*_tools_of_verl(config), *_tools_of_task(config)]
+    return [*_tools_of_verl(config), *_tools_of_plugins(config)]
 
 
 def reward_of(config: DictConfig) -> str:
@@ -51,66 +46,25 @@ def reward_of(config: DictConfig) -> str:
     return words_of(SimpleNamespace(__name__=name, __doc__=said))
 
 
-def schemas(task: Task, max_calls: int | None = None) -> list[dict[str, Any]]:
-    """What the chat template shows of a task's tools.
+def _tools_of_plugins(config: DictConfig) -> list[dict[str, Any]]:
+    """Those that an agent loop of a plugin shows of its own, as its ``shown_tools`` tells.
 
-    Args:
-        task: whose.
-        max_calls: of a training; none are shown where it is 0.
+    Only modules of distributions with a plugin of evoprompt are imported, so nobody else's.
     """
-    return [] if max_calls == 0 or not task.tools else Tools(task.tools).schemas
-
-
-def section_text(task: Mapping[str, Any] | str) -> str:
-    r"""The section that names a task as JSON text, in which nothing looks like an interpolation.
-
-    Args:
-        task: the section, its JSON text, or just the name.
-
-    >>> print(section_text({"name": "costs", "unit": "${"}))
-    {"name": "costs", "unit": "\u0024{"}
-    """
-    if isinstance(task, str) and not task.startswith("{"):
-        task = {"name": task}
-    if isinstance(task, DictConfig):
-        task = json.dumps(OmegaConf.to_container(task, resolve=True), sort_keys=True)
-    elif not isinstance(task, str):
-        task = json.dumps(dict(task), sort_keys=True)
-    return task.replace("$", "\\u0024")
-
-
-def task_of(config: DictConfig, given: Mapping[str, Any] | str | None) -> str:
-    """The section of the task that an agent loop plays, as JSON text.
-
-    Args:
-        config: of the run.
-        given: what the agent loop file says; by default the task in the section ``evoprompt``.
-
-    Raises:
-        InputError: neither names one.
-    """
-    found = OmegaConf.select(config, "evoprompt.task") if given is None else given
-    if found is None:
-        raise InputError(
-            f"the agent loop {TASK_LOOP} was given no task; required: one to play; name it in the "
-            "agent loop file, or give evoprompt.task=NAME"
-        )
-    return section_text(found)
-
-
-def _tools_of_task(config: DictConfig) -> list[dict[str, Any]]:
-    """Those of the task whose own agent loop plays the episodes, if one does."""
     agent = config.actor_rollout_ref.rollout.get("agent") or {}
     path = agent.get("agent_loop_config_path")
     if not path:
         return []
     from verl.experimental.agent_loop.utils import resolve_config_path
 
+    packages = {one.module.partition(".")[0] for one in entry_points(group=GROUP)}
     loops: Any = OmegaConf.load(resolve_config_path(path))
     for loop in loops:
-        if loop.get("_target_") == TASK_LOOP:
-            task: Task = build("task", json.loads(task_of(config, loop.get("task"))))
-            return schemas(task, loop.get("max_calls"))
+        target = str(loop.get("_target_"))
+        if target.partition(".")[0] in packages:
+            shown = getattr(get_class(target), "shown_tools", None)
+            if shown is not None:
+                return list(shown(config, loop))
     return []
 
 

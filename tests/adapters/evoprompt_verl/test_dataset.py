@@ -43,6 +43,15 @@ def test_tools_are_those_the_agent_loops_load(
     assert schema["function"]["name"] == "ask_test"
 
 
+def test_agent_loops_of_others_are_not_imported(
+    compose: Callable[..., DictConfig], tmp_path: Path
+) -> None:
+    path = tmp_path / "loops.yaml"
+    path.write_text("[{name: own, _target_: not_on_this_machine.Loop}]")
+    named = f"+actor_rollout_ref.rollout.agent.agent_loop_config_path={path}"
+    assert tools_of(compose(named)) == []
+
+
 REWARD = '''def reward(data):
     """1 for the sum.
 

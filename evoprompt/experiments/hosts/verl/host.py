@@ -7,12 +7,11 @@ import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from evoprompt_verl.dataset import TASK_LOOP, section_text
-
 from evoprompt.agents.tasks import Host, Plan, Task, Trial
 from evoprompt.errors import InputError
 from evoprompt.experiments.hosts.verl.arguments import AGENT, FAILURES, arguments
 from evoprompt.experiments.hosts.verl.configuration import checked
+from evoprompt.experiments.hosts.verl.section import TASK_LOOP, section_text
 from evoprompt.experiments.hosts.verl.settings import VerlHostSettings
 from evoprompt.experiments.requirements import model
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from evoprompt_verl.dataset import task_of
 from evoprompt_verl.outcomes import FEEDBACK
+from omegaconf import DictConfig
 from verl.experimental.agent_loop.agent_loop import (
     AgentLoopBase,
     AgentLoopMetrics,
@@ -29,6 +29,7 @@ from evoprompt.agents import (
     Sample,
     Sampling,
     ToolCaller,
+    Tools,
     ToolUnavailable,
     described,
     play_one,
@@ -36,6 +37,7 @@ from evoprompt.agents import (
 from evoprompt.agents.tasks import EpisodeRunner, Task, limits_of, scored
 from evoprompt.experiments.hosts.verl.failures import Failures
 from evoprompt.experiments.hosts.verl.rows import GREEDY, SPLIT, question_of
+from evoprompt.experiments.hosts.verl.section import task_of
 from evoprompt.plugins import build
 from evoprompt.prompts import without_tool_descriptions
 
@@ -77,6 +79,18 @@ class TaskLoop(AgentLoopBase):  # type: ignore[misc]
         self._limits = (max_calls, turn_tokens, observation_tokens)
         self._seeded = seeded
         self._failures = Failures(Path(failures)) if failures else None
+
+    @staticmethod
+    def shown_tools(config: DictConfig, definition: DictConfig) -> list[dict[str, Any]]:
+        """What the chat template shows of a task's tools; the adapter measures prompts with them.
+
+        Args:
+            config: of the run.
+            definition: this loop's in the agent loop file.
+        """
+        task: Task = build("task", json.loads(task_of(config, definition.get("task"))))
+        allowed = definition.get("max_calls") != 0 and task.tools
+        return Tools(task.tools).schemas if allowed else []
 
     async def run(self, sampling_params: dict[str, Any], **columns: Any) -> AgentLoopOutput:
         """Plays the episode of one row of the dataset; veRL's entry point.

@@ -9,7 +9,6 @@ from typing import cast
 
 import pytest
 from evoprompt_search_qa.open.task import OpenQa
-from evoprompt_verl.dataset import TASK_LOOP, task_of
 from hydra import compose, initialize_config_module
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
@@ -18,6 +17,7 @@ from evoprompt.experiments.config import RunConfig, load
 from evoprompt.experiments.hosts.verl.arguments import arguments
 from evoprompt.experiments.hosts.verl.configuration import checked
 from evoprompt.experiments.hosts.verl.host import VerlHost
+from evoprompt.experiments.hosts.verl.section import TASK_LOOP, task_of
 from evoprompt.experiments.trial import host_for
 from evoprompt.plugins import build
 

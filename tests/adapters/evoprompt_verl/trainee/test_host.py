@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from cpu_support.plugin import Colours
-from evoprompt_verl.dataset import section_text, task_of, tools_of
+from evoprompt_verl.dataset import tools_of
 from omegaconf import OmegaConf
 from verl.utils.import_utils import resolve_config_path
 
@@ -20,6 +20,7 @@ from evoprompt.attachment import attach
 from evoprompt.engine import Engine
 from evoprompt.errors import AttachError, InputError
 from evoprompt.experiments.hosts.verl.host import VerlHost
+from evoprompt.experiments.hosts.verl.section import section_text, task_of
 from evoprompt.experiments.hosts.verl.settings import VerlHostSettings
 from evoprompt.experiments.testing import HostSuite
 from evoprompt.plugins import build

@@ -1,0 +1,51 @@
+"""How an agent loop file names the loop that plays a task, and which task that is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from evoprompt.errors import InputError
+
+TASK_LOOP = f"{__package__}.loop.TaskLoop"
+"""The agent loop that plays a task; veRL's workers import it by this name."""
+
+
+def section_text(task: Mapping[str, Any] | str) -> str:
+    r"""The section that names a task as JSON text, in which nothing looks like an interpolation.
+
+    Args:
+        task: the section, its JSON text, or just the name.
+
+    >>> print(section_text({"name": "costs", "unit": "${"}))
+    {"name": "costs", "unit": "\u0024{"}
+    """
+    if isinstance(task, str) and not task.startswith("{"):
+        task = {"name": task}
+    if isinstance(task, DictConfig):
+        task = json.dumps(OmegaConf.to_container(task, resolve=True), sort_keys=True)
+    elif not isinstance(task, str):
+        task = json.dumps(dict(task), sort_keys=True)
+    return task.replace("$", "\\u0024")
+
+
+def task_of(config: DictConfig, given: Mapping[str, Any] | str | None) -> str:
+    """The section of the task that an agent loop plays, as JSON text.
+
+    Args:
+        config: of the run.
+        given: what the agent loop file says; by default the task in the section ``evoprompt``.
+
+    Raises:
+        InputError: neither names one.
+    """
+    found = OmegaConf.select(config, "evoprompt.task") if given is None else given
+    if found is None:
+        raise InputError(
+            f"the agent loop {TASK_LOOP} was given no task; required: one to play; name it in the "
+            "agent loop file, or give evoprompt.task=NAME"
+        )
+    return section_text(found)
