@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from inspect import signature
 from pathlib import Path
 from time import monotonic
@@ -30,7 +31,7 @@ from evoprompt.optimizer.runner import Metric, Program, Rollouts, Runner
 from evoprompt.optimizer.writer import built
 from evoprompt.roles import Proposer
 from evoprompt.screening import usable_seeds
-from evoprompt.types import INSTRUCTION, Proposal
+from evoprompt.types import INSTRUCTION, Proposal, Question
 
 InstructionT = TypeVar("InstructionT", str, Mapping[str, str])
 ExampleT = TypeVar("ExampleT")
@@ -272,11 +273,16 @@ def _sets(
 
 def _warn_of_overlap(name: str, asked: Sequence[Item], known: Sequence[Item], where: str) -> None:
     """Says so where an instruction is measured by examples that taught or chose it."""
-    read = {repr(item.example) for item in known}
-    both = sum(repr(item.example) in read for item in asked)
+    read = {_content_of(item.example) for item in known}
+    both = sum(_content_of(item.example) in read for item in asked)
     if both:
         warn(
             f"{both} of the {len(asked)} {name} examples are in the {where}, too; required: "
             "others, as what was learnt by heart looks good there; give others, or none",
             4,
         )
+
+
+def _content_of(example: object) -> str:
+    """What two examples have in common if they are the same; of questions, whatever their ids."""
+    return repr(replace(example, id="") if isinstance(example, Question) else example)

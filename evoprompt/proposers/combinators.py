@@ -292,7 +292,9 @@ class Mixture(Wrapper):
 
     def state_dict(self) -> dict[str, JsonValue]:
         """All trials, and what every wrapper keeps."""
-        return {**super().state_dict(), **self._trials.model_dump(mode="json")}
+        with self._lock:
+            trials = self._trials.model_dump(mode="json")
+        return {**super().state_dict(), **trials}
 
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
         """Continues from ``state``.

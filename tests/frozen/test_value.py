@@ -12,7 +12,7 @@ import pytest
 from optimizing import Writes, learn
 
 import evoprompt
-from evoprompt import EvopromptWarning, InputError
+from evoprompt import EvopromptWarning, InputError, Question
 from evoprompt.optimizer.result import read_result
 
 TRAIN = [f"train {n}" for n in range(40)]
@@ -66,5 +66,8 @@ def test_a_testset_is_asked_of_the_best_alone_within_the_budget(tmp_path: Path) 
 def test_a_testset_of_known_examples_is_warned_of_and_an_empty_one_refused() -> None:
     with pytest.warns(EvopromptWarning, match="2 of the 3 test examples are in the trainset or"):
         run(testset=[TRAIN[0], VALIDATION[0], "new"], budget=60)
+    sets = {"trainset": [Question("a", "1+1?")], "valset": [Question("b", "2+2?")]}
+    with pytest.warns(EvopromptWarning, match="1 of the 2 test examples"):
+        run(**sets, testset=[Question("c", "1+1?"), Question("d", "3+3?")], budget=60)
     with pytest.raises(InputError, match="the testset is empty"):
         run(testset=[])
