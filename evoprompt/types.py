@@ -244,16 +244,24 @@ class Proposal:
         Raises:
             TypeError: something in it is not.
         """
-        given: object = self.components
-        texts = (
-            [one for pair in given.items() for one in pair]
-            if isinstance(given, Mapping)
-            else [given]
-        )
-        parts: list[object] = [*texts, *self.parents, self.rationale, self.proposer]
-        wrong = [reprlib.repr(part) for part in parts if not isinstance(part, str)]
+        components: object = self.components
+        parents: object = self.parents
+        parts: list[object] = [self.rationale, self.proposer]
+        wrong: list[object] = []
+        if isinstance(components, Mapping):
+            parts += [one for pair in components.items() for one in pair]
+        else:
+            wrong.append(components)
+        if isinstance(parents, list | tuple):
+            parts += parents
+        else:
+            wrong.append(parents)
+        wrong += [part for part in parts if not isinstance(part, str)]
         if wrong:
-            raise TypeError(f"a proposal holds {wrong[0]}; required: a text by component")
+            raise TypeError(
+                f"a proposal holds {reprlib.repr(wrong[0])}; required: a text by component, and a "
+                "tuple of the ids of its parents"
+            )
 
     @classmethod
     def of(cls, text: str, *parents: Candidate, rationale: str = "") -> Proposal:

@@ -184,6 +184,24 @@ def test_a_writer_that_never_answers_delays_nothing() -> None:
     assert training.engine.failure_reason == "the proposer was asked and never answered"
 
 
+class Anonymous(Writer):
+    """Names no parents."""
+
+    def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
+        return [Proposal(one.components) for one in super().propose(request)]
+
+
+def test_children_descend_from_whom_it_was_asked_about_though_dead_by_then() -> None:
+    training = Training(Anonymous(1), worth=1.0).run(30)
+    step, parent = training.writer.asked[-1]
+    training.engine.add({"instruction": "Number 99."})
+    assert (step, training.engine.retire(parent)) == (29, "")
+    training.run(1)
+    events = [event for event in training.engine.log if event["event"] == "proposed"]
+    parents = {tuple(event["parents"]) for event in events if event["step"] == 30}
+    assert parents == {(parent,)}
+
+
 def test_it_is_asked_again_when_the_parent_has_died() -> None:
     """Retired by a person's hand here, so that it surely dies while the writer thinks."""
     training = Training(Writer(3), "inspo", 64).run(12)
