@@ -86,6 +86,9 @@ def test_narrowing_to_an_arm_without_failures_is_an_error(
     assert "no failures are remembered" in capsys.readouterr().err
     with OpenAIServer([], chat_fields(analysis=ANALYSIS, candidates=[GOOD])) as server:
         assert evoprompt(trial, "--arm", "coevolve", "--seed", "3", *at(server)) == 0
+        assert "4 failures of" in capsys.readouterr().out
+        assert evoprompt(trial, "--set", "episodes=6", *at(server)) == 0
+        assert "6 failures of" in capsys.readouterr().out
 
 
 def test_the_command_of_the_guide_works_under_the_very_name_it_shows(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from evoprompt.roles import ProposalRequest, Proposer
     from evoprompt.types import Proposal
 
-_FAILURES = 4  # that are shown, as many as the reflection reads
+_FAILURES = 4  # that are shown where the proposer does not say how many episodes it reads
 
 
 def propose(
@@ -52,7 +52,8 @@ def propose(
     for override in set_ or ():
         settings = merge(settings, nested(override))
     writer = build("proposer", settings)
-    request = _request(memory, text, count)
+    episodes = settings.get("episodes")  # of reflection, which has checked it
+    request = _request(memory, text, count, episodes if isinstance(episodes, int) else _FAILURES)
     console = Console(markup=False, highlight=False)
     console.print(
         f"{len(request.failures)} failures of {memory.state.parent}", style="dim", soft_wrap=True
@@ -78,7 +79,7 @@ def _ask(writer: Proposer, request: ProposalRequest) -> Sequence[Proposal]:
         raise LmError(f"the proposer failed ({told}); required: proposals; try another") from error
 
 
-def _request(memory: Memory, text: str, count: int) -> ProposalRequest:
+def _request(memory: Memory, text: str, count: int, episodes: int) -> ProposalRequest:
     from evoprompt.roles import ProposalRequest
     from evoprompt.text import tags
     from evoprompt.types import CandidateStats
@@ -86,7 +87,7 @@ def _request(memory: Memory, text: str, count: int) -> ProposalRequest:
     candidate = memory.candidate(text)
     known = {stats.candidate.id: stats for stats in memory.candidate_stats}
     rng = random.Random(0)
-    failures = memory.replay.failures(_FAILURES, rng, {candidate.id})
+    failures = memory.replay.failures(episodes, rng, {candidate.id})
     return ProposalRequest(
         count,
         [known.get(candidate.id, CandidateStats(candidate, 0.0))],

@@ -107,13 +107,16 @@ class RetrievalClient:
         """
         query = query.encode("utf-8", "replace").decode("utf-8")
         if query not in self._answers:
-            self._answers[query] = asyncio.create_task(self._batcher.submit([query]))
-        try:
-            (found,) = await asyncio.shield(self._answers[query])
-        except RetrievalError:
-            self._answers.pop(query, None)
-            raise
+            asked = asyncio.create_task(self._batcher.submit([query]))
+            # Told by the task itself: whoever waits for it may have gone.
+            asked.add_done_callback(lambda done: self._forget_failure(query, done))
+            self._answers[query] = asked
+        (found,) = await asyncio.shield(self._answers[query])
         return found
+
+    def _forget_failure(self, query: str, done: asyncio.Task[Sequence[tuple[str, ...]]]) -> None:
+        if done.cancelled() or done.exception():
+            self._answers.pop(query, None)
 
     async def _ask(self, queries: Sequence[str]) -> list[tuple[str, ...]]:
         retrying = tenacity.AsyncRetrying(

@@ -179,6 +179,31 @@ def test_a_dry_run_says_what_it_costs_at_most_and_sends_nothing(
     assert "stopped before: 2 usd" in said
 
 
+def test_a_dry_run_misses_the_prices_that_a_limit_in_usd_needs(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    given = ("optimize", "calculator", "--model", "mine", "--base-url", "http://127.0.0.1:9/v1")
+    assert ended(*given, "--usd", "2", "--dry-run") == 3
+    said = " ".join(capsys.readouterr().out.split())
+    assert "missing prices: those of mine are not known" in said
+    assert (
+        ended(*given, "--usd", "2", "--set", "host.prices={input: 1, output: 4}", "--dry-run") == 0
+    )
+
+
+def test_a_budget_that_is_too_small_is_told_as_it_was_given(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with openai(calculating()) as server:
+        given = ("optimize", str(YAML), "--model", "openai:gpt-4.1-nano", "--budget", "9")
+        assert ended(*given, *SETTINGS, "--output", str(tmp_path / "run")) == 2
+        assert not server.requests
+    said = capsys.readouterr().err
+    assert "budget is 9 rollouts, 2 of them for the test; required: at least 8 beside" in said
+    assert said.count("\n") == 1
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_wrong_key_is_told_after_one_request(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -108,6 +108,20 @@ def test_a_refusal_is_not_asked_again_and_not_remembered() -> None:
     asyncio.run(scenario())
 
 
+def test_a_failure_is_not_remembered_where_whoever_asked_has_gone() -> None:
+    wire = Wire(fixed(400))
+
+    async def scenario() -> tuple[str, ...]:
+        async with wire.client() as client:
+            gone = asyncio.create_task(client.search("a"))
+            await asyncio.sleep(0)
+            gone.cancel()
+            await asyncio.sleep(0.2)
+            return await client.search("a")
+
+    assert asyncio.run(scenario()) == ("about a",)
+
+
 @pytest.mark.parametrize("url", ["me:80", "ftp://x", "//"])
 def test_what_is_no_address_is_said_at_once(url: str) -> None:
     with pytest.raises(RetrievalError, match="is no address"):
