@@ -450,9 +450,10 @@ class Binding:
         engine, config = self.engine, self.engine.config
         places = max(config.population_size - config.parents, 1)
         proposals = engine.requests.wanted(places, step=1)
-        most = engine.generations.most_rollouts(proposals) * config.verify_rounds
+        rounds = engine.generations.most_rounds(engine.waits)
+        most = engine.generations.most_rollouts(proposals) * rounds
         found = [f"at most {most:,} rollouts of verification"]
-        written = engine.proposer.estimate(config.verify_rounds, proposals, config.parents)
+        written = engine.proposer.estimate(rounds, proposals, config.parents)
         if written.calls:
             found.append(f"{written} of its language model".replace("about", "at most about", 1))
         return " and ".join(found)

@@ -130,8 +130,9 @@ class EngineConfig(BaseModel):
     verify_rounds: int = Field(
         default=5,
         ge=1,
-        description="most propose-verify rounds a generation; with two proposals for each place "
-        "one usually fills it, and inspo then verifies twice the paper's rollouts",
+        description="most propose-verify rounds a generation, one where the proposer works in the "
+        "background; with two proposals for each place one usually fills it, and inspo then "
+        "verifies twice the paper's rollouts",
     )
     proposals_per_round: int | None = Field(
         default=None,

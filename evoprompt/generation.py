@@ -46,6 +46,7 @@ class Offspring:
         parents: whom it improves, best first.
         kept: ids of those that stay beside it.
         places: that are free.
+        most: rounds that it may have.
         admitted: results of the candidates to admit, in order of admission.
         verifications: what the verifier found, a round each.
         asked: whether the proposer was asked at all.
@@ -63,6 +64,7 @@ class Offspring:
     parents: Sequence[CandidateStats]
     kept: frozenset[str]
     places: int
+    most: int
     admitted: list[VerificationResult] = field(default_factory=list)
     verifications: list[Verification] = field(default_factory=list)
     asked: bool = False
@@ -185,13 +187,16 @@ class Generations:
             most = config.verify_questions * (proposed + config.parents)
         return most + (config.verify_questions if most else 0)
 
+    def most_rounds(self, waits: bool) -> int:
+        """Most rounds of a generation: one of a proposer that thinks ahead, unless one waits."""
+        return self.config.verify_rounds if waits or not self.requests.proposer.anticipates else 1
+
     def breed(self, step: int, rollout: VerificationRollouts, waits: bool = True) -> Offspring:
-        """Offspring of the best, from at most ``verify_rounds`` rounds; nobody lives yet.
+        """Offspring of the best, from at most ``most_rounds`` rounds; nobody lives yet.
 
         At the very start there is nothing to verify on: what passes screening is admitted
-        unmeasured. Later, nobody is where nothing can be measured, and the generation ends. A
-        proposer that thinks ahead and is not waited for has one round. What it proposed descends
-        from those it was asked to improve, alive or not.
+        unmeasured. Later, nobody is where nothing can be measured, and the generation ends. What a
+        proposer thought ahead descends from those it was asked to improve, alive or not.
 
         Args:
             step: the engine step.
@@ -203,11 +208,9 @@ class Generations:
         parents = self.selection.parents(living)
         kept = self.selection.kept(parents, living, everybody=not step)
         free = self.config.population_size - len(kept)
-        found = Offspring(step, living, parents, kept, free)
+        found = Offspring(step, living, parents, kept, free, self.most_rounds(waits))
         self.screening.begin_generation()
-        while found.places > 0 and found.rounds < self.config.verify_rounds:
-            if not waits and not self.requests.proposer.ready:
-                break
+        while found.places > 0 and found.rounds < found.most:
             proposals = self._propose(found)
             if not proposals:
                 break
@@ -320,7 +323,7 @@ class Generations:
             found.places,
             self.selection.rng,
             tuple(found.verifications),
-            self.config.verify_rounds - found.rounds,
+            found.most - found.rounds,
         )
         started = time.perf_counter()
         try:

@@ -13,8 +13,9 @@ from pydantic import JsonValue
 from evoprompt import Proposer
 from evoprompt.config import EngineConfig, Preset
 from evoprompt.engine import Engine
-from evoprompt.roles import ProposalRequest
-from evoprompt.types import Assignment, Proposal, Question, Trajectory
+from evoprompt.roles import ProposalRequest, VerificationRequest
+from evoprompt.types import Assignment, Proposal, Question, Trajectory, Verification
+from evoprompt.verifiers import ReplayTopN
 
 
 class Writer(Proposer):
@@ -182,6 +183,25 @@ def test_a_writer_that_never_answers_delays_nothing() -> None:
     late = [message for message in training.notices() if "still thinking" in message]
     assert len(late) == 1
     assert training.engine.failure_reason == "the proposer was asked and never answered"
+
+
+class Recording(ReplayTopN):
+    """Notes how many rounds may follow."""
+
+    def __init__(self) -> None:
+        super().__init__(20)
+        self.left: list[int] = []
+
+    def verify(self, request: VerificationRequest) -> Verification:
+        self.left.append(request.rounds_left)
+        return super().verify(request)
+
+
+def test_its_generations_have_one_round_and_the_verifier_keeps_nothing_for_others() -> None:
+    training = Training(Writer(1), worth=1.0)
+    training.engine.generations.verifier = verifier = Recording()
+    training.run(31)
+    assert verifier.left == [0, 0]
 
 
 class Anonymous(Writer):
