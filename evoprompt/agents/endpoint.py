@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 
 from evoprompt.agents.agent import EpisodeSteps, Sample, Sampling
 from evoprompt.agents.conversation import read_results, written_action
@@ -28,19 +28,48 @@ from evoprompt.errors import warn
 from evoprompt.text import masked
 
 
+def _text_or_none(given: object) -> str | None:
+    """A name or an id as a server may give it: a text, a number, or what is none."""
+    return str(given) if isinstance(given, str | int) else None
+
+
+def _calls_of(given: object) -> list[dict[str, Any]] | None:
+    """The calls of tools, each an object; some servers number them in an object of their own."""
+    some = [*given.values()] if isinstance(given, dict) else given
+    return [one for one in some if isinstance(one, dict)] if isinstance(some, list) else None
+
+
+def _end_of(given: object) -> str | None:
+    """Why an answer ended, in OpenAI's words; a gateway may pass on those of its provider."""
+    said = given.lower() if isinstance(given, str) else None
+    return next((name for name, others in _ENDS.items() if said in others), said)
+
+
+_ENDS = {
+    "length": ("max_tokens", "max_output_tokens", "model_length"),
+    "content_filter": ("safety", "refusal", "sensitive", "content_filtered"),
+}
+
+
 class _Function(BaseModel):
     model_config = ConfigDict(extra="allow")
 
-    name: str
+    name: Annotated[str, BeforeValidator(lambda given: _text_or_none(given) or "")] = ""
     arguments: JsonValue = None
 
 
 class _ToolCall(BaseModel):
     model_config = ConfigDict(extra="allow")
 
-    function: _Function
-    id: str | None = None
-    type: str | None = "function"
+    function: Annotated[
+        _Function, BeforeValidator(lambda given: given if isinstance(given, dict) else {})
+    ] = Field(default_factory=_Function)
+    id: Annotated[str | None, BeforeValidator(_text_or_none)] = None
+    type: JsonValue = "function"
+
+
+_THOUGHTS = ("text", "thinking", "reasoning", "reasoning_text")
+"""Kinds of parts within a thought."""
 
 
 class _Message(BaseModel):
@@ -50,7 +79,7 @@ class _Message(BaseModel):
 
     content: JsonValue = None
     refusal: JsonValue = None
-    tool_calls: list[_ToolCall] | None = None
+    tool_calls: Annotated[list[_ToolCall] | None, BeforeValidator(_calls_of)] = None
     reasoning_content: JsonValue = None
     reasoning: JsonValue = None
 
@@ -62,9 +91,10 @@ class _Message(BaseModel):
     @property
     def thought(self) -> str:
         """What the server told apart as thought."""
-        apart = _text_of(self.reasoning_content) or _text_of(self.reasoning)
+        told = (self.reasoning_content, self.reasoning)
+        apart = next(filter(None, (_text_of(one, _THOUGHTS) for one in told)), "")
         parts = [] if isinstance(self.content, str) else self.content
-        return apart or _text_of(parts, ("thinking", "reasoning"))
+        return apart or _text_of(parts, _THOUGHTS[1:])
 
     def sent_back(self, calls: Sequence[_ToolCall], text: str, turn: int) -> dict[str, Any]:
         """The message as the next request repeats it: as it came, but for what no server takes.
@@ -85,6 +115,7 @@ class _Message(BaseModel):
         for number, call in enumerate(calls):
             function, given = call.function.model_dump(), call.function.arguments
             function["arguments"] = given if given and isinstance(given, str) else _as_json(given)
+            function["name"] = function["name"] or "unnamed"  # no server takes an empty one
             known = call.id if call.id and ids.count(call.id) == 1 else None
             own = known or f"t{turn % 10_000:04d}{number % 10_000:04d}"
             made.append({**call.model_dump(), "id": own, "type": "function", "function": function})
@@ -93,7 +124,7 @@ class _Message(BaseModel):
 
 class _Spoken(BaseModel):
     message: _Message
-    finish_reason: str | None = None
+    finish_reason: Annotated[str | None, BeforeValidator(_end_of)] = None
 
 
 class _Logprobs(BaseModel):
@@ -261,10 +292,13 @@ def _text_of(content: JsonValue, kinds: Sequence[str] = ("text",)) -> str:
     """The text in ``content``, which may be a list of parts, in those of some kinds."""
     if isinstance(content, str):
         return content
-    parts = content if isinstance(content, list) else []
-    found = [part for part in parts if isinstance(part, dict)]
-    chosen = [part for part in found if part.get("type", "text") in kinds]
-    return "".join(_text_of(part.get(str(part.get("type"))) or part.get("text")) for part in chosen)
+    parts = content if isinstance(content, list) else [content]
+    found = [{"text": part} if isinstance(part, str) else part for part in parts]
+    chosen = [one for one in found if isinstance(one, dict) and one.get("type", "text") in kinds]
+    texts = (
+        one.get(str(one.get("type"))) or one.get("text") or one.get("content") for one in chosen
+    )
+    return "".join(_text_of(text, (*kinds, "text")) if text else "" for text in texts)
 
 
 def _plain(role: str, text: str) -> list[JsonValue]:

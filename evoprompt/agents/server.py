@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import json
 import os
 import re
 import ssl
 import time
 from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from email.utils import mktime_tz, parsedate_tz
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import httpx
 import openai
@@ -44,9 +46,17 @@ _NOT_TAKEN = re.compile(
 
 _BYTES_A_TOKEN = 1024  # of an answer that also holds ids and log-probabilities
 _BYTES_AROUND = 2**24  # some servers repeat the tokens of the prompt
+_TOO_MUCH = re.compile(r"too (?:large|long|big|high)|exceed|at most|maximum", re.IGNORECASE)
+"""Words of a server that takes a limit of tokens, but not so many."""
+
+_HALF = re.compile("[\ud800-\udfff]")
+_OF_THE_WIRE = ("content-encoding", "content-length", "transfer-encoding")
 _ADDRESS = TypeAdapter(HttpUrl)
 _REACH_IT = "a server of OpenAI's protocol; start it, or check the address"
 _ALLOW_IT = "a quota and a rate that allow it; wait, ask for fewer at a time, or see the account"
+
+_LONGEST: ContextVar[int] = ContextVar("_LONGEST", default=0)
+"""Most tokens of the answer that is asked for."""
 
 ChoiceT = TypeVar("ChoiceT", bound=BaseModel)
 
@@ -56,6 +66,31 @@ class Answered(BaseModel, Generic[ChoiceT]):
 
     choices: list[ChoiceT] = Field(min_length=1)
     usage: JsonValue = None
+
+
+class _BoundedClient(openai.DefaultAsyncHttpxClient):
+    """Stops reading an answer, be it an error, that is longer than it can be."""
+
+    async def send(
+        self, request: httpx.Request, *, stream: bool = False, **given: Any
+    ) -> httpx.Response:
+        """The response with its whole body.
+
+        Raises:
+            LmError: it is too long.
+        """
+        longest, read = _LONGEST.get(), bytearray()
+        came = await super().send(request, stream=True, **given)
+        try:
+            async for piece in came.aiter_bytes():
+                read += piece
+                require_size(len(read), _BYTES_AROUND + _BYTES_A_TOKEN * longest, longest)
+        finally:
+            await came.aclose()
+        headers = {name: value for name, value in came.headers.items() if name not in _OF_THE_WIRE}
+        return httpx.Response(
+            came.status_code, headers=headers, content=bytes(read), request=request
+        )
 
 
 class _PassingError(LmError):
@@ -148,7 +183,7 @@ class Server(Generic[ChoiceT]):
             api_key=key or "none",
             max_retries=0,
             timeout=self._timeout,
-            http_client=openai.DefaultAsyncHttpxClient(verify=_certificates()),
+            http_client=_BoundedClient(verify=_certificates()),
         )
 
     def _choices(self, bodies: Sequence[Mapping[str, JsonValue]]) -> list[ChoiceT | Broken]:
@@ -201,6 +236,8 @@ class Server(Generic[ChoiceT]):
                 if not self._can_do_without(_refused_parameter(error, sent), sent):
                     raise self._refusal(error) from error
             except openai.APIConnectionError as error:
+                if isinstance(error.__cause__, LmError):
+                    raise error.__cause__ from None
                 raise self._silence(error) from error
             except UnicodeEncodeError as error:
                 raise LmError(
@@ -214,11 +251,10 @@ class Server(Generic[ChoiceT]):
         limit = body.get("max_completion_tokens", body.get("max_tokens"))
         longest = limit if isinstance(limit, int) else 0
         with self._spending.paid(self._model, body, longest) as attempt:
+            _LONGEST.set(longest)
             response = await client.post(self.path, body=body, cast_to=httpx.Response)
-            size = len(response.content)
-            require_size(size, _BYTES_AROUND + _BYTES_A_TOKEN * longest, longest)
             try:
-                answered = self.answered.model_validate_json(response.content)
+                answered = self._read(response.content)
             except ValidationError as error:
                 garbage = masked(response.text)[:100]
                 raise self._passing(f"answered garbage: {garbage!r}") from error
@@ -228,6 +264,19 @@ class Server(Generic[ChoiceT]):
                     used.get("completion_tokens") or used.get("output_tokens"),
                 )
         return answered
+
+    def _read(self, content: bytes) -> Answered[ChoiceT]:
+        """An answer, also one with a byte order mark or with halves of characters in its texts."""
+        try:
+            return self.answered.model_validate_json(content)
+        except ValidationError:
+            try:
+                text = json.dumps(json.loads(content), ensure_ascii=False)
+            except (ValueError, RecursionError):
+                text = ""
+            if not text:
+                raise
+            return self.answered.model_validate_json(_HALF.sub("\ufffd", text))
 
     def _refusal(self, error: openai.APIStatusError) -> LmError:
         status, said = error.status_code, masked(error.response.text)[:200]
@@ -300,6 +349,8 @@ def _refused_parameter(error: openai.APIStatusError, sent: Mapping[str, JsonValu
     if error.status_code not in (400, 422) or not _NOT_TAKEN.search(said):
         return None
     candidates = [name for name in _DISPENSABLE if name in sent]
+    if "max_tokens" in candidates and _TOO_MUCH.search(said):
+        candidates.remove("max_tokens")
     if error.param in candidates:
         return error.param
     places = {name: re.search(rf"(?<![\w-]){name}(?![\w-])", said) for name in candidates}
@@ -313,7 +364,10 @@ def _retry_after(said: str) -> float | None:
         return float(said)
     except ValueError:
         date = parsedate_tz(said)
+    try:
         return None if date is None else mktime_tz(date) - time.time()
+    except (ValueError, OverflowError):  # a year that there is not
+        return None
 
 
 @functools.cache

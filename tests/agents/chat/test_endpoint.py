@@ -96,7 +96,7 @@ def test_nobody_waits_longer_than_the_deadline_because_a_server_asks_for_it(when
         (Status(500), "answered 500", 3),
         (Body(b'{"choices": []}'), "answered garbage", 3),
         (Status(401, message="no such key"), "refused the request with 401", 1),
-        (Body(b" " * 2**25), "33,554,432 characters, more than 50 tokens can have", 1),
+        (Body(b" " * 2**25), "characters, more than 50 tokens can have", 1),
         (Status(401, message="bad key sk-of-mine"), "bad key ***", 1),
     ],
 )
@@ -114,6 +114,52 @@ def test_lasting_trouble_costs_only_its_own_reply(
     assert good == "fine"
     assert isinstance(bad, Broken)
     assert told in bad.error
+
+
+@pytest.mark.parametrize("status", [200, 400])
+def test_an_answer_that_is_too_long_is_not_read_to_its_end(status: int) -> None:
+    with OpenAIServer(default=Body(b" " * 2**27, status)) as server:
+        told = error(chat(server))
+    read = int(told.partition("has ")[2].partition(" ")[0].replace(",", ""))
+    assert 2**24 < read < 2**25
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'\xef\xbb\xbf{"choices": [{"message": {"content": "4"}}]}',
+        b'{"choices": [{"message": {"content": "4", "reasoning": "\\ud83d"}}]}',
+        b'{"choices": [{"message": {"content": "4"}, "finish_reason": 5}]}',
+        b'{"choices": [{"message": {"content": ["4"]}}]}',
+        b'{"choices": [{"message": {"content": {"type": "text", "text": "4"}}}]}',
+        b'{"choices": [{"message": {"content": "4", "tool_calls": [null, {"function": null}]}}]}',
+        b'{"choices": [{"message": {"content": "4", "tool_calls": {}}}]}',
+    ],
+)
+def test_odd_things_around_an_answer_spoil_none(content: bytes) -> None:
+    with OpenAIServer(default=Body(content)) as server:
+        (reply,) = said(chat(server))
+        assert len(server.requests) == 1
+    assert str(reply).endswith("4")
+
+
+@pytest.mark.parametrize("why", ["max_tokens", "MAX_TOKENS", "refusal", "SAFETY"])
+def test_other_words_for_an_end_mean_the_same(why: str) -> None:
+    with OpenAIServer(default=completion(message={"content": ""}, finish_reason=why)) as server:
+        assert "answered nothing" in error(chat(server))
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "max_tokens (50) exceeds the limit: values above 9 are not allowed for this model",
+        "Invalid value for max_tokens: 50 is not supported, the maximum is 9",
+    ],
+)
+def test_a_limit_that_is_too_large_is_none_that_a_server_refuses(told: str) -> None:
+    with OpenAIServer(default=Status(400, message=told)) as server:
+        assert "refused the request with 400" in error(chat(server))
+        assert len(server.requests) == 1
 
 
 def test_an_answer_that_drips_ends_at_the_deadline_and_is_paid_in_full() -> None:
