@@ -131,14 +131,15 @@ class EngineConfig(BaseModel):
         default=5,
         ge=1,
         description="most propose-verify rounds a generation, one where the proposer works in the "
-        "background; with two proposals for each place one usually fills it, and inspo then "
-        "verifies twice the paper's rollouts",
+        "background; one usually fills it, and inspo then verifies twice the paper's rollouts, "
+        "three times with a proposer in the background",
     )
     proposals_per_round: int | None = Field(
         default=None,
         ge=1,
         description="proposals asked for; null for two for each free place, since a round of "
-        "verification admits at most half of what it tried, and for one where nothing is verified",
+        "verification admits at most half of what it tried, for three of a proposer in the "
+        "background, which has one round, and for one where nothing is verified",
     )
     replay_capacity: int = Field(
         default=1024, ge=1, description="trajectories and questions remembered"

@@ -139,7 +139,7 @@ def test_at_the_paper_s_size_the_children_are_those_of_the_leader(preset: Preset
         for event in training.engine.log
         if event["event"] == "proposed" and event["step"] == due
     ]
-    assert len(proposed) == 12
+    assert len(proposed) == 18
     assert {tuple(event["parents"]) for event in proposed} == {(leader,)}
 
 
