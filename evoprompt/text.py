@@ -7,8 +7,10 @@ import os
 import re
 import traceback
 import unicodedata
-from functools import cache
+from base64 import b64encode
+from functools import cache, lru_cache
 from pathlib import Path
+from urllib.parse import quote
 
 from pydantic import JsonValue
 
@@ -29,10 +31,10 @@ _FRAMES = 3  # of its traceback, the innermost ones
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _DIRECTION = re.compile(r"[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _USERINFO = re.compile(r"(?<=://)[^\s/@?#'\"<>]{1,512}(?=@)")
-_PARAMETER = re.compile(r"[?&;]([\w.-]{1,60})=([^\s&;#'\"<>]{1,4096})")
+_PARAMETER = re.compile(r"(?:[?&;]|--)([\w.-]{1,60})=([^\s&;#'\"<>]{1,4096})")
 _SECRET = re.compile(
     r"(?:.*[_-])?(?:api[_-]?key|(?:access|private|secret)[_-]?key|secret|password|passwd|pwd"
-    r"|credentials?|authorization|(?:hub|hf|auth|access|api|bearer|refresh|session)[_-]?token)|token",
+    r"|credentials?|authorization|cookie|(?:hub|hf|auth|access|api|bearer|refresh|session)[_-]?token)|token",
     re.IGNORECASE,
 )
 _SECRET_VARIABLE = re.compile(r".*(?:key|token|secret|passw(?:or)?d|pass)", re.IGNORECASE)
@@ -81,7 +83,8 @@ def masked(text: str) -> str:
     """``text`` with ``***`` for every secret that is known, and for the user in a URL.
 
     Known are the values of the environment variables, and of the settings that this process has
-    seen (:func:`masked_data`), whose name says that they are secrets.
+    seen (:func:`masked_data`), whose name says that they are secrets; as they are, encoded for a
+    URL, or in base64, as basic authorization has them.
 
     >>> os.environ["EXAMPLE_API_KEY"] = "s3cret-value"
     >>> masked("http://me:pw@host refused s3cret-value")
@@ -91,9 +94,17 @@ def masked(text: str) -> str:
         text = _USERINFO.sub(MASK, text)
     held = {os.environ[name] for name in os.environ if _holds_secret(name)}
     for secret in sorted(held | _given, key=len, reverse=True):
-        if len(secret) >= _SHORTEST and secret in text:
-            text = text.replace(secret, MASK)
+        for form in _forms(secret) if len(secret) >= _SHORTEST else ():
+            text = text.replace(form, MASK)
     return text
+
+
+@lru_cache(maxsize=256)
+def _forms(secret: str) -> tuple[str, ...]:
+    """How a secret may stand in a text."""
+    raw = secret.encode("utf-8", "surrogatepass")
+    coded = (b64encode(one).decode().rstrip("=") for one in (raw, b":" + raw, raw + b":"))
+    return tuple(dict.fromkeys((secret, quote(secret, safe="", errors="replace"), *coded)))
 
 
 def masked_data(value: JsonValue, key: str = "") -> JsonValue:
@@ -107,8 +118,12 @@ def masked_data(value: JsonValue, key: str = "") -> JsonValue:
     secret = _is_secret(key)
     if isinstance(value, dict):
         return {name: masked_data(one, key if secret else name) for name, one in value.items()}
-    if isinstance(value, list):
-        return [masked_data(one, key) for one in value]
+    if isinstance(value, list):  # of a command line, too, where a name stands before its value
+        named = map(str, ["", *value])
+        return [
+            masked_data(one, name[2:] if name[:2] == "--" and _is_secret(name[2:]) else key)
+            for one, name in zip(value, named, strict=False)
+        ]
     if secret and value and not isinstance(value, bool):
         _given.add(str(value))
         return MASK
@@ -116,7 +131,7 @@ def masked_data(value: JsonValue, key: str = "") -> JsonValue:
         return value
     for userinfo in _USERINFO.findall(value):
         user, colon, password = userinfo.partition(":")
-        _given.add(password if colon else user)
+        _given.update([userinfo, password] if colon else [user])
     found = {one for name, one in _PARAMETER.findall(value) if _is_secret(name)}
     _given.update(found)
     for one in found:

@@ -46,6 +46,28 @@ def test_a_key_is_masked_before_an_error_is_cut(monkeypatch: pytest.MonkeyPatch)
     assert "ghp_" not in said
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "GET /?key=s3cret%2Fvalue%2B1",
+        "Authorization: Basic OnMzY3JldC92YWx1ZSsx",
+        "Authorization: Basic czNjcmV0L3ZhbHVlKzE=",
+    ],
+)
+def test_a_key_is_masked_in_the_forms_that_requests_give_it(text: str) -> None:
+    keep_secret("s3cret/value+1")
+    assert "***" in masked(text)
+    assert len(masked(text)) < len(text)
+
+
+def test_keys_on_command_lines_and_in_cookies_are_masked() -> None:
+    given = ["serve", "--api-key", "of-a-line", "--hf-token=of-an-option", "token", "search"]
+    assert masked_data(given) == [  # type: ignore[arg-type]
+        *("serve", "--api-key", "***", "--hf-token=***", "token", "search"),
+    ]
+    assert masked_data({"Set-Cookie": "session=1"}) == {"Set-Cookie": "***"}
+
+
 def test_a_key_of_any_name_is_masked_once_it_was_read() -> None:
     keep_secret("of-an-unlisted-variable")
     assert masked("401: of-an-unlisted-variable is wrong") == "401: *** is wrong"
