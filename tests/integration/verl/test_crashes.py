@@ -56,7 +56,7 @@ def test_dying_before_verls_workers_have_saved_resumes_from_the_checkpoint_befor
 
 @pytest.mark.parametrize(
     ("broken", "finding"),
-    [({"version": 8}, "version 8; required: 9"), ({"version": 9}, "engine state is broken")],
+    [({"version": 8}, "version 8; required: 10"), ({"version": 10}, "engine state is broken")],
 )
 def test_a_state_that_cannot_be_read_ends_the_run_with_the_reason(
     tmp_path: Path, broken: dict[str, int], finding: str

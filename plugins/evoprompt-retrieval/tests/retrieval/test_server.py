@@ -91,6 +91,7 @@ def test_the_protocol_is_that_of_search_r1(
     )
 
 
+@pytest.mark.filterwarnings("ignore:no word of the query")
 def test_odd_queries_do_not_fail_the_batch_they_came_in(
     serve: Serve, bm25: Bm25Index, http: httpx.Client
 ) -> None:
