@@ -398,7 +398,7 @@ class AdapterContract:
         asked = [json.loads(line) for line in notes.read_text(encoding="utf-8").splitlines()]
         told = next(one for one in asked if "episodes" in one)
         assert told["instruction"] == "think first"
-        assert told["count"] == "12"  # two for each free place
+        assert told["count"] == "18"  # three for each free place
         prompt, _, score = told["setting"].partition("\n\nWhat the score rewards:\n")
         assert prompt.startswith("A prompt, with its place marked:\n")
         assert "[here stands the instruction]" in prompt
