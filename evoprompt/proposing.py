@@ -89,7 +89,7 @@ class ProposalRequests:
 
         Verification turns half of them away, so two for each place, and three where the proposer
         thinks ahead and there is one round: then no more is lost than by waiting for up to five
-        rounds (``benchmarks/asked_when.py``, 32 seeds; with two .05 of the best's reward are).
+        rounds (``benchmarks/asked_when.py``, 32 seeds; with two .05 of the leader's reward are).
         """
         each = 1 if not (step and self.verified) else 3 if self.proposer.anticipates else 2
         return self.config.proposals_per_round or places * each
