@@ -151,6 +151,7 @@ class DrawingSuite(Suite[Drawing]):
 
     def answer(self, component: Drawing, seed: int) -> object:
         """What ``component`` answers where it draws from a generator of this seed."""
+        # Not abstract, as `build` is not; the suite of each role that draws overrides it.
         raise NotImplementedError("say what it answers, in values that can be compared")
 
     def test_repeats_itself_from_the_seed(self) -> None:

@@ -109,14 +109,20 @@ def test_a_refusal_is_not_asked_again_and_not_remembered() -> None:
 
 
 def test_a_failure_is_not_remembered_where_whoever_asked_has_gone() -> None:
-    wire = Wire(fixed(400))
-
     async def scenario() -> tuple[str, ...]:
-        async with wire.client() as client:
+        refused = asyncio.Event()
+
+        def refuse(queries: list[str]) -> httpx.Response:
+            refused.set()
+            return fixed(400)(queries)
+
+        async with Wire(refuse).client() as client:
             gone = asyncio.create_task(client.search("a"))
             await asyncio.sleep(0)
             gone.cancel()
-            await asyncio.sleep(0.2)
+            await refused.wait()
+            for _ in range(100):  # turns of the loop in which the failure reaches the client
+                await asyncio.sleep(0)
             return await client.search("a")
 
     assert asyncio.run(scenario()) == ("about a",)
