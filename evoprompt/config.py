@@ -98,7 +98,9 @@ class EngineConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    preset: Preset = "default"
+    preset: Preset = Field(
+        default="default", description="the method; settings given beside it win"
+    )
     population_size: int = Field(default=7, ge=1, description="N: most candidates alive")
     parents: int = Field(
         default=1, ge=1, description="N_parent: who breeds, and the floor of pruning"

@@ -18,8 +18,8 @@ class Prices(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    input: float = Field(ge=0, allow_inf_nan=False)
-    output: float = Field(ge=0, allow_inf_nan=False)
+    input: float = Field(ge=0, allow_inf_nan=False, description="of what is sent")
+    output: float = Field(ge=0, allow_inf_nan=False, description="of what is answered")
 
     def usd(self, input_tokens: int, output_tokens: int) -> float:
         """What this many tokens cost, in USD."""
@@ -71,7 +71,9 @@ class LmSettings(BaseModel):
     prices: Prices | None = Field(
         default=None, description="if the library does not know the model"
     )
-    budget: BudgetSettings = BudgetSettings()
+    budget: BudgetSettings = Field(
+        default=BudgetSettings(), description="hard limits over all calls of a run"
+    )
     record: Path | None = Field(
         default=None, description="file in the run's directory that keeps every exchange"
     )

@@ -105,7 +105,7 @@ class LmProposer(Proposer, ABC):
     class Settings(BaseModel, extra="forbid"):
         """What a configuration may set."""
 
-        lm: LmSettings
+        lm: LmSettings = Field(description="the language model that is asked")
         max_words: int | None = Field(
             default=None,
             ge=1,
