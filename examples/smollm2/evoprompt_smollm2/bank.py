@@ -1,4 +1,4 @@
-"""Plain English sentences about short answers, and instructions of three qualities.
+"""Plain English sentences about short answers.
 
 Written before anything was measured. What each does to a model is not known here; that is what a
 training finds out.
@@ -69,10 +69,5 @@ BANK = SentenceBank(
     },
 )
 
-POOR = "You are a helpful assistant. Explain your answer."
-FAIR = "You are a helpful assistant. Answer the question."
-GOOD = (
-    "The answer is in the text. Write only the name, date or number. Do not write a sentence. "
-    'For example, to "Who wrote Emma?" answer "Jane Austen".'
-)
-"""Hand-written instructions of three qualities, as they were judged before measuring."""
+SEED = "You are a helpful assistant. Explain your answer."
+"""Where evolution starts; judged to be poor before anything was measured."""

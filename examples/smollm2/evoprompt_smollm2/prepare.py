@@ -17,7 +17,6 @@ from evoprompt_search_qa.data.records import Record, parse
 from evoprompt.errors import InputError
 from evoprompt.storage import write_whole
 from evoprompt_smollm2.answers import contained
-from evoprompt_smollm2.reading import DEMONSTRATIONS
 
 SETS = ("popqa_test", "nq_test", "nq_trainproxy", "triviaqa_test")
 """Files of questions of one hop."""
@@ -38,7 +37,6 @@ class Preparation:
         pieces: shown with each question, the best first.
         words: most words of a piece, but for one sentence that is longer.
         seed: of the split.
-        demonstrations: questions for a supervised start, which no other split asks.
     """
 
     source: Path
@@ -48,7 +46,6 @@ class Preparation:
     pieces: int = 2
     words: int = 45
     seed: int = 0
-    demonstrations: int = 0
 
 
 def prepare(what: Preparation, output: Path) -> dict[str, int]:
@@ -74,8 +71,6 @@ def prepare(what: Preparation, output: Path) -> dict[str, int]:
         if contained(" ".join(shown), record.answers):
             rows.append(_row(record, shown))
     wanted = {"test": what.test, "validation": what.validation, "train": what.train}
-    if what.demonstrations:
-        wanted[DEMONSTRATIONS] = what.demonstrations
     if sum(wanted.values()) > len(rows):
         raise InputError(
             f"{len(rows)} of {asked} questions have their answer in what BM25 finds; required: "

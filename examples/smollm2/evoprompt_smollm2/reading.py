@@ -16,13 +16,9 @@ from evoprompt.prompts import Placement
 from evoprompt.roles import BuildContext
 from evoprompt.types import Question, Trajectory
 from evoprompt_smollm2.answers import contained, exact, f1
-from evoprompt_smollm2.bank import BANK, FAIR, GOOD, POOR, WORDY
+from evoprompt_smollm2.bank import BANK, SEED, WORDY
 
 SPLITS = ("train", "validation", "test")
-DEMONSTRATIONS = "demonstrations"
-"""Further questions, for a supervised start alone."""
-
-SEEDS = {"poor": POOR, "fair": FAIR, "good": GOOD}
 
 
 class ReadingSettings(BaseModel):
@@ -32,7 +28,6 @@ class ReadingSettings(BaseModel):
         questions: folder that ``evoprompt reading prepare`` wrote.
         placement: where the instruction goes.
         turn_tokens: most tokens of an answer.
-        seed_instruction: where evolution starts: ``poor``, ``fair`` or ``good``.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -40,7 +35,6 @@ class ReadingSettings(BaseModel):
     questions: Path
     placement: Placement = "append"
     turn_tokens: int = Field(default=24, ge=1)
-    seed_instruction: str = Field(default="poor", pattern="^(poor|fair|good)$")
 
 
 class Reading(Task):
@@ -54,6 +48,7 @@ class Reading(Task):
 
     Settings = ReadingSettings
     headline = Headline("f1", "F1 of words")
+    seed_instructions = (SEED,)
     bank = BANK
 
     @classmethod
@@ -65,7 +60,6 @@ class Reading(Task):
         self.settings = settings
         self.placement = settings.placement
         self.limits = Limits(calls=0, turn_tokens=settings.turn_tokens, observation_tokens=0)
-        self.seed_instructions = (SEEDS[settings.seed_instruction],)
 
     @cached_property
     def _splits(self) -> dict[str, list[Question]]:
@@ -80,20 +74,6 @@ class Reading(Task):
         if split not in SPLITS:
             raise InputError(f"split is {split!r}; required: one of {', '.join(SPLITS)}")
         return self._splits[split]
-
-    def demonstrations(self) -> Sequence[Question]:
-        """The questions to demonstrate answers to.
-
-        Raises:
-            InputError: there are none.
-        """
-        if not self._file(DEMONSTRATIONS).is_file():
-            raise InputError(
-                f"{self.settings.questions} has no {DEMONSTRATIONS}.jsonl; required: questions "
-                "that nothing else asks; write them with evoprompt reading prepare "
-                f"--demonstrations 148 --output {self.settings.questions}"
-            )
-        return self._read(DEMONSTRATIONS)
 
     def needs(self) -> Sequence[Need]:
         """The prepared questions."""

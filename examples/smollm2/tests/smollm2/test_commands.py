@@ -73,15 +73,3 @@ def test_what_is_there_is_not_overwritten(
     code, shown = run(str(folder), capsys=capsys)
     assert (code, tried) == (2, []), "and nothing was fetched for it"
     assert "required: a" in shown
-
-
-def test_a_folder_that_is_no_model_is_named_before_anything_starts(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder, output = tmp_path / "photographs", tmp_path / "out"
-    folder.mkdir()
-    with pytest.raises(SystemExit) as ended:
-        main(["model", "start", str(folder), str(output)])
-    assert ended.value.code == 2
-    assert f"{folder} is no folder with a config.json; required: " in capsys.readouterr().err
-    assert not output.exists()
