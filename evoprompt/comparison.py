@@ -18,6 +18,7 @@ from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import NormalDist, fmean
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,19 @@ _MOST = 8_192  # numbers kept of single questions; the oldest are summed up beyo
 _ROUNDING = 1e-9  # of the greatest reward: differences up to it are none
 _SINGULAR = 1e-10  # of the greatest number: below it there is nothing
 _NORMAL = NormalDist()
+
+ADMIT = 5.0
+"""Odds at which somebody is better. With 2, a third to a half of those who took the place of a
+parent were worse than it, where most proposals are; with 30, a third of the gain was lost after
+20,000 rollouts (whole runs, simulated).
+"""
+DROP = 2.0
+"""Odds at which somebody is dropped; 10 cost 4 to 5 points of gain in runs of 20,000 rollouts."""
+USEFUL = 0.05
+"""Size of a lead that is worth having, as a share of the range of rewards."""
+
+Verdict = Literal["better", "drop", ""]
+"""Of a comparison that goes on until it is decided; empty while it is not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +71,52 @@ class Lead:
         """
         needed = -_NORMAL.inv_cdf(max(error, 1e-300))
         return math.isfinite(self.stderr) and self.value > needed * self.stderr
+
+    def odds(self, useful: float = USEFUL) -> float:
+        """How much likelier what was seen is if the one is better than if it is not; above 0.
+
+        Better by some lead, of which those near ``useful`` count (a mixture over half a normal
+        distribution of that scale). If the one is no better, the odds ever reach ``n`` with a
+        chance of at most ``1 / n``, however often one looks (Ville, 1939; Robbins, 1970): they may
+        be looked at after each step, until something is decided. As long as ``stderr`` is right,
+        which it is not with a few questions.
+
+        Args:
+            useful: a lead that is worth having, in units of the rewards.
+
+        >>> round(Lead(0.1, 0.04).odds(), 1), round(Lead(-0.1, 0.04).odds(), 2)
+        (8.2, 0.21)
+        """
+        if not math.isfinite(self.stderr):
+            return 1.0
+        ratio = useful / self.stderr
+        width = math.sqrt(1 + ratio**2)
+        score = ratio / width * (self.value / self.stderr)
+        return 2 / width * math.exp(min(score**2 / 2, 600.0)) * _NORMAL.cdf(score)
+
+    def verdict(
+        self, delta: float, *, useful: float = USEFUL, error: float | None = None
+    ) -> Verdict:
+        """Whether the one is better, or may be dropped as it is not better by ``delta``.
+
+        Look again after each step, until it says something.
+
+        Args:
+            delta: a lead that is worth waiting for, in units of the rewards, above 0.
+            useful: as for :meth:`odds`.
+            error: the greatest chance to call one better that is not, over all looks together.
+                Without it better is who has odds of :data:`ADMIT`: of those who are exactly as good
+                up to a fifth, and .06 where the others are dropped early, of those who are worse
+                hardly any. Share ``error`` out where several are compared.
+
+        >>> Lead(0.1, 0.04).verdict(0.05), Lead(0.1, 0.04).verdict(0.05, error=0.01)
+        ('better', '')
+        >>> Lead(-0.02, 0.03).verdict(0.05)
+        'drop'
+        """
+        if self.odds(useful) >= (ADMIT if error is None else 1 / error):
+            return "better"
+        return "drop" if Lead(delta - self.value, self.stderr).odds(useful) >= DROP else ""
 
 
 _NOTHING = Lead(0.0, math.inf)

@@ -214,3 +214,47 @@ def test_means_leave_out_what_was_not_scored() -> None:
 
     found = means_of([*told("a", 1.0, None, 0.0), *told("b", None)])
     assert found == {question(1).id: {"a": 0.5}}
+
+
+class TestVerdict:
+    """Of a comparison that is looked at after each step, until it is decided."""
+
+    @pytest.mark.parametrize("reward", ["solved or not", "any number"])
+    def test_who_is_no_better_is_seldom_called_better_at_any_look(self, reward: str) -> None:
+        """150 looks at 200 pairs of equals: by Ville at most .2 and .05, in a generous interval."""
+        tops = [
+            top_odds(random.Random(f"{reward} {seed}"), reward, looks=150) for seed in range(200)
+        ]
+        loose, strict = (sum(top >= most for top in tops) / len(tops) for most in (5, 20))
+        assert loose <= 0.2 + 3 * math.sqrt(0.2 * 0.8 / len(tops))
+        assert strict <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / len(tops))
+        assert Lead(0.0, 0.1).verdict(0.05, error=0.01) != "better"
+
+    def test_finds_leads_and_drops_those_without(self) -> None:
+        assert Lead(0.06, 0.02).verdict(0.05) == "better"
+        assert Lead(0.06, 0.02).verdict(0.05, error=0.001) == ""
+        assert Lead(0.0, 0.02).verdict(0.05) == "drop"
+        assert Lead(0.03, 0.02).verdict(0.05) == ""
+        assert Lead(0.0, math.inf).verdict(0.05) == ""
+
+    def test_does_not_depend_on_the_range_of_rewards(self) -> None:
+        for value, stderr in ((0.08, 0.03), (-0.02, 0.03), (0.9, 1e-4), (-0.9, 1e-4)):
+            wide = Lead(100 * value, 100 * stderr)
+            assert wide.odds(useful=5.0) == pytest.approx(Lead(value, stderr).odds())
+            assert wide.verdict(5.0, useful=5.0) == Lead(value, stderr).verdict(0.05)
+
+
+def top_odds(rng: random.Random, reward: str, looks: int) -> float:
+    """The highest odds that a pair of equals ever has, with a look after every fourth question."""
+    total = squares = 0.0
+    top = 0.0
+    for count in range(1, 4 * looks + 1):
+        level = rng.gauss(0.0, 0.3) if reward == "any number" else 0.0
+        chance = 1 / (1 + math.exp(-rng.gauss(-0.6, 2)))
+        one, other = (
+            level + rng.gauss(0.0, 0.2) if level else float(rng.random() < chance) for _ in range(2)
+        )
+        total, squares = total + one - other, squares + (one - other) ** 2
+        if squares and not count % 4:
+            top = max(top, Lead(total / count, math.sqrt(squares) / count).odds())
+    return top
