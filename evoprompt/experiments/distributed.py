@@ -40,7 +40,7 @@ def require_one_at_a_time(jobs: int | None, output: object) -> None:
         )
 
 
-def follow(directory: RunDirectory, resume: bool) -> None:
+def follow(directory: RunDirectory) -> None:
     """Takes part in all trials of ``directory`` that are not finished, and returns with the last.
 
     The leader decides when to stop: a Ctrl-C, which reaches every process, is left to it.
@@ -50,17 +50,16 @@ def follow(directory: RunDirectory, resume: bool) -> None:
     directory.config = with_pools(directory.config)
     plugins().block(directory.config.block_plugins)
     for trial in [one for one in directory.trials() if directory.trial(one).finished is None]:
-        _follow(directory, trial, resume)
+        _follow(directory, trial)
 
 
-def _follow(directory: RunDirectory, trial: TrialId, resume: bool) -> None:
+def _follow(directory: RunDirectory, trial: TrialId) -> None:
     files, before = directory.trial(trial), directory.before(trial)
     while before is not None and directory.trial(before).finished is None:
         time.sleep(_POLL)  # the leader has yet to write what this trial starts from
     start = start_of(directory, trial)
     task = build("task", directory.config.task)
-    resume = resume and files.has_checkpoint
-    trainee = prepare(directory.config, trial, task, files, resume, start)
+    trainee = prepare(directory.config, trial, task, files, start)
     engine = build_engine(directory.config, trial, task, None, start)
     attachment = attach(trainee.trainer, engine, render=trainee.render)
     try:

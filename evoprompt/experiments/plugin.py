@@ -8,8 +8,9 @@ from evoprompt.agents.tasks import Host
 from evoprompt.experiments.hosts.frozen import FrozenHost
 from evoprompt.experiments.hosts.trl.component import TrlHost
 from evoprompt.experiments.hosts.verl.settings import VerlHostSettings
-from evoprompt.experiments.launchers.components import Ray, Slurm
 from evoprompt.experiments.launchers.local import LocalLauncher
+from evoprompt.experiments.launchers.on_ray import Ray
+from evoprompt.experiments.launchers.on_slurm import Slurm
 from evoprompt.experiments.settings import FROZEN
 from evoprompt.hookspecs import hookimpl
 from evoprompt.plugins import named

@@ -72,17 +72,17 @@ class Outcome:
 def run(
     directory: RunDirectory,
     observer: Observer,
-    resume: bool = False,
     jobs: int | None = None,
     isolated: bool = False,
     launcher: Launcher | None = None,
 ) -> Outcome:
     """Runs all trials of ``directory`` that are not finished; no other process may do the same.
 
+    A trial that has a checkpoint goes on from it.
+
     Args:
         directory: where the run lives, with its configuration.
         observer: sees what happens.
-        resume: whether trials continue from their checkpoints.
         jobs: trials at the same time; by default as many as the launcher has room for.
         isolated: whether each trial needs a process of its own, also one at a time here.
         launcher: where they run; this machine by default.
@@ -92,9 +92,7 @@ def run(
             several, and ``accelerate launch`` or the like has started the processes.
     """
     with only_writer(directory.root, "the run"):
-        return _Run(directory, observer, launcher or LocalLauncher()).carry_out(
-            resume, jobs, isolated
-        )
+        return _Run(directory, observer, launcher or LocalLauncher()).carry_out(jobs, isolated)
 
 
 class _Run:
@@ -105,7 +103,7 @@ class _Run:
         self._failed: dict[TrialId, Failure] = {}
         self._stopping = False
 
-    def carry_out(self, resume: bool, jobs: int | None, isolated: bool) -> Outcome:
+    def carry_out(self, jobs: int | None, isolated: bool) -> Outcome:
         directory, launcher = self._directory, self._launcher
         todo = []
         for trial in directory.trials():
@@ -122,9 +120,9 @@ class _Run:
         try:
             with self._on_signal():
                 if here and (is_spread() or not isolated):
-                    self._one_by_one(todo, resume)
+                    self._one_by_one(todo)
                 else:
-                    self._submit(todo, resume, at_once)
+                    self._submit(todo, at_once)
         except KeyboardInterrupt:
             self._stopping = True
         summary = directory.collect()
@@ -140,7 +138,7 @@ class _Run:
         bad_input = bool(failures) and all(failure.bad_input for failure in failures)
         return Outcome(summary, tuple(self._failed), self._stopping, fruitless, bad_input)
 
-    def _one_by_one(self, todo: list[TrialId], resume: bool) -> None:
+    def _one_by_one(self, todo: list[TrialId]) -> None:
         """Carries out the trials in this process."""
         for trial in todo:
             if self._stopping:
@@ -150,7 +148,7 @@ class _Run:
             def listener(event: Event, trial: TrialId = trial) -> None:
                 self._observer.happened(trial, event)
 
-            end = attempt(self._directory, trial, resume, listener, lambda: self._stopping)
+            end = attempt(self._directory, trial, listener, lambda: self._stopping)
             if end is None:
                 return
             self._settle(trial, end)
@@ -158,7 +156,7 @@ class _Run:
                 return  # the other processes wait in the trial that failed; ending ends them too
             gc.collect()  # the finished trainer and its model go before the next is built
 
-    def _submit(self, todo: list[TrialId], resume: bool, jobs: int) -> None:
+    def _submit(self, todo: list[TrialId], jobs: int) -> None:
         """Hands the trials to the launcher, in order, ``jobs`` at a time; the lost ones again."""
         root, directory = self._directory.root.absolute(), self._directory
         waiting = list(todo)
@@ -175,7 +173,7 @@ class _Run:
                     trial = free[0]
                     waiting.remove(trial)
                     shared = RunDirectory(root, directory.config)
-                    work = Work(shared, trial, resume or trial in lost, jobs)
+                    work = Work(shared, trial, jobs)
                     running[trial] = self._launcher.start(work)
                     self._observer.started(trial)
                 if not running:

@@ -157,7 +157,6 @@ def trial_of(
     config: RunConfig,
     trial: TrialId,
     directory: TrialDirectory,
-    resume: bool = False,
     start: Start | None = None,
 ) -> Trial:
     """What a host is told of a trial."""
@@ -166,7 +165,7 @@ def trial_of(
         directory=directory.checkpoints,
         budget=config.budget_of(trial.arm),
         evaluate_every=config.evaluate_every,
-        resume=resume,
+        resume=directory.has_checkpoint,
         policy=start.policy if start else None,
         task=config.task,
     )
@@ -212,7 +211,6 @@ def prepare(
     trial: TrialId,
     task: Task,
     directory: TrialDirectory,
-    resume: bool = False,
     start: Start | None = None,
 ) -> TrainingJob:
     """The policy of a trial in its trainer.
@@ -221,23 +219,23 @@ def prepare(
         PluginError: the host is unknown.
         InputError: the host does not support the task, or its settings are wrong.
     """
-    told_of = trial_of(config, trial, directory, resume, start)
+    told_of = trial_of(config, trial, directory, start)
     return host_for(task, config.host_of(trial.arm)).prepare(task, told_of)
 
 
 def run_trial(
     run: RunDirectory,
     trial: TrialId,
-    resume: bool,
     listener: Listener,
     stopping: Stopping,
 ) -> SeedSummary | None:
     """Trains, tests, saves the policy and writes ``result.json``.
 
+    Training goes on from the newest checkpoint, if there is one.
+
     Args:
         run: the run it belongs to.
         trial: which arm and seed.
-        resume: whether to continue from the trainer's newest checkpoint.
         listener: sees every event.
         stopping: asked after every step whether to save and stop.
 
@@ -249,8 +247,7 @@ def run_trial(
     """
     config, directory = run.config, run.trial(trial)
     start = start_of(run, trial)
-    resume = resume and directory.has_checkpoint
-    if not resume:
+    if not directory.has_checkpoint:
         directory.clear()
     for _ in read_events(directory.events):
         pass  # a damaged log is refused before training, not after it
@@ -261,9 +258,9 @@ def run_trial(
     if config.is_frozen(trial.arm):
         from evoprompt.experiments.frozen import run_frozen  # which starts where trials do
 
-        told_of = trial_of(config, trial, directory, resume, start)
+        told_of = trial_of(config, trial, directory, start)
         return run_frozen(run, trial, task, told_of, listener, stopping)
-    trainee = prepare(config, trial, task, directory, resume, start)
+    trainee = prepare(config, trial, task, directory, start)
     log = EventLog(directory.events)
     log.subscribe(plugins().notify)
     log.subscribe(listener)
@@ -363,7 +360,6 @@ def _write_recipe(attachment: Attachment, engine: Engine, policy: Path, task: st
 def attempt(
     directory: RunDirectory,
     trial: TrialId,
-    resume: bool,
     listener: Listener,
     stopping: Stopping,
     wait: float = 0.0,
@@ -375,7 +371,6 @@ def attempt(
     Args:
         directory: the run it belongs to.
         trial: which arm and seed.
-        resume: whether to continue from the trainer's newest checkpoint.
         listener: sees every event.
         stopping: asked after every step whether to save and stop.
         wait: seconds to wait for another process of the same trial to end.
@@ -390,7 +385,7 @@ def attempt(
         with only_writer(files.root, f"the trial {trial}", wait, lambda: listener(busy)):
             if finished := directory.finished(trial):
                 return finished  # by another process, while this one waited
-            return run_trial(directory, trial, resume, listener, stopping)
+            return run_trial(directory, trial, listener, stopping)
     except Exception as error:
         with suppress(OSError):  # no room for it, perhaps: the reason is told in any case
             write_whole(files.error, masked(traceback.format_exc()))

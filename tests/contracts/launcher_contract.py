@@ -46,11 +46,8 @@ class Releasing(Launcher):
     def start(self, work: Work) -> Job:
         return ReleasingJob(self._inner.start(work), self._hold)
 
-    def close(self) -> None:
-        pass
 
-
-class ReleasingJob:
+class ReleasingJob(Job):
     def __init__(self, inner: Job, hold: Path) -> None:
         self._inner, self._hold = inner, hold
 
@@ -126,7 +123,7 @@ class LauncherContract:
         told = [event["event"] for event in trial_events(directory)].count("told")
         assert 0 < told < 15
         resumed = RunDirectory.resumed(directory.root, given)
-        assert not run(resumed, Watcher(), resume=True, launcher=launcher).failed
+        assert not run(resumed, Watcher(), launcher=launcher).failed
         assert trial_events(directory) == trial_events(whole)
 
     def test_one_that_never_began_need_not_begin(self, launcher: Launcher, tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def main(directory: Path) -> None:
     resumes = (root / "config.yaml").exists()
     files = RunDirectory.resumed(root, config) if resumes else RunDirectory.new(root, config)
     watcher = MagicMock()
-    outcome = run(files, watcher, resume=resumes)
+    outcome = run(files, watcher)
     if outcome.failed:
         raise SystemExit(str(watcher.failed.call_args))
     summary = json.loads(files.summary.read_text())

@@ -1,11 +1,10 @@
-"""A submission on its machine: started again by its cluster, late, or wanted by nobody."""
+"""A submission in its process: started again by its cluster, late, or wanted by nobody."""
 
 from __future__ import annotations
 
 import shutil
 import socket
 import threading
-from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from evoprompt.events import Event
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.launchers import node
 from evoprompt.experiments.launchers.base import Work
-from evoprompt.experiments.launchers.node import Errand, SharedFolder, versions
+from evoprompt.experiments.launchers.node import Home, SubmittedJob, versions
 from evoprompt.experiments.runner import run
 from evoprompt.experiments.summary import SeedSummary
 from evoprompt.experiments.trial import End, Failure
@@ -27,54 +26,52 @@ pytestmark = pytest.mark.usefixtures("fake_task")
 TRIAL = TrialId("coevolve", 0)
 
 
+class Submitted(SubmittedJob):
+    """A job whose cluster says nothing."""
+
+    def _end(self) -> None:
+        return None
+
+    def _cancel(self, force: bool) -> None:
+        return None
+
+
 @pytest.fixture(autouse=True)
 def _no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a shared file system takes to show a new folder, this machine does not."""
     monkeypatch.setattr(node, "_LATE", 0.0)
 
 
-def errand(root: Path, **changes: object) -> Errand:
+def submitted(root: Path, **changes: object) -> Submitted:
     """A new submission of a run that has begun."""
     directory = RunDirectory(root / "out", config(arms={"coevolve": {}}, **changes))
     directory.write_config()
-    work = Work(directory, TRIAL, resume=False, at_once=1)
-    return Errand(work, SharedFolder.new(work).path, Path.cwd(), versions())
+    return Submitted(Work(directory, TRIAL, at_once=1), Home(Path.cwd(), versions()))
 
 
-def in_a_process(given: Errand) -> int | None:
-    """Carries it out as a cluster does, and returns the exit code."""
-    process = get_context("spawn").Process(target=given.carry_out)
-    process.start()
-    process.join()
-    return process.exitcode
+def events_of(job: Submitted) -> list[Event]:
+    return [message for message in job.poll() if isinstance(message, Event)]
 
 
-def events_of(folder: SharedFolder) -> list[Event]:
-    return [message for message in folder.news() if isinstance(message, Event)]
-
-
+@pytest.mark.slow
 def test_a_job_that_its_cluster_starts_again_goes_on(tmp_path: Path, whole: RunDirectory) -> None:
     """As Slurm does by itself when a node is lost: with the same job file, which knows nothing."""
-    given = errand(tmp_path, host={"kill_at": 12})
-    assert in_a_process(given) == -9
-    directory = given.work.directory
-    begun = trial_events(directory)
-    assert [event["event"] for event in begun].count("told") >= 10
-    assert in_a_process(given) == 0
-    assert trial_events(directory) == trial_events(whole)
-    notices = [
-        str(event) for event in events_of(SharedFolder(given.folder)) if event.kind == "notice"
-    ]
-    assert f"was started again by its cluster, on {socket.gethostname()}" in notices[0]
-    heard = [event.step for event in events_of(SharedFolder(given.folder)) if event.kind == "told"]
+    job = submitted(tmp_path, host={"kill_at": 12})
+    process = get_context("spawn").Process(target=job.errand.carry_out)
+    process.start()
+    process.join()
+    assert process.exitcode == -9
+    assert isinstance(job.errand.carry_out(), SeedSummary)
+    assert trial_events(job.errand.work.directory) == trial_events(whole)
+    heard = [event.step for event in events_of(job) if event.kind == "told"]
     assert heard.count(10) == 1  # the newest checkpoint was that of step 10
     assert heard.count(11) == 2
 
 
 def test_a_job_that_begins_late_leaves_what_others_have_done(tmp_path: Path) -> None:
-    given = errand(tmp_path)
+    given = submitted(tmp_path).errand
     directory = given.work.directory
-    run(directory, Watcher(), resume=True)
+    run(directory, Watcher())
     before = {path: path.read_bytes() for path in directory.root.rglob("*") if path.is_file()}
     end = given.carry_out()
     assert isinstance(end, Failure)  # nobody hears it
@@ -83,36 +80,30 @@ def test_a_job_that_begins_late_leaves_what_others_have_done(tmp_path: Path) -> 
     assert before == {p: p.read_bytes() for p in directory.root.rglob("*") if p.is_file()}
 
 
-def test_a_trial_that_was_finished_meanwhile_is_not_repeated(tmp_path: Path) -> None:
-    given = errand(tmp_path)
-    trial = given.work.directory.trial(TRIAL)
+def test_a_machine_with_other_versions_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = submitted(tmp_path)
+    monkeypatch.setattr(node, "versions", lambda: {**versions(), "evoprompt": "99"})
+    end = job.errand.carry_out()
+    assert isinstance(end, Failure)
+    assert end.bad_input
+    assert "has evoprompt 99 instead of" in end.reason
+
+
+def test_a_new_submission_takes_the_earlier_one_back_and_waits_for_it(
+    tmp_path: Path, whole: RunDirectory
+) -> None:
+    """As when a command was killed while its jobs went on, and the run is resumed."""
+    first = submitted(tmp_path)
+    second = submitted(tmp_path)
+    assert isinstance(first.errand.carry_out(), Failure), "its folder is gone"
+    trial = second.errand.work.directory.trial(TRIAL)
     ends: list[End | None] = []
     with only_writer(trial.root, "it"):
-        waiting = threading.Thread(target=lambda: ends.append(given.carry_out()))
+        waiting = threading.Thread(target=lambda: ends.append(second.errand.carry_out()))
         waiting.start()
-        other = RunDirectory(tmp_path / "other", given.work.directory.config)
-        run(other, Watcher())
-        shutil.copy(other.trial(TRIAL).result, trial.result)
+        shutil.copy(whole.trial(TRIAL).result, trial.result)
     waiting.join()
-    assert isinstance(ends[0], SeedSummary)
+    assert isinstance(ends[0], SeedSummary), "finished meanwhile, it is not repeated"
     assert not trial.events.exists()
-    (notice,) = SharedFolder(given.folder).news()
-    assert f"waits for the process that writes {trial.root} to stop" in str(notice)
-
-
-def test_a_new_submission_takes_the_earlier_one_back(tmp_path: Path, whole: RunDirectory) -> None:
-    """As when a command was killed while its jobs went on, and the run is resumed."""
-    hold = tmp_path / "hold"
-    first = errand(tmp_path, host={"hold": str(hold)})
-    alive = get_context("spawn").Process(target=first.carry_out)
-    alive.start()
-    folder = SharedFolder(first.folder)
-    while not any(event.kind == "told" for event in events_of(folder)):
-        assert alive.is_alive()
-    second = errand(tmp_path, host={"hold": str(hold)})
-    hold.touch()
-    end = replace(second, work=replace(second.work, resume=True)).carry_out()
-    alive.join()
-    assert isinstance(end, SeedSummary)
-    assert alive.exitcode == 0  # it stopped by itself
-    assert trial_events(second.work.directory) == trial_events(whole)

@@ -19,9 +19,8 @@ from evoprompt.events import Event
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.launchers import on_ray
 from evoprompt.experiments.launchers.base import Launcher
-from evoprompt.experiments.launchers.components import RaySettings
 from evoprompt.experiments.launchers.node import Errand
-from evoprompt.experiments.launchers.on_ray import RayLauncher
+from evoprompt.experiments.launchers.on_ray import Ray, RaySettings
 from evoprompt.experiments.runner import run
 from evoprompt.experiments.testing import LauncherSuite
 
@@ -49,16 +48,16 @@ def cluster(
 
 
 @pytest.fixture
-def launcher(cluster: Cluster) -> Iterator[RayLauncher]:
-    made = RayLauncher(RaySettings(address=cluster.address))
-    assert made.open() == []
+def launcher(cluster: Cluster) -> Iterator[Ray]:
+    made = Ray(RaySettings(address=cluster.address))
+    assert not made.open()
     yield made
     made.close()
 
 
 class TestConformance(LauncherSuite):
     def build(self) -> Launcher:
-        return RayLauncher(RaySettings())
+        return Ray(RaySettings())
 
 
 @pytest.mark.nightly
@@ -87,7 +86,7 @@ class Fire(Watcher):
 
 
 def test_a_node_that_is_lost_costs_no_trial(
-    cluster: Cluster, launcher: RayLauncher, tmp_path: Path, whole: RunDirectory
+    cluster: Cluster, launcher: Ray, tmp_path: Path, whole: RunDirectory
 ) -> None:
     given = config(arms={"coevolve": {}}, host={"hold": str(tmp_path / "hold")})
     directory = RunDirectory.new(tmp_path / "out", given)
@@ -107,7 +106,7 @@ def test_a_node_that_is_lost_costs_no_trial(
 
 
 def test_what_no_node_has_is_said(cluster: Cluster) -> None:
-    launcher = RayLauncher(RaySettings(address=cluster.address, gpus=8))
+    launcher = Ray(RaySettings(address=cluster.address, gpus=8))
     try:
         (notice,) = launcher.open()
     finally:
@@ -115,20 +114,8 @@ def test_what_no_node_has_is_said(cluster: Cluster) -> None:
     assert "has 1 CPU, 8 GPU: trials wait until one joins that has" in notice
 
 
-def test_a_node_with_other_versions_is_refused(
-    launcher: RayLauncher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(on_ray, "versions", lambda: {"evoprompt": "99", "evoprompt-maze": "1.0"})
-    watcher = Watcher()
-    outcome = run(RunDirectory.new(tmp_path / "out", config()), watcher, launcher=launcher)
-    assert outcome.bad_input
-    said = next(line for line in watcher.said if line.startswith("failed"))
-    assert "instead of 99, evoprompt-maze missing instead of 1.0" in said
-    assert "install the same there" in said
-
-
 def test_a_node_without_a_package_is_named(
-    launcher: RayLauncher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    launcher: Ray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def carry_out(errand: Errand) -> None:
         """As where the errand itself cannot be read."""
@@ -139,5 +126,5 @@ def test_a_node_without_a_package_is_named(
     watcher = Watcher()
     assert run(directory, watcher, launcher=launcher).bad_input
     said = watcher.said[-1]
-    assert "ModuleNotFoundError: No module named 'evoprompt_nowhere'; required: what is" in said
+    assert "ModuleNotFoundError: No module named 'evoprompt_nowhere'" in said
     assert said.endswith(directory.trial(COEVOLVE).error.read_text().strip())

@@ -41,7 +41,7 @@ def test_a_follower_takes_part_in_every_trial_and_writes_no_file_of_the_run(
     monkeypatch.setattr(
         "evoprompt_fake.FakeTrainingJob.save", lambda self, folder: saved.append(folder)
     )
-    follow(directory, resume=False)
+    follow(directory)
     assert saved == [directory.trial(trial).policy for trial in directory.trials()]
     written = {path.name for path in (tmp_path / "out").rglob("*") if path.is_file()}
     assert not written & {"events.jsonl", "result.json", "seconds.json", "config.yaml"}
@@ -73,6 +73,6 @@ def test_a_trial_that_starts_after_another_waits_for_its_result(
     monkeypatch.setattr("signal.signal", lambda number, handler: None)
     monkeypatch.setattr("evoprompt.experiments.distributed.time.sleep", sleep)
     with pytest.raises(WaitedError):
-        follow(directory, resume=False)
+        follow(directory)
     assert directory.before(TrialId("then", 0)) == TrialId("static", 0)
     assert len(waited) == 1

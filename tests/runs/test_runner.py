@@ -179,7 +179,7 @@ class TestResuming:
         trials = [directory.trial(trial) for trial in directory.trials()]
         assert all(trial.has_checkpoint for trial in trials)
         watcher = Watcher()
-        run(directory, watcher, resume=True)
+        run(directory, watcher)
         assert watcher.said == ["finished static/0", "finished coevolve/0"]
         assert not any(trial.has_checkpoint for trial in trials)
 
@@ -198,7 +198,7 @@ class TestResuming:
         finished, interrupted = (directory.trial(trial) for trial in directory.trials())
         assert not finished.has_checkpoint
         assert interrupted.has_checkpoint
-        again = run(RunDirectory.resumed(directory.root, changed), Watcher(), resume=True)
+        again = run(RunDirectory.resumed(directory.root, changed), Watcher())
         assert not again.interrupted
         assert trial_events(directory) == trial_events(uninterrupted)
 
@@ -235,5 +235,5 @@ class TestStopping:
         assert outcome.interrupted
         assert not outcome.failed
         assert directory.trial(TrialId("static", 0)).has_checkpoint
-        run(RunDirectory.resumed(directory.root, slow), Watcher(), resume=True, jobs=2)
+        run(RunDirectory.resumed(directory.root, slow), Watcher(), jobs=2)
         assert directory.events.read_bytes() == uninterrupted.events.read_bytes()

@@ -183,7 +183,7 @@ class TestStarting:
         with pytest.raises(InputError, match="seeds_from is None but the run was started with"):
             RunDirectory.resumed(directory.root, config(arms=stopped["arms"]))
         resumed = RunDirectory.resumed(directory.root, config(**stopped))
-        assert not run(resumed, MagicMock(), resume=True).interrupted
+        assert not run(resumed, MagicMock()).interrupted
         trial = TrialId("coevolve", 0)
         assert list(read_events(resumed.trial(trial).events)) == list(
             read_events(whole.trial(trial).events)

@@ -71,8 +71,8 @@ class TestARun:
             only_writer(directory.root, "it"),
             pytest.raises(InputError, match=r"another process is at work in .*out \(the run\)"),
         ):
-            run(directory, Watcher(), resume=True)
-        assert not run(directory, Watcher(), resume=True).failed
+            run(directory, Watcher())
+        assert not run(directory, Watcher()).failed
 
     def test_has_trials_that_are_run_by_one_process(self, tmp_path: Path) -> None:
         """As when a launcher was killed and its jobs were not."""

@@ -147,7 +147,7 @@ def launch(
     require_one_at_a_time(jobs, output)
     if output is not None and is_follower():
         following = RunDirectory.resumed(output, wanted) if resume else RunDirectory(output, wanted)
-        follow(following, resume)
+        follow(following)
         return
     root = output or _default_output(config, resume)
     directory = RunDirectory.resumed(root, wanted) if resume else RunDirectory.new(root, wanted)
@@ -177,7 +177,7 @@ def launch(
         SpendTracker(directory.spending).join(spending.settled)
     display = Display(directory, console)
     with closing(starter):
-        outcome = run_trials(directory, display, resume, jobs, found.isolated, starter)
+        outcome = run_trials(directory, display, jobs, found.isolated, starter)
     if outcome.summary.arms:
         show_results(directory, outcome.summary, console)
         show_costs(directory, console)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from importlib.util import find_spec
 
+from evoprompt.errors import InputError
 from evoprompt.events import Event
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.trial import End
@@ -15,18 +16,16 @@ from evoprompt.roles import Component
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A trial to carry out; may be sent to another machine.
+    """A trial to carry out, from its newest checkpoint if it has one.
 
     Attributes:
         directory: the run, at an absolute path.
         trial: which of its trials.
-        resume: whether to continue from the newest checkpoint.
         at_once: trials that may run at the same time, for those that share a machine's cores.
     """
 
     directory: RunDirectory
     trial: TrialId
-    resume: bool
     at_once: int
 
 
@@ -52,20 +51,20 @@ Message = Event | Done | Lost
 """What a job has to say; nothing follows after ``Done`` or ``Lost``."""
 
 
-class Job(Protocol):
+class Job(ABC):
     """A trial that was submitted."""
 
+    @abstractmethod
     def poll(self) -> Sequence[Message]:
         """What has happened since the last call, at once, and nothing if that is nothing."""
-        ...
 
+    @abstractmethod
     def stop(self) -> None:
         """Asks it to save and end after its step; one that has not begun need not begin."""
-        ...
 
+    @abstractmethod
     def kill(self) -> None:
         """Ends it at once; nothing if it has ended."""
-        ...
 
 
 class Launcher(Component, ABC):
@@ -98,6 +97,18 @@ class Launcher(Component, ABC):
             InputError: it cannot be submitted.
         """
 
-    @abstractmethod
     def close(self) -> None:
         """Lets go of the cluster, when no job is left."""
+
+
+def require_extra(module: str, extra: str) -> None:
+    """Returns if ``module``, which ``extra`` installs, is here.
+
+    Raises:
+        InputError: it is not.
+    """
+    if find_spec(module) is None:
+        raise InputError(
+            f"the launcher {extra} needs {module}, which is not installed; required: the extra "
+            f'{extra}; pip install "evoprompt[{extra}]", on the machines of the trials, too'
+        )

@@ -1,22 +1,17 @@
-"""Trials on this machine, each in a process of its own.
-
-A pipe joins each process with this one: events and the end come in, and anything sent out (or this
-process dying) tells it to stop after its step. A process that is killed costs only its own trial.
-"""
+"""Trials on this machine, each in a process of its own; one that is killed costs only itself."""
 
 from __future__ import annotations
 
 import os
 import signal
-import threading
 from collections.abc import Sequence
-from contextlib import redirect_stderr, redirect_stdout, suppress
+from contextlib import suppress
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 
-from evoprompt.events import Event
-from evoprompt.experiments.launchers.base import Done, Launcher, Lost, Message, Work
-from evoprompt.experiments.trial import End, attempt
+from evoprompt.experiments.launchers.base import Done, Launcher, Lost, Work
+from evoprompt.experiments.launchers.node import Errand, SubmittedJob
+from evoprompt.experiments.trial import End
 
 _SPAWN = get_context("spawn")  # forking a process that has loaded torch is not safe
 
@@ -39,60 +34,40 @@ class LocalLauncher(Launcher):
         os.environ.setdefault("OMP_NUM_THREADS", str(threads))
         return LocalJob(work)
 
-    def close(self) -> None:
-        """Nothing is left."""
 
-
-class LocalJob:
-    """A trial in a process of this machine."""
+class LocalJob(SubmittedJob):
+    """A trial in a process of this machine, whose end comes through a pipe."""
 
     def __init__(self, work: Work) -> None:
-        self._pipe: Connection[None, Event | End | None]
+        super().__init__(work)
+        self._pipe: Connection[None, End | None]
         self._pipe, theirs = _SPAWN.Pipe()
-        self._process = _SPAWN.Process(target=_carry_out, args=(theirs, work), name=str(work.trial))
+        given = (theirs, self.errand)
+        self._process = _SPAWN.Process(target=_carry_out, args=given, name=str(work.trial))
         self._process.start()
         theirs.close()  # so that its death is seen as the end of the pipe
 
-    def poll(self) -> Sequence[Message]:
-        """What has come through the pipe."""
-        found: list[Message] = []
-        while self._pipe.poll():
-            try:
-                message = self._pipe.recv()
-            except EOFError:
-                self._process.join()
-                return [*found, Lost(f"its process ended with exit code {self._process.exitcode}")]
-            if not isinstance(message, Event):
-                self._process.join()
-                return [*found, Done(message)]
-            found.append(message)
-        return found
+    def _end(self) -> Done | Lost | None:
+        if not self._pipe.poll():
+            return None
+        try:
+            end: Done | Lost = Done(self._pipe.recv())
+            self._process.join()
+        except EOFError:
+            self._process.join()
+            end = Lost(f"its process ended with exit code {self._process.exitcode}")
+        return end
 
-    def stop(self) -> None:
-        """Tells it through the pipe."""
-        with suppress(OSError):  # it has ended already
-            self._pipe.send(None)
-
-    def kill(self) -> None:
-        """Kills the process."""
-        self._process.kill()
-        self._process.join()
+    def _cancel(self, force: bool) -> None:
+        if force:
+            self._process.kill()
+            self._process.join()
 
 
-def _carry_out(pipe: Connection[Event | End | None, None], work: Work) -> None:
+def _carry_out(pipe: Connection[End | None, None], errand: Errand) -> None:
     """What runs in the trial's process; its output goes to a file beside its events."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # they reach all; the parent says what to do
-    log = work.directory.trial(work.trial).output
-    log.parent.mkdir(parents=True, exist_ok=True)
-
-    one_at_a_time = threading.Lock()  # what is only shown may come from another thread
-
-    def listener(event: Event) -> None:
-        with one_at_a_time, suppress(OSError):  # the parent died; poll says so before the next step
-            pipe.send(event)
-
-    with log.open("a", encoding="utf-8") as file, redirect_stdout(file), redirect_stderr(file):
-        end = attempt(work.directory, work.trial, work.resume, listener, pipe.poll)
-    with suppress(OSError):
+    end = errand.carry_out()
+    with suppress(OSError):  # the parent has died
         pipe.send(end)

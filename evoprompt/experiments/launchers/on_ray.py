@@ -7,43 +7,32 @@ import socket
 from collections.abc import Sequence
 from pathlib import Path
 
-import ray
-from ray.exceptions import (
-    GetTimeoutError,
-    LocalRayletDiedError,
-    NodeDiedError,
-    ObjectLostError,
-    OutOfMemoryError,
-    RayError,
-    RayTaskError,
-    TaskCancelledError,
-    WorkerCrashedError,
-)
+from pydantic import BaseModel, Field
 
 from evoprompt.errors import InputError
-from evoprompt.experiments.launchers.base import Done, Launcher, Lost, Work
-from evoprompt.experiments.launchers.components import RaySettings
-from evoprompt.experiments.launchers.node import Errand, RemoteJob, SharedFolder, versions
+from evoprompt.experiments.launchers.base import Done, Launcher, Lost, Work, require_extra
+from evoprompt.experiments.launchers.node import Errand, Home, SubmittedJob, versions
 from evoprompt.experiments.trial import End, Failure
+from evoprompt.roles import BuildContext
 from evoprompt.text import format_error
 
 _TIMEOUT = 10.0  # seconds for a connection to the cluster's head
-_GONE = (
-    LocalRayletDiedError,
-    NodeDiedError,
-    ObjectLostError,
-    OutOfMemoryError,
-    WorkerCrashedError,
-)
 
 
-class RayLauncher(Launcher):
-    """Starts a task a trial on a cluster that is there.
+class RaySettings(BaseModel, extra="forbid"):
+    """Settings of the launcher ``ray``."""
 
-    Args:
-        settings: where it is, and what a trial takes.
-    """
+    address: str = Field(default="auto", description="of the cluster; auto: this machine's")
+    cpus: float = Field(default=1, ge=0, description="CPUs of each trial")
+    gpus: float = Field(default=0, ge=0, description="GPUs of each trial; it sees no others")
+    resources: dict[str, float] = Field(default={}, description="further kinds, of each trial")
+    retries: int = Field(default=3, ge=0, description="submissions of a trial that was lost")
 
+
+class Ray(Launcher):
+    """Tasks of a Ray cluster."""
+
+    Settings = RaySettings
     elsewhere = True
     most: int | None = None
 
@@ -51,17 +40,29 @@ class RayLauncher(Launcher):
         self.retries = settings.retries
         self._settings = settings
 
+    @classmethod
+    def build(cls, settings: RaySettings, context: BuildContext) -> Ray:
+        """Makes one for the cluster of ``settings``.
+
+        Raises:
+            InputError: Ray is not installed.
+        """
+        require_extra("ray", "ray")
+        return cls(settings)
+
     def open(self) -> Sequence[str]:
         """Joins the cluster; what it lacks as it is now.
 
         Raises:
             InputError: there is none.
         """
-        address = self._settings.address
+        import ray
+
+        address, settings = self._settings.address, self._settings
         try:
             _require_listener(address)
             ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING)
-        except (OSError, ValueError, RuntimeError, RayError) as error:
+        except (OSError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
             raise InputError(
                 f"there is no Ray cluster at address {address!r}, or it refused "
                 f"({format_error(error)}); required: a running one; start it with `ray start "
@@ -69,27 +70,16 @@ class RayLauncher(Launcher):
                 "another with --set launcher.address=HOST:PORT; one that was started where there "
                 "is a ~/.ray/auth_token wants RAY_AUTH_MODE=token for this command"
             ) from error
-        wanted = {
-            "CPU": self._settings.cpus,
-            "GPU": self._settings.gpus,
-            **self._settings.resources,
-        }
+        wanted = {"CPU": settings.cpus, "GPU": settings.gpus, **settings.resources}
         alive = [node for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
         nodes = [node["Resources"] for node in alive]
-        notices = []
-        if not any(all(node.get(k, 0) >= n for k, n in wanted.items()) for node in nodes):
-            shown = ", ".join(f"{number:g} {kind}" for kind, number in wanted.items() if number)
-            notices.append(
-                f"none of the cluster's {len(nodes)} machines has {shown}: trials wait until one "
-                "joins that has"
-            )
-        there = sum(node.get("GPU", 0) for node in nodes)
-        if there and not self._settings.gpus:
-            notices.append(
-                f"the cluster has {there:g} GPUs and a trial asks for none, so it will see none; "
-                "ask with --set launcher.gpus=1"
-            )
-        return notices
+        if any(all(node.get(k, 0) >= n for k, n in wanted.items()) for node in nodes):
+            return ()
+        shown = ", ".join(f"{number:g} {kind}" for kind, number in wanted.items() if number)
+        return [
+            f"none of the cluster's {len(nodes)} machines has {shown}: trials wait until one joins "
+            "that has"
+        ]
 
     def start(self, work: Work) -> RayJob:
         """A new task."""
@@ -97,14 +87,18 @@ class RayLauncher(Launcher):
 
     def close(self) -> None:
         """Leaves the cluster."""
+        import ray
+
         ray.shutdown()
 
 
-class RayJob(RemoteJob):
+class RayJob(SubmittedJob):
     """A trial that is a task of Ray."""
 
     def __init__(self, work: Work, settings: RaySettings) -> None:
-        super().__init__(SharedFolder.new(work))
+        import ray
+
+        super().__init__(work, Home(Path.cwd(), versions()))
         task = ray.remote(
             num_cpus=settings.cpus,
             num_gpus=settings.gpus,
@@ -112,27 +106,33 @@ class RayJob(RemoteJob):
             max_retries=0,  # the scheduler does that, and says so
             max_calls=1,  # or the process would keep the GPU's memory
         )(_carry_out)
-        errand = Errand(work, self._folder.path, Path.cwd(), versions())
-        self._task = task.options(name=f"evoprompt {work.trial}").remote(errand)
+        self._task = task.options(name=f"evoprompt {work.trial}").remote(self.errand)
 
     def _end(self) -> Done | Lost | None:
+        import ray
+        from ray import exceptions
+
         try:
             return Done(ray.get(self._task, timeout=0))
-        except GetTimeoutError:
+        except exceptions.GetTimeoutError:
             return None
-        except TaskCancelledError:
+        except exceptions.TaskCancelledError:
             return Done(None)
-        except _GONE as error:
+        except exceptions.RayTaskError as error:
+            # The error itself is below the traces of all machines on its way.
+            said = f"on its machine: {str(error).strip().splitlines()[-1]}"
+            return Done(Failure(said, bad_input="ModuleNotFoundError" in said))
+        except exceptions.RayError as error:  # its node or its process is gone
             return Lost(str(error).strip().splitlines()[0])
-        except RayTaskError as error:
-            return Done(_failure(error))
 
     def _cancel(self, force: bool) -> None:
+        import ray
+
         ray.cancel(self._task, force=force)
 
 
 def _require_listener(address: str) -> None:
-    """Nothing if somebody listens there; Ray itself would try for ten minutes."""
+    """Returns if somebody listens there; Ray itself would try for ten minutes."""
     host, colon, port = address.rpartition("://")[2].rpartition(":")
     if colon:
         socket.create_connection((host, int(port)), timeout=_TIMEOUT).close()
@@ -140,12 +140,3 @@ def _require_listener(address: str) -> None:
 
 def _carry_out(errand: Errand) -> End | None:
     return errand.carry_out()
-
-
-def _failure(error: RayTaskError) -> Failure:
-    """Says the last line: the error itself, below the traces of all machines on its way."""
-    said = f"on its machine: {str(error).strip().splitlines()[-1]}"
-    if "ModuleNotFoundError" not in said:
-        return Failure(said)
-    remedy = "required: what is installed where the run was started; install the same there"
-    return Failure(f"{said}; {remedy}", bad_input=True)

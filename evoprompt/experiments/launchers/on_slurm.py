@@ -5,20 +5,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
-import submitit
-from submitit.core.utils import FailedJobError, UncompletedJobError
+from pydantic import BaseModel, Field
 
 from evoprompt.errors import InputError
-from evoprompt.events import Event, Notice
-from evoprompt.experiments.launchers.base import Done, Launcher, Lost, Work
-from evoprompt.experiments.launchers.components import SlurmSettings
-from evoprompt.experiments.launchers.node import Errand, RemoteJob, SharedFolder, versions
+from evoprompt.experiments.launchers.base import Done, Launcher, Lost, Work, require_extra
+from evoprompt.experiments.launchers.node import Errand, Home, SubmittedJob, versions
 from evoprompt.experiments.trial import End, Failure
+from evoprompt.roles import BuildContext
 from evoprompt.text import format_error
 
-_JOBS = {"slurm": submitit.SlurmJob, "local": submitit.LocalJob}
-_ALIVE = ("PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "REQUEUED", "REQUEUE_HOLD")
+if TYPE_CHECKING:
+    import submitit
+
+
+class SlurmSettings(BaseModel, extra="forbid"):
+    """Settings of the launcher ``slurm``."""
+
+    cluster: Literal["slurm", "local"] = Field(
+        default="slurm", description="local: the same job files in processes of this machine"
+    )
+    partition: str | None = Field(default=None, description="by default the site's")
+    minutes: int = Field(default=1440, ge=1, description="time limit of one job")
+    cpus: int = Field(default=1, ge=1, description="CPUs of each trial")
+    gpus: int = Field(default=0, ge=0, description="GPUs of each trial")
+    memory_gb: int | None = Field(default=None, ge=1, description="by default the site's")
+    setup: list[str] = Field(default=[], description="shell commands before each trial")
+    options: dict[str, str | int] = Field(default={}, description="of sbatch, by name")
+    retries: int = Field(default=3, ge=0, description="submissions of a trial that was lost")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,16 +47,15 @@ class _Task:
 
     def checkpoint(self) -> submitit.helpers.DelayedSubmission:
         """What Slurm puts back into its queue when the time is up or the job is preempted."""
+        import submitit
+
         return submitit.helpers.DelayedSubmission(self)
 
 
-class SlurmLauncher(Launcher):
-    """Submits a job a trial.
+class Slurm(Launcher):
+    """Jobs of Slurm, by submitit."""
 
-    Args:
-        settings: what a trial takes.
-    """
-
+    Settings = SlurmSettings
     elsewhere = True
     most: int | None = None
 
@@ -49,12 +63,24 @@ class SlurmLauncher(Launcher):
         self.retries = settings.retries
         self._settings = settings
 
+    @classmethod
+    def build(cls, settings: SlurmSettings, context: BuildContext) -> Slurm:
+        """Makes one for jobs as ``settings`` describe them.
+
+        Raises:
+            InputError: submitit is not installed.
+        """
+        require_extra("submitit", "slurm")
+        return cls(settings)
+
     def open(self) -> Sequence[str]:
         """Nothing to know.
 
         Raises:
             InputError: there is no Slurm here.
         """
+        import submitit
+
         if self._settings.cluster == "slurm" and submitit.AutoExecutor.which() != "slurm":
             raise InputError(
                 "the launcher is slurm, and this machine has no srun; required: one from which "
@@ -63,9 +89,7 @@ class SlurmLauncher(Launcher):
         return ()
 
     def start(self, work: Work) -> SlurmJob:
-        """A new job, or the one that an earlier command has submitted and that goes on.
-
-        Its script and what it prints are in the run's folder ``slurm``.
+        """A new job; its script and what it prints are in the run's folder ``slurm``.
 
         Raises:
             InputError: the settings hold credentials, or Slurm refuses the job.
@@ -76,14 +100,18 @@ class SlurmLauncher(Launcher):
                 f"the settings {withheld} hold credentials, which Slurm's jobs would be given in a "
                 "file; required: credentials in environment variables; set them before the run"
             )
-        settings = self._settings
+        return SlurmJob(work, self._settings)
+
+
+class SlurmJob(SubmittedJob):
+    """A trial that is a job of Slurm."""
+
+    def __init__(self, work: Work, settings: SlurmSettings) -> None:
+        import submitit
+
+        super().__init__(work, Home(Path.cwd(), versions()))
+        self._stopped = False
         files = work.directory.root / "slurm"
-        error = work.directory.trial(work.trial).error
-        for number, left in SharedFolder.left_behind(work).items():
-            job = _JOBS[settings.cluster](files, number)
-            if job.state in _ALIVE:
-                again = Notice(0, f"goes on as job {number}, submitted before")
-                return SlurmJob(job, left, error, again)
         executor = submitit.AutoExecutor(files, cluster=settings.cluster)
         executor.update_parameters(
             name=f"evoprompt-{work.trial.arm}-{work.trial.seed}",
@@ -95,42 +123,24 @@ class SlurmLauncher(Launcher):
             slurm_setup=settings.setup,
             slurm_additional_parameters=settings.options,
         )
-        folder = SharedFolder.new(work)
         try:
             with submitit.helpers.clean_env():  # of the job in which this command may run
-                job = executor.submit(_Task(Errand(work, folder.path, Path.cwd(), versions())))
-        except FailedJobError as refusal:
+                self._job = executor.submit(_Task(self.errand))
+        except submitit.core.utils.FailedJobError as refusal:
             raise InputError(
                 f"Slurm refuses the job of {work.trial} ({format_error(refusal)}); "
-                "required: settings that "
-                "it takes; change launcher"
+                "required: settings that it takes; change launcher"
             ) from refusal
-        folder.note(job.job_id)
-        return SlurmJob(job, folder, error)
-
-    def close(self) -> None:
-        """Jobs need nobody here."""
-
-
-class SlurmJob(RemoteJob):
-    """A trial that is a job of Slurm; ``error`` is the file that says why it failed."""
-
-    def __init__(
-        self, job: submitit.Job[End | None], folder: SharedFolder, error: Path, *first: Event
-    ) -> None:
-        super().__init__(folder, *first)
-        self._job, self._error = job, error
-        self._stopped = False
 
     def _end(self) -> Done | Lost | None:
+        from submitit.core.utils import FailedJobError, UncompletedJobError
+
         job = self._job
         if not job.done():
             return None
         try:
             return Done(job.result())
         except UncompletedJobError:
-            if failure := self._folder.failure(self._error):  # with no room for a result, perhaps
-                return Done(Failure(failure))
             if self._stopped:
                 return Done(None)
             return Lost(f"job {job.job_id} ended as {job.state}; see {job.paths.stderr}")
