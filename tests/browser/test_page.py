@@ -22,7 +22,6 @@ from evoprompt.events import (
     Shown,
     Told,
 )
-from evoprompt.experiments.gridfile import Cell, Grid, GridFile
 from evoprompt.types import Turn
 
 pytestmark = pytest.mark.browser
@@ -136,19 +135,6 @@ def hostile(root: Path) -> Path:
     log.append(Evolved(1, 1, ("c1",), ("c0", "c1"), 4, HOSTILE))
     right = Headline("right", HOSTILE)
     log.append(Evaluated(1, "validation", "c1", 8, {"right": 0.5}, {}, right))
-    before = Cell(weights="before", instruction="before", value=0.25, low=0.125, high=0.5)
-    after = Cell(weights="before", instruction="after", value=0.75, low=None, high=None)
-    gains = {"instruction": (0.5, None, None)}
-    grid = Grid(
-        arm=HOSTILE[:40],
-        split="test",
-        questions=9,
-        headline=Headline("right", HOSTILE[:40]),
-        trials=1,
-        cells=[after, before],
-        gains=gains,
-    )
-    GridFile(grids=[grid]).write(root)
     return root
 
 
@@ -178,6 +164,3 @@ def test_hostile_texts_are_shown_and_do_nothing(
     text = page.inner_text("body")
     assert "\u202e" not in text
     assert "{{ 7 * 7 }}" in text
-    grid = page.get_by_role("region", name="What training the weights").locator("tr")
-    assert grid.all_inner_texts()[1:] == ["weights before training\t0.250 0.125 to 0.500\t0.750"]
-    assert "Gain by instruction: +0.500" in text

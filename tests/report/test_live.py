@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import shutil
 import socket
 import threading
@@ -12,13 +13,24 @@ from waiting import PATIENCE
 
 from evoprompt.evaluation import Evaluation, Headline
 from evoprompt.eventlog import EventLog
-from evoprompt.events import Evaluated, Evolved, Notice, Proposed, Seeded, Told
+from evoprompt.events import (
+    Evaluated,
+    Evolved,
+    Intervened,
+    Notice,
+    Proposed,
+    Seeded,
+    Told,
+    Verified,
+)
 from evoprompt.experiments.report import live
+from evoprompt.experiments.report.document import document
 from evoprompt.experiments.report.live import LivePage, LiveServer
 from evoprompt.experiments.report.page import render_page
 from evoprompt.experiments.report.source import read_source
 from evoprompt.experiments.report.verdict import comparisons
 from evoprompt.experiments.summary import SeedSummary, to_json
+from evoprompt.requests import RequestFiles, Waiting
 
 
 @pytest.fixture
@@ -107,7 +119,7 @@ def test_nobody_else_is_served(server: LiveServer, path: str, host: str, status:
     assert get(server, path, host)[0] == status
 
 
-@pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.1\r\nHost: ", b"POST /requests HTTP/1.1\r\n"])
+@pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.1\r\nHost: "])
 def test_a_client_that_never_finishes_asking_is_left(root: Path, said: bytes) -> None:
     with LiveServer(LivePage([root]), 0, patience=0.05) as made:
         thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.02})
@@ -166,3 +178,43 @@ def test_runs_side_by_side_are_compared_each_with_its_own_static_arm(tmp_path: P
 def test_runs_of_one_name_are_told_apart(root: Path, tmp_path: Path) -> None:
     other = begun(tmp_path / "other" / "first")
     assert len(set(read_source(root, other).arms)) == 2
+
+
+def waiting(root: Path) -> Path:
+    log = EventLog(root / "events.jsonl")
+    log.append(Seeded(0, "c0", {"instruction": "Search."}))
+    log.append(Proposed(1, "c1", {"instruction": "Look twice."}, ("c0",), "p"))
+    log.append(Verified(1, "c1", 1, 0.75, 0.1, 8, True))
+    RequestFiles(log.path).announce(
+        [Waiting(id="c1", components={"instruction": "Look twice."}, mean=0.75)]
+    )
+    return root
+
+
+def test_who_waits_is_in_the_page_and_news(tmp_path: Path) -> None:
+    root = waiting(tmp_path / "first")
+    page = LivePage([root])
+    before = page.version
+    source = read_source(root)
+    assert [one.id for one in source.trials[0].waiting] == ["c1"]
+    assert "waits for approval" in json.dumps(document(source))
+    folder = RequestFiles(root / "events.jsonl")
+    request = folder.ask("refuse", "c1")
+    assert page.version != before
+    assert [one.action for one in read_source(root).trials[0].asked] == ["refuse"]
+    folder.take(request, 1)
+    folder.announce([])
+    EventLog(root / "events.jsonl").append(Intervened(1, request.id, "refuse", "c1", "you", True))
+    source = read_source(root)
+    assert (source.trials[0].waiting, source.trials[0].asked) == ([], [])
+    shown = json.dumps(document(source))
+    assert "turned away" in shown
+    assert "refused by you" in shown
+
+
+def test_a_damaged_request_is_named_and_the_rest_shown(tmp_path: Path) -> None:
+    root = waiting(tmp_path / "first")
+    (root / "pool" / "waiting.json").write_text("{")
+    source = read_source(root)
+    assert list(source.trials[0].history.lives) == ["c0"]
+    assert "waiting.json" in source.problems[0]

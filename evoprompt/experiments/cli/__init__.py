@@ -11,17 +11,14 @@ import typer
 
 from evoprompt.errors import EvopromptError, InputError, PluginError, UnwritableError
 from evoprompt.experiments.cli import (
-    audit,
     best,
     doctor,
     evaluate,
     export,
-    grid,
     new,
     optimize,
     plugins,
     pool,
-    propose,
     report,
     run,
     watch,
@@ -35,10 +32,7 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
     "watch": watch.watch,
     "best": best.best,
     "export": export.export,
-    "audit": audit.audit,
     "eval": evaluate.evaluate,
-    "grid": grid.grid,
-    "propose": propose.propose,
     "plugins": plugins.plugins,
     "doctor": doctor.doctor,
     "new": new.new,

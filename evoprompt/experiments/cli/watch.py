@@ -23,22 +23,16 @@ def watch(
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="To listen at; 0 takes any that is free.")
     ] = 8731,
-    allow_changes: Annotated[
-        bool,
-        typer.Option("--allow-changes", help="Take answers on the page, by a token printed here."),
-    ] = False,
 ) -> None:
     """Serve the report of one or more runs to this machine, and follow them.
 
     A run may be stopped, killed and resumed meanwhile. Several runs are drawn side by side.
-    Nothing is written to their folders, except with --allow-changes: then whoever has the token
-    approves, refuses, pins, retires and adds instructions on the page, as evoprompt pool does.
-    Ctrl-C ends it.
+    Nothing is written to their folders. Ctrl-C ends it.
     """
     require_extra()
     from evoprompt.experiments.report.live import LivePage, LiveServer
 
-    page = LivePage(runs, allow_changes)
+    page = LivePage(runs)
     page.page()
     try:
         server = LiveServer(page, port)
@@ -48,8 +42,6 @@ def watch(
             "another --port, or 0 for any"
         ) from error
     typer.echo(f"{server.address} follows {', '.join(map(str, runs))}; Ctrl-C ends it")
-    if page.changes is not None:
-        typer.echo(f"changes are taken by this token, said once: {page.changes.token}")
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a service is ended so
     with server:
         try:

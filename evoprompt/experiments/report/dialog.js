@@ -91,7 +91,6 @@ const tell = (trial, which) => {
     body.push(before === text ? element("p", {}, "Unchanged.") : difference(before, text));
   }
   body.push(...rollouts("Rollouts in verification", told.answers), ...rollouts("Rollouts in training", told.episodes));
-  if (mayChange && told.died === null) body.splice(1, 0, choices(trial, told, [told.pinned ? "unpin" : "pin", "retire"]));
   const drawn = element("div");
   body.push(drawn);
   document.getElementById("story-title").textContent = told.id ? `Candidate ${visible(told.id)}` : "A refused proposal";

@@ -11,8 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-from evoprompt.errors import EvopromptError, InputError
-from evoprompt.experiments.report.changes import Changes
+from evoprompt.errors import EvopromptError
 from evoprompt.experiments.report.page import drawing, render_page
 from evoprompt.experiments.report.source import files_of, read_source
 from evoprompt.text import format_error
@@ -20,7 +19,6 @@ from evoprompt.text import format_error
 LOOPBACK = "127.0.0.1"
 _LOOK = 0.5  # seconds between two looks at the files
 _ALIVE = 15.0  # seconds of silence after which a client is told that there is somebody
-_LONGEST = 1_000_000  # bytes of what a page asks
 _SHARE = 10  # a page that took a second to make is made again ten seconds later at the soonest
 
 
@@ -29,11 +27,9 @@ class LivePage:
 
     Args:
         paths: folders of runs, optimizations or attached trainings, or files of events.
-        changes: whether a person may ask something of them on it.
     """
 
-    def __init__(self, paths: Sequence[Path], changes: bool = False) -> None:
-        self.changes = Changes(paths) if changes else None
+    def __init__(self, paths: Sequence[Path]) -> None:
         self._paths = tuple(paths)
         self._lock = threading.Lock()
         self._version = self._seen = ""
@@ -59,7 +55,7 @@ class LivePage:
                 drawing()  # once, and not part of what a page takes
                 started = time.monotonic()
                 source = read_source(*self._paths)
-                text = render_page(source, version, self.changes is not None, self._written)
+                text = render_page(source, version, self._written)
                 self._page = text.encode("utf-8", "backslashreplace")
                 self._version = version
                 self._next = time.monotonic() + _SHARE * (time.monotonic() - started)
@@ -82,8 +78,6 @@ class LivePage:
 
 class LiveServer(ThreadingHTTPServer):
     """Serves a :class:`LivePage` on the loopback device, with news as server-sent events.
-
-    What a person asks comes as a POST with the token in a header, from this page and no other.
 
     Args:
         page: what is served.
@@ -154,40 +148,6 @@ class _Handler(BaseHTTPRequestHandler):
         except (BrokenPipeError, ConnectionResetError, TimeoutError):
             pass  # the browser has gone
 
-    def do_POST(self) -> None:
-        try:
-            status, said = self._asked()
-            self._begin("text/plain; charset=utf-8", status)
-            self.wfile.write(said.encode("utf-8", "backslashreplace"))
-        except (BrokenPipeError, ConnectionResetError, TimeoutError):
-            pass  # the browser has gone
-
-    def _asked(self) -> tuple[HTTPStatus, str]:
-        """Answers a request to change something; whatever is not beyond doubt is refused."""
-        length = self.headers["Content-Length"] or ""
-        if not length.isdecimal() or int(length) > _LONGEST:
-            return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"required: at most {_LONGEST:,} bytes"
-        body = self.rfile.read(int(length))  # all of it: else the answer may be lost
-        if not self._is_own or self.headers["Origin"] != f"http://{self.headers['Host']}":
-            return HTTPStatus.FORBIDDEN, "this is for the page of this server alone"
-        if self.path != "/requests":
-            return HTTPStatus.NOT_FOUND, "nothing can be asked here"
-        changes = self.server.live.changes
-        if changes is None:
-            return HTTPStatus.FORBIDDEN, "this page only shows; evoprompt watch --allow-changes"
-        if not changes.admits(self.headers["Authorization"] or ""):
-            return HTTPStatus.UNAUTHORIZED, "this is not the token that evoprompt watch has printed"
-        if self.headers["Content-Type"] != "application/json":
-            return HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "required: application/json"
-        try:
-            request = changes.ask(body)
-        except InputError as error:
-            return HTTPStatus.CONFLICT, str(error)
-        except OSError as error:
-            return HTTPStatus.INTERNAL_SERVER_ERROR, f"it cannot be written: {error.strerror}"
-        who = request.candidate or "an instruction"
-        return HTTPStatus.OK, f"Asked to {request.action} {who}; taken up at the next step."
-
     def _send_page(self) -> None:
         try:
             page = self.server.live.page()
@@ -206,11 +166,10 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(said.encode())
             self.wfile.flush()
 
-    def _begin(self, kind: str, status: HTTPStatus = HTTPStatus.OK) -> None:
-        self.send_response(status)
+    def _begin(self, kind: str) -> None:
+        self.send_response(HTTPStatus.OK)
         self.send_header("Content-Type", kind)
         self.send_header("Cache-Control", "no-store")
-        self.send_header("X-Frame-Options", "DENY")  # nobody clicks here while seeing another page
         self.end_headers()
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - http.server's name

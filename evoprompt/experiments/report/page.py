@@ -20,16 +20,13 @@ from evoprompt.text import printable, sentences
 _PARTS = ("page.css", "table.js", "charts.js", "say.js", "dialog.js", "page.js")
 
 
-def render_page(
-    source: Source, version: str = "", changes: bool = False, written: float = 0.0
-) -> str:
+def render_page(source: Source, version: str = "", written: float = 0.0) -> str:
     """The page as HTML.
 
     Args:
         source: what is told.
         version: of a page that is served and asks its server for news; empty for a file, which
             asks nobody.
-        changes: whether that server takes what a person asks of the runs.
         written: when something was last written to the runs, in seconds since 1970.
     """
     environment = jinja2.Environment(
@@ -57,7 +54,6 @@ def render_page(
         data=packed(found),
         version=version,
         written=written,
-        changes="yes" if changes else "",
         vega=drawing(),
         licence=_licence(),
         **{part.replace(".", "_"): _part(part) for part in _PARTS},

@@ -11,7 +11,6 @@ from typing import Any
 from evoprompt.errors import EvopromptError, InputError
 from evoprompt.experiments.directory import RunDirectory, TrialDirectory
 from evoprompt.experiments.eventfile import read_events
-from evoprompt.experiments.gridfile import GRID, Grid, GridFile
 from evoprompt.experiments.history import LOGS, History, log_in
 from evoprompt.experiments.summary import SeedSummary, Summary
 from evoprompt.lm.budget import SPENDING_FILE, Charge, SpendTracker
@@ -61,7 +60,6 @@ class Source:
         summary: what the finished trials found.
         config: every setting, as it was written; empty where nothing was.
         spending: by model, what was paid for language models.
-        grids: what weights and instruction have brought, where that was measured.
         problems: what could not be read, in words for people.
         runs: those that are told side by side; empty for one.
     """
@@ -73,7 +71,6 @@ class Source:
     summary: Summary = field(default_factory=lambda: Summary.of({}))
     config: str = ""
     spending: Mapping[str, Charge] = field(default_factory=dict)
-    grids: tuple[Grid, ...] = ()
     problems: tuple[str, ...] = ()
     runs: tuple[Source, ...] = ()
 
@@ -104,7 +101,6 @@ def read_source(*paths: Path) -> Source:
         summary=Summary.of(results),
         config="\n".join(run.config for run in runs),
         spending=spending,
-        grids=tuple(grid for run in runs for grid in run.grids),
         problems=tuple(problem for run in runs for problem in run.problems),
         runs=runs,
     )
@@ -116,7 +112,7 @@ def files_of(path: Path) -> list[Path]:
     logs = list(logs_of(path).values())
     asked = [file for log in logs for file in RequestFiles(log).files()]
     results = [log.with_name(name) for log in logs for name in ("result.json", "error.txt")]
-    others = [root / name for name in (*_CONFIGS, "result.json", GRID)]
+    others = [root / name for name in (*_CONFIGS, "result.json")]
     others.append(_journal(root, logs))
     return sorted({file for file in (*logs, *results, *others, *asked) if file.is_file()})
 
@@ -189,7 +185,6 @@ def _read(path: Path, name: str = "") -> Source:
     arms = () if run is None else tuple(f"{name}{arm}" for arm in run.config.arms)
     first = [arm for arm in arms if arm in begun]
     target = None if run is None else run.config.target
-    grids = _grids(root, problems)
     return Source(
         title=_title(run) or root.resolve().name,
         lead=tuple(name + sentence for sentence in _lead(root, problems)),
@@ -198,7 +193,6 @@ def _read(path: Path, name: str = "") -> Source:
         summary=_summary(logs, name, target, problems),
         config="\n".join(file.read_text("utf-8", errors="replace") for file in configs),
         spending=_spending(_journal(root, logs.values()), problems),
-        grids=tuple(grid.model_copy(update={"arm": name + grid.arm}) for grid in grids),
         problems=tuple(dict.fromkeys(name + problem for problem in problems)),
     )
 
@@ -281,14 +275,6 @@ def _summary(
         elif trial.error.is_file():
             problems.append(f"{arm}/{seed} failed: see {trial.error}")
     return Summary.of(results, target)
-
-
-def _grids(root: Path, problems: list[str]) -> Sequence[Grid]:
-    try:
-        return GridFile.read(root).grids
-    except (EvopromptError, OSError) as error:
-        problems.append(str(error))
-        return ()
 
 
 def _journal(root: Path, logs: Iterable[Path]) -> Path:
