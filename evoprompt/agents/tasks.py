@@ -372,15 +372,15 @@ class Host(Component, ABC):
 
     role = "host"
 
-    @abstractmethod
-    def plan(self, task: Task, trial: Trial) -> Plan | None:
-        """What ``trial`` would do and need; None for a host that has to be built to be known.
+    def plan(self, task: Task, trial: Trial) -> Plan:
+        """What ``trial`` would do and need; empty for a host that does not know beforehand.
 
         Loads no weights, and writes and downloads nothing.
 
         Raises:
             InputError: the host does not support the task, or its settings are wrong.
         """
+        return Plan()
 
     @abstractmethod
     def prepare(self, task: Task, trial: Trial) -> TrainingJob:
@@ -437,8 +437,6 @@ class Plan:
     Attributes:
         figures: what to know beforehand, such as rollouts and tokens a step: names and texts.
         needs: what it needs of this machine, whether it is there or not.
-        heavy: whether the trainer takes so long to build that a run does not build one just to
-            see that it can.
         rollouts_per_step: rollouts of a training step, from which follows how often a run
             evolves; None where it is not known.
         isolated: whether each trial needs a process of its own, as what its trainer holds of a GPU
@@ -447,13 +445,15 @@ class Plan:
             where it is not known.
         notices: what a person should know before it starts, with what to do about it.
         room: the disk space it takes; None where it is not known.
+        iterations: requests to the proposer at most, where the host optimizes by itself; None where
+            an engine evolves.
     """
 
     figures: Sequence[tuple[str, str]] = ()
     needs: Sequence[Need] = ()
-    heavy: bool = False
     rollouts_per_step: int | None = None
     isolated: bool = False
     rollouts_per_question: int | None = None
     notices: Sequence[str] = ()
     room: Room | None = None
+    iterations: int | None = None

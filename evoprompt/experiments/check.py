@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import math
-import tempfile
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from evoprompt.agents.tasks import Need, Plan, Task
-from evoprompt.attachment import attach
-from evoprompt.binding import silent
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory, TrialDirectory, TrialId
-from evoprompt.experiments.hosts.frozen import FrozenHost
 from evoprompt.experiments.launchers.base import Launcher
 from evoprompt.experiments.pool import with_pools
 from evoprompt.experiments.requirements import room_for
-from evoprompt.experiments.trial import build_engine, host_for, prepare, trial_of
+from evoprompt.experiments.trial import build_engine, host_for, trial_of
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.plugins import build, plugins
 from evoprompt.roles import Component, Proposer
@@ -41,7 +37,7 @@ class ArmForecast:
         verification: most rollouts one round of verification takes, with those of a best that is
             dead.
         language: what its language models will cost, a trial.
-        plan: what the host says; None where it says nothing.
+        plan: what the host says.
         needs: what the arm needs of this machine, whether it is there or not.
         notices: what a person should know before it starts, such as seeds that were left out.
     """
@@ -51,7 +47,7 @@ class ArmForecast:
     generations: int
     verification: int
     language: Estimate
-    plan: Plan | None
+    plan: Plan
     needs: tuple[Need, ...]
     notices: tuple[str, ...] = ()
 
@@ -87,7 +83,7 @@ class Forecast:
     @property
     def isolated(self) -> bool:
         """Whether each trial needs a process of its own."""
-        return any(arm.plan is not None and arm.plan.isolated for arm in self.arms)
+        return any(arm.plan.isolated for arm in self.arms)
 
     @property
     def language(self) -> Estimate:
@@ -127,10 +123,9 @@ def reach(launcher: Launcher, name: str) -> Need:
 
 
 def check(config: RunConfig, spending: SpendTracker, root: Path | None = None) -> Forecast:
-    """Builds what every arm needs and throws it away, so that bad input is found before it costs.
+    """Looks ahead before a run, so that bad input is found before it costs.
 
-    A trainer that takes long to build is not built: its host's plan says what is missing. Every
-    language model is asked once, unless ``spending`` knows that it has answered.
+    Every language model is asked once, unless ``spending`` knows that it has answered.
 
     Args:
         config: the run.
@@ -141,15 +136,12 @@ def check(config: RunConfig, spending: SpendTracker, root: Path | None = None) -
         InputError: a component, seed instruction or host setting cannot be used, or the machine
             lacks something.
         PluginError: a component is unknown.
-        AttachError: no adapter can attach to the task's trainer.
     """
-    config = with_pools(config)
     found = look_ahead(config, probe=True, spending=spending, root=root)
     if found.missing:
         raise InputError(
             "; ".join(f"{need.subject}: {need.text} -> {need.remedy}" for need in found.missing)
         )
-    _build(config, [arm.arm for arm in found.arms if arm.plan and not arm.plan.heavy])
     return found
 
 
@@ -159,7 +151,7 @@ def look_ahead(
     spending: SpendTracker | None = None,
     root: Path | None = None,
 ) -> Forecast:
-    """What ``config`` would do and need here; loads no model whose host can plan without.
+    """What ``config`` would do and need here; loads no model and builds no trainer.
 
     Args:
         config: the run.
@@ -170,38 +162,20 @@ def look_ahead(
     Raises:
         InputError: a component, seed instruction or host setting cannot be used.
         PluginError: a component is unknown.
-        AttachError: no adapter can attach to the task's trainer.
     """
     config = with_pools(config)
     plugins().block(config.block_plugins)
     spent = SpendTracker() if spending is None else spending
     arms = tuple(_arm(config, arm, probe, spent) for arm in config.arms)
-    _build(config, [arm.arm for arm in arms if arm.plan is None])
     return Forecast(arms, len(config.seeds), _room(config, arms, root or Path()))
 
 
 def _room(config: RunConfig, arms: Sequence[ArmForecast], root: Path) -> Need | None:
-    rooms = {arm.arm: arm.plan.room for arm in arms if arm.plan is not None and arm.plan.room}
+    rooms = {arm.arm: arm.plan.room for arm in arms if arm.plan.room}
     directory = RunDirectory(root, config)
     trials = [TrialId(arm, seed) for arm in rooms for seed in config.seeds]
     found = [(directory.trial(trial), rooms[trial.arm]) for trial in trials]
     return room_for(found, root, config.keep_checkpoints)
-
-
-def _build(config: RunConfig, arms: Sequence[str]) -> None:
-    """Builds the trainers of ``arms`` and attaches to them, those of equal settings once."""
-    hosts: list[object] = []
-    with tempfile.TemporaryDirectory() as scratch:
-        for arm in arms:
-            if config.host_of(arm) in hosts:
-                continue
-            hosts.append(config.host_of(arm))
-            trial = TrialId(arm, config.seeds[0])
-            task: Task = build("task", config.task)
-            engine = build_engine(config, trial, task, check=False)
-            trainee = prepare(config, trial, task, TrialDirectory(Path(scratch)))
-            with silent():
-                attach(trainee.trainer, engine, render=trainee.render, probe=False).detach()
 
 
 def _arm(config: RunConfig, arm: str, probe: bool, spending: SpendTracker) -> ArmForecast:
@@ -214,22 +188,24 @@ def _arm(config: RunConfig, arm: str, probe: bool, spending: SpendTracker) -> Ar
     host = host_for(task, config.host_of(arm))
     plan = host.plan(task, trial_of(config, trial, TrialDirectory(Path(arm))))
     verification = engine.generations.most_rollouts(proposals)
-    if plan is not None and plan.rollouts_per_question is not None:
+    if plan.rollouts_per_question is not None:
         numbers.rollouts_per_candidate(plan.rollouts_per_question, "host.rollouts_per_question")
-    per_step = plan.rollouts_per_step if plan is not None else None
-    budget = config.budget_of(arm)
-    cycles = generations_within(numbers, budget, per_step or 1, verification) if evolves else 0
-    if isinstance(host, FrozenHost):
-        cycles, verification = (host.iterations(budget) if evolves else 0), 0
+    budget, cycles = config.budget_of(arm), plan.iterations
+    if cycles is None:
+        cycles = generations_within(numbers, budget, plan.rollouts_per_step or 1, verification)
+    else:
+        verification = 0
+    if not evolves:
+        cycles = verification = 0
     return ArmForecast(
         arm,
         budget,
         cycles,
-        verification if evolves else 0,
+        verification,
         engine.proposer.estimate(cycles, proposals, numbers.parents),
         plan,
-        (*(plan.needs if plan else ()), *_needs_of(section.proposer, engine.proposer, probe)),
-        (*_notices(engine), *(plan.notices if plan else ())),
+        (*plan.needs, *_needs_of(section.proposer, engine.proposer, probe)),
+        (*_notices(engine), *plan.notices),
     )
 
 

@@ -87,11 +87,13 @@ class ModelSize:
         parameters: number of weights.
         vocabulary: number of tokens it knows.
         exact: whether this is from the model's own files rather than from its name.
+        kept: numbers that a token leaves for the backward pass; 0 where that is not known.
     """
 
     parameters: int
     vocabulary: int
     exact: bool
+    kept: int = 0
 
 
 def model_size(name: str) -> ModelSize | None:
@@ -103,9 +105,27 @@ def model_size(name: str) -> ModelSize | None:
 
         with torch.device("meta"):
             empty = AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call]
-        return ModelSize(empty.num_parameters(), config.vocab_size, True)
+        return ModelSize(empty.num_parameters(), config.vocab_size, True, _kept(config))
     told = re.search(r"(\d+(?:\.\d+)?)[bB](?![a-zA-Z])", name)
     return ModelSize(int(float(told[1]) * 1e9), _QWEN_VOCABULARY, False) if told else None
+
+
+def _kept(config: Any) -> int:
+    """Numbers that a token leaves for the backward pass.
+
+    In layers as Llama and Qwen have them, with scaled dot-product attention, which keeps no matrix
+    of weights: of each of two norms its input, the normalized input and the output; queries, keys,
+    values and the output of attention; of the feed-forward part the gate, its activation, the other
+    projection and their product.
+    """
+    text = config.get_text_config()
+    layers, hidden, heads, inner = (
+        getattr(text, key, None) or 0
+        for key in ("num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size")
+    )
+    width = getattr(text, "head_dim", None) or hidden // max(heads, 1)
+    keys = (getattr(text, "num_key_value_heads", None) or heads) * width
+    return int(layers * (6 * hidden + 2 * heads * width + 2 * keys + 4 * (inner or 4 * hidden)))
 
 
 def ties_embeddings(name: str) -> bool:

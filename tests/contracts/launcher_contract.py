@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 from collections.abc import Callable, Sequence
@@ -22,12 +23,14 @@ Launched = Callable[..., tuple[Outcome, Watcher]]
 
 
 class Stopper(Watcher):
-    """Presses Ctrl-C when a trial has been told of its first rewards."""
+    """Ends everybody, as schedulers do, when a trial has been told of its first rewards."""
 
     def happened(self, trial: TrialId, event: Event) -> None:
         super().happened(trial, event)
         if event.kind == "told" and "stopping" not in self.said:
-            os.kill(os.getpid(), signal.SIGINT)
+            for child in multiprocessing.active_children():
+                os.kill(child.pid or 0, signal.SIGTERM)
+            os.kill(os.getpid(), signal.SIGTERM)
 
 
 class Releasing(Launcher):

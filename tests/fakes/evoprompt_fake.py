@@ -146,10 +146,6 @@ class FakeHost(Host):
     def __init__(self, settings: FakeHostSettings) -> None:
         self.settings = settings
 
-    def plan(self, task: Task, trial: Trial) -> Plan | None:
-        """Nothing is known beforehand."""
-        return None
-
     def prepare(self, task: Task, trial: Trial) -> TrainingJob:
         """A fake trainer."""
         return FakeTrainingJob(trial, self.settings)
@@ -166,9 +162,7 @@ class PlannedHost(FakeHost):
         slow = ("this is slow; buy another",) if trial.seed == 2 else ()
         figures = (("rollouts a step", "8"),)
         room = Room(0.0, 0.2, 0.1)
-        return Plan(
-            figures, tuple(needs), True, 8, rollouts_per_question=4, notices=slow, room=room
-        )
+        return Plan(figures, tuple(needs), 8, rollouts_per_question=4, notices=slow, room=room)
 
     def prepare(self, task: Task, trial: Trial) -> TrainingJob:
         """It would take too long."""

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 from contract_runs import RandomWords
-from watched_runs import config as watched
 
 from evoprompt import yamlfile
-from evoprompt.agents.tasks import Need
+from evoprompt.agents.tasks import Need, Plan
 from evoprompt.binding import Binding
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
@@ -46,7 +45,6 @@ def test_what_every_arm_would_do_is_known_without_building_a_trainer() -> None:
     assert (static.budget, static.generations, static.verification) == (80, 0, 0)
     # Six offspring, their parent and a dead best, ten questions each, after 15 steps of 8 rollouts.
     assert (long.budget, long.generations, long.verification) == (800, 4, 10 * (6 + 1 + 1))
-    assert long.plan is not None
     assert ("rollouts a step", "8") in long.plan.figures
 
 
@@ -84,13 +82,12 @@ def test_rollouts_that_candidates_cannot_share_are_found_before_the_first_arm_tr
         return config(arms={"static": None, "blocks": {"engine": engine}}, seeds=[0])
 
     assert check(side_by_side(2), SpendTracker()).missing == ()
-    check(watched(), SpendTracker())  # a trainer is built where its host has no plan
     with pytest.raises(InputError, match=r"host\.rollouts_per_question is 4 with"):
         check(side_by_side(3), SpendTracker())
 
 
-def test_a_host_that_cannot_plan_is_built_to_find_its_errors() -> None:
-    assert [arm.plan for arm in look_ahead(config(host="fake")).arms] == [None, None]
+def test_a_wrong_setting_of_a_host_that_plans_nothing_is_found() -> None:
+    assert [arm.plan for arm in look_ahead(config(host="fake")).arms] == [Plan(), Plan()]
     with pytest.raises(InputError, match="did you mean 'learning_rate'"):
         look_ahead(config(host={"name": "fake", "learning_rat": 1}))
 

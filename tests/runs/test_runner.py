@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import shutil
 import signal
@@ -18,7 +17,7 @@ from watched_runs import Watcher, config, trial_events
 
 from evoprompt.engine import Engine
 from evoprompt.errors import EvopromptWarning
-from evoprompt.events import Event, Notice
+from evoprompt.events import Notice
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.runner import Outcome, run
 
@@ -131,22 +130,6 @@ class TestRunning:
         run(directory, Watcher())
         assert directory.events.read_bytes() == uninterrupted.events.read_bytes()
 
-    @pytest.mark.slow
-    def test_side_by_side_gives_the_same_as_one_by_one(
-        self, uninterrupted: RunDirectory, tmp_path: Path
-    ) -> None:
-        watcher = Watcher()
-        directory = RunDirectory.new(tmp_path / "beside", config())
-        run(directory, watcher, jobs=2)
-        assert directory.events.read_bytes() == uninterrupted.events.read_bytes()
-        assert sorted(watcher.said) == [
-            "finished coevolve/0",
-            "finished static/0",
-            "started coevolve/0",
-            "started static/0",
-        ]
-        assert len(watcher.events[TrialId("coevolve", 0)]) == len(trial_events(directory))
-
 
 class TestFailing:
     def test_a_trial_that_fails_does_not_take_the_others_along(self, tmp_path: Path) -> None:
@@ -159,15 +142,6 @@ class TestFailing:
         assert "finished static/0" in watcher.said
         error = directory.trial(TrialId("sick", 0)).error.read_text(encoding="utf-8")
         assert "Traceback" in error
-
-    @pytest.mark.slow
-    def test_a_process_that_is_killed_costs_only_its_own_trial(self, tmp_path: Path) -> None:
-        arms = {"sick": {"host": {"kill_at": 2}}, "static": {}}
-        watcher = Watcher()
-        outcome = run(RunDirectory.new(tmp_path / "out", config(arms=arms)), watcher, jobs=2)
-        assert outcome.failed == (TrialId("sick", 0),)
-        assert "failed sick/0: its process ended with exit code -9" in watcher.said
-        assert "finished static/0" in watcher.said
 
 
 class TestResuming:
@@ -216,24 +190,3 @@ class TestStopping:
         assert outcome.interrupted
         assert not outcome.summary.arms
         assert signal.getsignal(signal.SIGINT) is before
-
-    @pytest.mark.slow
-    def test_side_by_side_all_trials_save_and_continue(
-        self, uninterrupted: RunDirectory, tmp_path: Path
-    ) -> None:
-        class Stopper(Watcher):
-            def happened(self, trial: TrialId, event: Event) -> None:
-                super().happened(trial, event)
-                if len(self.events) == 2 and "stopping" not in self.said:
-                    for child in multiprocessing.active_children():
-                        os.kill(child.pid or 0, signal.SIGTERM)  # as schedulers do: to everybody
-                    os.kill(os.getpid(), signal.SIGTERM)
-
-        slow = config(host={"pause": 0.1})
-        directory = RunDirectory.new(tmp_path / "out", slow)
-        outcome = run(directory, Stopper(), jobs=2)
-        assert outcome.interrupted
-        assert not outcome.failed
-        assert directory.trial(TrialId("static", 0)).has_checkpoint
-        run(RunDirectory.resumed(directory.root, slow), Watcher(), jobs=2)
-        assert directory.events.read_bytes() == uninterrupted.events.read_bytes()

@@ -139,6 +139,6 @@ def _figures(found: Forecast) -> dict[str, tuple[tuple[str, str], ...]]:
     """The figures of the plans, by the names of the arms that share them."""
     shared: dict[tuple[tuple[str, str], ...], list[ArmForecast]] = {}
     for arm in found.arms:
-        if arm.plan is not None and arm.plan.figures:
+        if arm.plan.figures:
             shared.setdefault(tuple(arm.plan.figures), []).append(arm)
     return {", ".join(arm.arm for arm in arms): figures for figures, arms in shared.items()}

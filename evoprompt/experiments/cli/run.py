@@ -165,7 +165,7 @@ def launch(
         ]
     else:
         found = check(directory.config, spending, root)
-        told = [notice for arm in found.arms if arm.plan for notice in arm.plan.notices]
+        told = [notice for arm in found.arms for notice in arm.plan.notices]
         notices += dict.fromkeys(told)
     for notice in notices:
         console.print(notice, style="yellow", soft_wrap=True)

@@ -48,11 +48,15 @@ class FrozenHost(Component):
         """
         if find_spec("openai") is None:
             remedy = 'pip install "evoprompt[endpoint]"'
-            return Plan(needs=(Need("openai", "not installed", remedy),), heavy=True)
+            return Plan(needs=(Need("openai", "not installed", remedy),), iterations=0)
         kept = len(tested(task, trial.budget))
         require_budget(trial.budget, len(task.questions("validation")), kept)
         needs = [one for one in task.needs() if one.subject != POLICY]
-        return Plan(tuple(self._figures(task, trial)), (*self._needs(), *needs), heavy=True)
+        iterations = trial.budget // max(
+            self.settings.proposals, 1
+        )  # a text is tried at least once
+        figures = tuple(self._figures(task, trial))
+        return Plan(figures, (*self._needs(), *needs), iterations=iterations)
 
     def prepare(
         self, task: Task, trial: Trial, spending: SpendTracker | None = None
@@ -97,10 +101,6 @@ class FrozenHost(Component):
         """What an episode may use."""
         chosen = self.settings
         return limits_of(task, chosen.max_calls, chosen.turn_tokens, chosen.observation_tokens)
-
-    def iterations(self, budget: int) -> int:
-        """Requests to the proposer, at most about: each text is tried at least once."""
-        return budget // max(self.settings.proposals, 1)
 
     def _needs(self) -> Iterator[Need]:
         from evoprompt.optimizer.endpoint import OPENAI, address_of, prices_of

@@ -28,7 +28,6 @@ def training_plan(
     checkpoint: int,
     checkpoints: int | None,
     packages: Mapping[str, str],
-    heavy: bool,
     figures: Mapping[str, str] = {},
     isolated: bool = False,
     notices: Sequence[str] = (),
@@ -47,7 +46,6 @@ def training_plan(
         checkpoint: bytes that a weight takes in one checkpoint.
         checkpoints: how many of them are kept at most; None for all.
         packages: libraries beyond those of the host, and how each is installed.
-        heavy: see :class:`Plan`.
         figures: what the host says itself.
         isolated: see :class:`Plan`.
         notices: see :class:`Plan`; empty ones are left out.
@@ -87,10 +85,9 @@ def training_plan(
     return Plan(
         tuple(shown.items()),
         (*found, *needs),
-        heavy,
-        rollouts,
-        isolated,
-        settings.rollouts_per_question,
-        tuple(filter(None, notices)),
-        room,
+        rollouts_per_step=rollouts,
+        isolated=isolated,
+        rollouts_per_question=settings.rollouts_per_question,
+        notices=tuple(filter(None, notices)),
+        room=room,
     )

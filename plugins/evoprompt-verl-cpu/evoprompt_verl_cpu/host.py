@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
+from evoprompt.agents.tasks import Plan
 from evoprompt.experiments.hosts.verl.host import VerlHost
 from evoprompt_verl_cpu import ROLLOUT, environment
 
@@ -63,5 +64,6 @@ class VerlOnCpu(VerlHost):
         }
         super().__init__(settings.model_copy(update=changed), seeded=True)
 
-    def plan(self, task: Task, trial: Trial) -> None:
+    def plan(self, task: Task, trial: Trial) -> Plan:
         """Nothing that is worth planning."""
+        return Plan()

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,18 +9,10 @@ from adding_task import Adding, save_model
 from pydantic import JsonValue
 from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
-from evoprompt.agents import Limits
-from evoprompt.agents.tasks import EpisodeRunner, Plan, Trial
-from evoprompt.experiments.hosts.trl.memory import Shape, longest_prompt, shape_of, step_gib
-from evoprompt.experiments.hosts.trl.settings import TrlSettings
-from evoprompt.experiments.hosts.trl.tokenizer import tokenizer_of
-from evoprompt.experiments.requirements import GIB, ModelSize
+from evoprompt.agents.tasks import Plan, Trial
+from evoprompt.experiments.requirements import model_size
 from evoprompt.experiments.trial import host_for
-from evoprompt.types import Question
 
-LIMITS = Limits(calls=0, turn_tokens=24, observation_tokens=24)
-SIZE = ModelSize(parameters=2**28, vocabulary=2**10, exact=True)
-SHAPE = Shape(layers=4, hidden=64, queries=64, keys=32, inner=128)
 DIMENSIONS: dict[str, Any] = {
     "vocab_size": 64,
     "hidden_size": 48,
@@ -58,71 +49,15 @@ def test_a_pass_keeps_what_the_shape_says(family: str, tmp_path: Path) -> None:
         else Qwen2ForCausalLM(Qwen2Config(**DIMENSIONS))  # type: ignore[no-untyped-call]
     )
     model.save_pretrained(tmp_path)
-    shape = shape_of(str(tmp_path))
-    assert shape == Shape(layers=3, hidden=48, queries=48, keys=16, inner=160)
+    size = model_size(str(tmp_path))
+    assert size is not None
     measured = kept_by_autograd(model.train(), tokens=128) / (2 * 128)
-    assert measured == pytest.approx(3 * shape.kept, rel=0.1)
-
-
-def test_a_model_that_is_not_here_has_no_shape(tmp_path: Path) -> None:
-    assert shape_of(str(tmp_path)) is None
-
-
-def settings(**host: JsonValue) -> TrlSettings:
-    return TrlSettings.model_validate(
-        {"questions_per_step": 2, "rollouts_per_question": 4, "micro_batch": 2, **host}
-    )
-
-
-def memory(bf16: bool = False, **host: JsonValue) -> float:
-    return step_gib(settings(**host), LIMITS, SIZE, SHAPE, prompt=200, bf16=bf16) * GIB
-
-
-def test_a_step_is_weights_states_and_logits() -> None:
-    weights, process = 4 * 2**28, 0.65 * GIB
-    rest = 2 * 224 * 4 * SHAPE.kept * 4 + 2 * 25 * 2**10 * 16
-    assert memory(arguments={"beta": 0}) == pytest.approx(5 * weights + process + rest)
-    assert memory() == pytest.approx(6 * weights + process + rest)  # the reference
-    larger = memory(micro_batch=8) - 6 * weights - process
-    assert larger == pytest.approx(4 * rest)
-    assert memory(arguments={"gradient_checkpointing": True}) < memory()
-    assert memory(bf16=True) < memory() + 2 * 2**28  # but a copy of the weights is kept
-    assert memory(processes=2, micro_batch=1) > 1.9 * (6 * weights + process)
-    # Keys and values of many rows, in the place of gradients.
-    cached = 2**15 * 224 * 4 * 2 * SHAPE.keys * 4 - 2 * weights
-    assert memory(at_once=2**15) == pytest.approx(6 * weights + process + cached)
-
-
-class Told(Adding):
-    """Asks one long question among short ones."""
-
-    seed_instructions = (  # type: ignore[assignment]
-        "Add.",
-        "Add with the tool, and be careful about it.",
-    )
-
-    def questions(self, split: str) -> Sequence[Question]:
-        found = list(super().questions(split)) * 20
-        found[57] = Question("long", f"{'x' * 300} 1 plus 1?", ("2",))
-        return found
-
-
-def test_the_longest_prompt_is_found_among_many(tmp_path: Path) -> None:
-    task = Told()
-    player = EpisodeRunner(task, tokenizer_of(save_model(tmp_path)), LIMITS)
-    short = longest_prompt(Adding(), player, 4096)
-    found = longest_prompt(task, player, 4096)
-    # A token is a character; the longer instruction counts.
-    longer = len(Told.seed_instructions[1]) - len(Adding.seed_instructions[0])
-    assert found - short == longer + len(f"{'x' * 300} 1 plus 1?") - len("1 plus 1?")
-    assert longest_prompt(task, player, 100) == 100
+    assert measured == pytest.approx(size.kept, rel=0.1)
 
 
 def planned(model: str, **host: JsonValue) -> Plan:
     chosen = {"name": "trl", "model": model, **host}
-    found = host_for(Adding(), chosen).plan(Adding(), Trial(0, Path("none"), 24, 8))
-    assert found is not None
-    return found
+    return host_for(Adding(), chosen).plan(Adding(), Trial(0, Path("none"), 24, 8))
 
 
 def test_a_plan_for_a_cpu_says_it_and_refuses_nothing(

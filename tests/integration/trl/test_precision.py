@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
-import tiny_trl
 import torch
 from adding_task import Adding, save_model
 from pydantic import JsonValue
 
-import evoprompt
-from evoprompt.agents.tasks import Evaluation, Plan, Trial
-from evoprompt.engine import Engine
-from evoprompt.errors import EvopromptWarning, StateError
-from evoprompt.eventlog import EventLog
-from evoprompt.experiments.hosts.trl.precision import FILE
+from evoprompt.agents.tasks import Plan, Trial
 from evoprompt.experiments.hosts.trl.trainee import TrlTrainingJob
 from evoprompt.experiments.trial import host_for
 
@@ -47,20 +40,6 @@ def prepared(model: str, folder: Path, bf16: bool | None, resume: bool = False) 
 
 def planned(model: str, bf16: bool | None) -> Plan:
     return cast(Plan, host(model, bf16).plan(Adding(), Trial(0, Path("none"), 24, 8)))
-
-
-def trained(trainee: TrlTrainingJob, stop: bool) -> list[str]:
-    """Trains, up to the first evaluation if it is to stop, and returns the notices."""
-    log = EventLog()
-    engine = Engine(Adding().seed_instructions, log=log)
-    evoprompt.attach(trainee.trainer, engine, render=trainee.render)
-
-    def record(evaluation: Evaluation) -> None:
-        if stop and engine.rollouts:
-            trainee.stop()
-
-    trainee.train(engine, record)
-    return [event["message"] for event in log if event["event"] == "notice"]
 
 
 def dtype_of(trainee: TrlTrainingJob) -> str:
@@ -109,44 +88,3 @@ def test_a_plan_says_that_a_model_without_chat_template_is_asked_in_plain_text(
     monkeypatch.setattr(Adding, "tools", ())  # a tool call has no form without a template
     (notice,) = planned(str(folder), None).notices
     assert notice.startswith(f"{folder} has no chat template, so that it is asked in plain text")
-
-
-def test_a_training_goes_on_in_the_precision_in_which_it_began(
-    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    on(NATIVE, monkeypatch)
-    first = prepared(model, tmp_path, None)
-    assert dtype_of(first) == "bf16"
-    assert trained(first, stop=True) == []
-    on(EMULATED, monkeypatch)
-    elsewhere = prepared(model, tmp_path, None, resume=True)
-    assert dtype_of(elsewhere) == "bf16"
-    with pytest.warns(EvopromptWarning, match="computes in bfloat16, but this CPU has no"):
-        trained(elsewhere, stop=False)
-    (tmp_path / FILE).write_text('{"bf16"')
-    with pytest.raises(StateError, match=r"precision.json is '\{\"bf16\"'; required: "):
-        prepared(model, tmp_path, None, resume=True)
-
-
-def test_what_begins_anew_is_free_to_choose(
-    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / FILE).write_text(json.dumps({"bf16": True}) + "\n")  # of one killed at once
-    on(EMULATED, monkeypatch)
-    trainee = prepared(model, tmp_path, None, resume=True)
-    assert dtype_of(trainee) == "no"
-    trained(trainee, stop=True)
-    assert json.loads((tmp_path / FILE).read_text()) == {"bf16": False}
-
-
-def test_a_trainer_of_ones_own_is_warned_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    on(EMULATED, monkeypatch)
-    trainer = tiny_trl.trainer(tmp_path, bf16=None)  # TRL's default
-    with pytest.warns(EvopromptWarning, match="bf16=False to the trainer's arguments") as warned:
-        evoprompt.attach(trainer, Engine(["be brief"])).detach()
-    assert len(warned) == 1
-    evoprompt.attach(tiny_trl.trainer(tmp_path), Engine(["be brief"])).detach()
-    on(NATIVE, monkeypatch)
-    evoprompt.attach(trainer, Engine(["be brief"])).detach()

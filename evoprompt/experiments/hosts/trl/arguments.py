@@ -6,14 +6,13 @@ import math
 from typing import Any
 
 import torch
+from evoprompt_trl.precision import default_device, native_bf16
 from trl.trainer.grpo_config import GRPOConfig
 
 from evoprompt.agents import Limits, Sampling
 from evoprompt.agents.tasks import Trial
 from evoprompt.errors import InputError
-from evoprompt.experiments.hosts.trl.generation import ENDING
-from evoprompt.experiments.hosts.trl.precision import computes_in_bf16, device_of
-from evoprompt.experiments.hosts.trl.samplers import vllm_arguments
+from evoprompt.experiments.hosts.trl.generation import ENDING, vllm_arguments
 from evoprompt.experiments.hosts.trl.settings import TrlSettings
 
 
@@ -58,7 +57,7 @@ def arguments(
         **settings.arguments,
         # For these null, too, stands for what suits the machine.
         "use_cpu": device_of(settings) == "cpu",
-        "bf16": computes_in_bf16(settings, trial),
+        "bf16": computes_in_bf16(settings),
     }
     own = chosen.get("generation_kwargs") or {}
     if ending := [name for name in own if name in ENDING]:
@@ -76,3 +75,19 @@ def arguments(
             f"host.arguments is {settings.arguments}; required: arguments that trl.GRPOConfig "
             f"takes on this machine ({error}); change or drop them"
         ) from error
+
+
+def device_of(settings: TrlSettings) -> str:
+    """Type of the device that these settings train on."""
+    return "cpu" if settings.arguments.get("use_cpu") else default_device()
+
+
+def computes_in_bf16(settings: TrlSettings) -> bool:
+    """Whether a trial computes in bfloat16, its weights being kept in float32.
+
+    As the settings say; where they do not, if the device has instructions for it.
+    """
+    given = settings.arguments.get("bf16")
+    if given is not None:
+        return bool(given)
+    return not settings.arguments.get("fp16") and native_bf16(device_of(settings))

@@ -33,7 +33,7 @@ class TrlHost(Host):
                 here to tell.
         """
         if find_spec("trl") is None:
-            return Plan(needs=(Need("trl", "not installed", _INSTALL),), heavy=True)
+            return Plan(needs=(Need("trl", "not installed", _INSTALL),))
         from evoprompt.experiments.hosts.trl.plan import plan
 
         return plan(task, self.settings, trial)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 import torch
 from transformers import (
@@ -14,6 +15,7 @@ from transformers import (
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from evoprompt.agents import Action, Sampling
+from evoprompt.errors import InputError
 
 _TAIL_TOKENS = 16  # enough for a text that ends an action, were it one token per byte
 _DRAWING = ("temperature", "top_k", "top_p", "min_p", "typical_p", "epsilon_cutoff", "eta_cutoff")
@@ -48,17 +50,41 @@ def greedy(chosen: Mapping[str, object]) -> dict[str, object]:
     return {**kept, "do_sample": False}
 
 
-def load_tokenizer(model: str) -> PreTrainedTokenizerBase:
+def vllm_arguments(sampling: Sampling) -> dict[str, object]:
+    """What vLLM's sampling parameters must hold so that an action ends in time."""
+    return {
+        "max_tokens": sampling.max_tokens,
+        "stop": list(sampling.stop),
+        "include_stop_str_in_output": True,
+    }
+
+
+def tokenizer_of(model: str) -> PreTrainedTokenizerBase:
     """The tokenizer of ``model``, with a token for padding.
 
     Raises:
-        OSError: there is none.
-        ValueError: its files cannot be used.
+        InputError: there is none.
     """
-    tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(model, padding_side="left")
+    try:
+        tokenizer: Any = AutoTokenizer.from_pretrained(model, padding_side="left")
+    except (OSError, ValueError) as error:
+        raise missing(model, error) from error
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
-    return tokenizer
+    # By these TRL would take an episode of several turns for one message.
+    for name in ("response_template", "response_schema"):
+        if getattr(tokenizer, name, None) is not None:
+            setattr(tokenizer, name, None)
+    return cast(PreTrainedTokenizerBase, tokenizer)
+
+
+def missing(model: str, error: Exception) -> InputError:
+    """That a model cannot be loaded, and what to do."""
+    told = " ".join(str(error).split())[:300]
+    return InputError(
+        f"host.model is {model!r}, which cannot be loaded ({told}); required: a model on the "
+        f"Hugging Face hub or its folder; fetch it with: hf download {model}"
+    )
 
 
 @torch.no_grad()

@@ -95,12 +95,3 @@ class TransformersSampler:
                 chunk = contexts[start : start + self._at_once]
                 actions += generate(model, self._tokenizer, chunk, sampling, choice)
         return actions
-
-
-def vllm_arguments(sampling: Sampling) -> dict[str, object]:
-    """What vLLM's sampling parameters must hold so that an action ends in time."""
-    return {
-        "max_tokens": sampling.max_tokens,
-        "stop": list(sampling.stop),
-        "include_stop_str_in_output": True,
-    }

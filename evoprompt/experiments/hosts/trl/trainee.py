@@ -42,13 +42,11 @@ from evoprompt.errors import InputError
 from evoprompt.evaluation import Failures
 from evoprompt.events import Notice
 from evoprompt.experiments.hosts.trl.arguments import arguments
-from evoprompt.experiments.hosts.trl.generation import choices
-from evoprompt.experiments.hosts.trl.precision import keep
+from evoprompt.experiments.hosts.trl.generation import choices, missing, tokenizer_of
 from evoprompt.experiments.hosts.trl.samplers import TransformersSampler, VllmSampler
 from evoprompt.experiments.hosts.trl.schedule import Pace, resumes
 from evoprompt.experiments.hosts.trl.scoring import Scoring
 from evoprompt.experiments.hosts.trl.settings import TrlSettings, running_processes
-from evoprompt.experiments.hosts.trl.tokenizer import missing, tokenizer_of
 from evoprompt.prompts import Prompt, Render
 from evoprompt.types import Candidate, Question, Written
 
@@ -111,10 +109,7 @@ class TrlTrainingJob(Policy):
         self._pace.follow(
             engine, lambda: on_evaluation(self.evaluate(engine.best.components, "validation"))
         )
-        resumed = resumes(self._trial)
-        if not resumed and self._trainer.accelerator.is_main_process:
-            keep(self._trial, bool(self._trainer.args.bf16))
-        self._trainer.train(resume_from_checkpoint=resumed)
+        self._trainer.train(resume_from_checkpoint=resumes(self._trial))
 
     def save(self, folder: Path) -> None:
         """Writes weights and tokenizer as ``transformers`` loads them."""

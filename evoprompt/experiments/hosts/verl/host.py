@@ -32,7 +32,7 @@ class VerlHost(Host):
         self.settings = settings
         self._seeded = seeded
 
-    def plan(self, task: Task, trial: Trial) -> Plan | None:
+    def plan(self, task: Task, trial: Trial) -> Plan:
         """What ``trial`` would do and need; see ``plan.py``.
 
         Raises:

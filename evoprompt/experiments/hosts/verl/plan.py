@@ -61,7 +61,6 @@ def plan(task: Task, settings: VerlHostSettings, trial: Trial) -> Plan:
         checkpoint=_CHECKPOINT,
         checkpoints=config.trainer.max_actor_ckpt_to_keep,
         packages=_packages(config),
-        heavy=True,
     )
 
 

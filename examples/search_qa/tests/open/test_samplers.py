@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from evoprompt.agents import Episode, Sampling
-from evoprompt.experiments.hosts.trl.generation import load_tokenizer
+from evoprompt.experiments.hosts.trl.generation import tokenizer_of
 from evoprompt.experiments.hosts.trl.samplers import (
     TransformersSampler,
     VllmSampler,
@@ -45,7 +45,7 @@ def trainer(model: Path, **settings: object) -> GRPOTrainer:
 
 
 def contexts(model: Path, texts: Sequence[str] = QUESTIONS) -> list[list[int]]:
-    tokenizer = load_tokenizer(str(model))
+    tokenizer = tokenizer_of(str(model))
     from_chat: Any = tokenizer.apply_chat_template(
         [[{"role": "user", "content": text}] for text in texts],
         add_generation_prompt=True,
@@ -58,7 +58,7 @@ def contexts(model: Path, texts: Sequence[str] = QUESTIONS) -> list[list[int]]:
 
 def greedy_by_hand(model: Path, ids: list[int], limit: int) -> list[int]:
     """One context alone, without padding or cache."""
-    tokenizer, policy = load_tokenizer(str(model)), AutoModelForCausalLM.from_pretrained(model)
+    tokenizer, policy = tokenizer_of(str(model)), AutoModelForCausalLM.from_pretrained(model)
     said: list[int] = []
     while len(said) < limit:
         logits = policy(input_ids=torch.tensor([ids + said])).logits[0, -1]
@@ -74,7 +74,7 @@ def test_an_action_is_what_the_model_says_alone_up_to_a_closing_tag(
     model: Path, at_once: int
 ) -> None:
     asked = contexts(model)
-    tokenizer = load_tokenizer(str(model))
+    tokenizer = tokenizer_of(str(model))
     tokenizer.pad_token = tokenizer.eos_token  # padding then looks like an end of text
     sampler = TransformersSampler(trainer(model), tokenizer, at_once)
     found = [action.ids for action in sampler(episodes(*asked), sampling(24), greedy=True)]
@@ -92,7 +92,7 @@ def test_an_action_is_what_the_model_says_alone_up_to_a_closing_tag(
 )
 def test_settings_of_the_generation_are_obeyed(model: Path, settings: dict[str, object]) -> None:
     asked = episodes(*contexts(model))
-    tokenizer = load_tokenizer(str(model))
+    tokenizer = tokenizer_of(str(model))
     drawn = TransformersSampler(trainer(model, **settings), tokenizer, 64)
     plain = TransformersSampler(trainer(model), tokenizer, 64)
     best = plain(asked, sampling(8), greedy=True)
@@ -102,7 +102,7 @@ def test_settings_of_the_generation_are_obeyed(model: Path, settings: dict[str, 
 
 def test_a_penalty_holds_in_evaluation_too_and_the_models_own_settings_never(model: Path) -> None:
     asked = episodes(*contexts(model))
-    tokenizer = load_tokenizer(str(model))
+    tokenizer = tokenizer_of(str(model))
     plain, own = trainer(model), trainer(model)
     models_own: Any = own.model_wrapped.generation_config
     models_own.update(repetition_penalty=9.0, min_p=1.0, top_k=1)

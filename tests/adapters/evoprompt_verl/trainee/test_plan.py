@@ -39,9 +39,7 @@ class Asking(Colours):
 def planned(directory: Path, task: Asking | None = None, **settings: object) -> Plan:
     usual = {"model": ABSENT, "questions_per_update": 256}
     found = VerlHost(VerlHostSettings.model_validate({**usual, **settings}))
-    plan = found.plan(task or Asking(), Trial(0, directory, 768_000, 76_800))
-    assert plan is not None
-    return plan
+    return found.plan(task or Asking(), Trial(0, directory, 768_000, 76_800))
 
 
 @pytest.fixture(scope="module")
