@@ -145,7 +145,6 @@ GUIDES = {
     **dict.fromkeys(("qwen2.5-0.5b-trl", "qwen2.5-3b-trl", "qwen2.5-7b-trl"), "docs/search-qa.md"),
     **dict.fromkeys(("qwen2.5-3b-verl", "qwen2.5-7b-verl"), "docs/search-qa.md"),
     "tiny-verl": "docs/search-qa.md",
-    "tiny-reflection": "examples/search_qa/tiny-reflection.yaml",
 }
 """Where the command is that installs for a recipe; the README for all others."""
 

@@ -58,6 +58,6 @@ trial["test"]["value"], trial["test"]["by_stratum"], trial["rollouts"]
 # !evoprompt best tiny
 
 # %% [markdown]
-# `evoprompt eval tiny --split transfer` asks the trained policy under it about facts that no training saw, and
+# `evoprompt eval tiny --set task.world=8` asks the trained policy under it about facts that no training saw, and
 # `evoprompt run tiny --resume` goes on where a run was stopped. The same experiment with Qwen2.5 and Wikipedia is in
 # [Search-QA at full size](../search-qa.md).

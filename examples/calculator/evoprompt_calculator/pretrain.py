@@ -18,7 +18,8 @@ from evoprompt_calculator.demonstrations import EFFECTS, STEP_IDEAS, demonstrate
 from evoprompt_calculator.problems import EVENTS, PEOPLE, QUESTIONS, THINGS, UNITS, draw
 from evoprompt_calculator.task import WEIGHTS, Calculator
 
-_INSTRUCTIONS = Instructions(BANK, SEED_IDEAS, tuple(EFFECTS), STEP_IDEAS)
+_IDLE = [idea for idea in BANK.sentences if idea not in EFFECTS]
+_INSTRUCTIONS = Instructions(BANK, SEED_IDEAS, tuple(EFFECTS), STEP_IDEAS, _IDLE)
 _STEP_WEIGHTS = (0.25, 0.35, 0.4)
 _UNIT_SHARE = 0.4  # twice the task's own, as units are learned last
 

@@ -6,7 +6,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from evoprompt_tiny.task import STRATUM
+from evoprompt_tiny.task import STRATUM, draw_splits
 
 from evoprompt.types import Question
 from evoprompt_calculator.calculator import calculate
@@ -133,26 +133,17 @@ def make_splits(world: int, sizes: Mapping[str, int]) -> dict[str, tuple[Questio
         sizes: number of problems by name; earlier splits do not depend on later ones.
     """
     rng = random.Random(_SPLITS_SEED + world)
-    seen: set[tuple[object, ...]] = set()
-    return {name: _split(f"c{world}-{name}", size, seen, rng) for name, size in sizes.items()}
-
-
-def _split(
-    name: str, size: int, seen: set[tuple[object, ...]], rng: random.Random
-) -> tuple[Question, ...]:
-    counts = {steps: round(share * size) for steps, share in STEP_SHARES.items()}
-    counts[1] += size - sum(counts.values())
-    found: list[Problem] = []
-    for steps, count in counts.items():
-        while count:
-            problem = draw(rng, steps=steps, own=True)
-            key = (problem.start, problem.unit, problem.events)
-            if key not in seen:
-                seen.add(key)
-                found.append(problem)
-                count -= 1
-    rng.shuffle(found)
-    return tuple(_question(problem, f"{name}-{number}") for number, problem in enumerate(found))
+    splits = draw_splits(
+        rng,
+        sizes,
+        STEP_SHARES,
+        lambda steps: draw(rng, steps=steps, own=True),
+        lambda problem: (problem.start, problem.unit, problem.events),
+    )
+    return {
+        name: tuple(_question(one, f"c{world}-{name}-{number}") for number, one in enumerate(found))
+        for name, found in splits.items()
+    }
 
 
 def _question(problem: Problem, name: str) -> Question:

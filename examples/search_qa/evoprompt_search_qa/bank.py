@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from evoprompt_tiny.idle import IDLE
+
 from evoprompt.bank import SentenceBank
 
 PROTOCOL_SENTENCE = (
@@ -113,46 +115,17 @@ ABOUT_ANSWERING: Mapping[str, Sequence[str]] = {
 }
 
 WITHOUT_EFFECT: Mapping[str, Sequence[str]] = {
-    "assistant": ("you are a helpful assistant .", "you are an expert assistant ."),
-    "answer-it": ("answer the question .", "give an answer to the question ."),
-    "polite": ("be polite .", "use a friendly tone ."),
-    "calm": ("take a deep breath .", "stay calm and take your time ."),
-    "care": ("think carefully .", "work with great care ."),
-    "important": ("this is very important .", "a lot depends on this ."),
-    "reward": ("good work will be rewarded .", "you will get a prize for this ."),
-    "today": ("the user needs this today .", "the user is waiting for you ."),
-    "honest": ("be honest with the user .", "always tell the truth ."),
-    "safe": ("be safe and responsible .", "respect the privacy of the user ."),
-    "english": ("write in plain english .", "use simple words ."),
+    **{idea: [text.lower().replace(".", " .") for text in said] for idea, said in IDLE.items()},
     "professor": ("you are a professor of history .", "you know a lot about the world ."),
-    "detective": ("work like a detective .", "act as a private detective ."),
     "librarian": ("you are a friendly librarian .", "act as a librarian ."),
-    "proud": ("make the user proud .", "do your very best ."),
-    "test": ("this is a test .", "treat this as an exam ."),
     "world": ("the world has many cities and people .", "there are many rivers in the world ."),
     "films": ("films have directors and novels have authors .", "every film has a director ."),
     "cities": ("every city has a mayor .", "cities and countries have rivers ."),
     "companies": ("companies are founded by people .", "every company has a founder ."),
-    "read-question": ("read the question twice .", "read the question carefully ."),
-    "understand": ("understand what the user wants .", "find out what is being asked ."),
-    "plan": ("make a plan in your head .", "have a clear plan ."),
-    "logic": ("use logic and reason .", "reason like a scientist ."),
-    "neutral": ("stay neutral .", "do not take sides ."),
     "modern": ("the results are up to date .", "the results were written this year ."),
     "order": ("the results are sorted by relevance .", "the best result comes first ."),
     "three": ("every search returns three results .", "you will see three results at a time ."),
     "lower": ("all names are in lower case .", "names are single words ."),
-    "begin": ("you may begin now .", "start when you are ready ."),
-    "thanks": ("thank you for your help .", "your help is welcome ."),
-    "trust": ("the user trusts you .", "people count on you ."),
-    "mistakes": ("everybody makes mistakes .", "do not be afraid of mistakes ."),
-    "creative": ("be creative .", "surprise the user with an idea ."),
-    "focus": ("stay focused .", "do not lose sight of the goal ."),
-    "team": ("you are part of a team .", "others will read your work ."),
-    "confident": ("be confident .", "believe in your skills ."),
-    "quiet": ("keep your thoughts to yourself .", "do not talk to the user ."),
-    "rules": ("there are few rules .", "the rules are simple ."),
-    "language": ("mind your grammar .", "write in good style ."),
 }
 
 REMEDIES: Mapping[str, Sequence[str]] = {

@@ -100,8 +100,3 @@ def numbered(passages: Sequence[str]) -> str:
 def joined(passages: Sequence[str]) -> str:
     """Passages of one line, as the tiny policy is shown them."""
     return " ".join(passages) or "nothing found ."
-
-
-def observation(passages: Sequence[str]) -> str:
-    """What the tiny policy is shown after a search."""
-    return f"{TINY.opening}{joined(passages)}{TINY.closing}"

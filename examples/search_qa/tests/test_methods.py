@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import pytest
 from evoprompt_search_qa import protocol
-from evoprompt_search_qa.methods.english import english
 from evoprompt_search_qa.methods.steps import methods
-from evoprompt_search_qa.open.agent import AgentSettings
-from evoprompt_search_qa.tool import SearchCaller
+from evoprompt_search_qa.methods.words import READER
 
-from evoprompt.agents import Action, Broken, Call, Episode, Sample, TextTokenizer
+from evoprompt.agents import Action, Broken, Call, Episode, Limits, Sample, TextTokenizer
 from evoprompt.types import Question
 
-DIALECT = english(AgentSettings())
-LIMITS = AgentSettings().limits
+LIMITS = Limits(calls=4, turn_tokens=500, observation_tokens=500)
 TOKENS = TextTokenizer()
-LIBRARY = SearchCaller(lambda asked: [(f"passage on {one}",) for one in asked], protocol.numbered)
 
 
 class Played:
@@ -26,7 +22,7 @@ class Played:
         self.stops: list[tuple[str, ...]] = []
         self.queries: list[str] = []
         left = list(replies)
-        play = methods(DIALECT)[method].begin(
+        play = methods("user")[method].begin(
             TOKENS, LIMITS, Question("q", "Who?", ("Ada",)), "Do it."
         )
         given: Action | Broken | str | None = None
@@ -49,9 +45,9 @@ class Played:
         assert not left, "the method did not want all replies"
 
     def _called(self, call: Call, broken: bool) -> str | Broken:
-        self.queries.append(str(call.arguments["query"]))
-        (result,) = LIBRARY([call])
-        return Broken("server is down") if broken else result
+        query = str(call.arguments["query"])
+        self.queries.append(query)
+        return Broken("server is down") if broken else f"[1] passage on {query}"
 
     @property
     def answer(self) -> str | None:
@@ -83,7 +79,7 @@ def test_ircot_answers_from_what_was_found_when_the_searches_are_used_up() -> No
     thoughts = [f"<think>{number}</think>" for number in range(LIMITS.calls - 1)]
     found = Played("ircot", *thoughts, "<answer>Ada</answer>")
     assert (len(found.queries), found.answer) == (LIMITS.calls, "Ada")
-    assert DIALECT.reader in found.prompts[-1]
+    assert READER in found.prompts[-1]
     assert Played("ircot", "I give up.").answer is None
 
 
@@ -95,7 +91,7 @@ def test_search_o1_sees_what_the_reader_made_of_the_passages() -> None:
         "<answer>Ada</answer>",
     )
     agent, reader, again = found.prompts
-    assert all(known in reader for known in (DIALECT.reader, "passage on ulm", "Who?", "I wonder."))
+    assert all(known in reader for known in (READER, "passage on ulm", "Who?", "I wonder."))
     assert again.startswith(agent)
     assert "Ulm is a city." in again
     assert "passage on ulm" not in again

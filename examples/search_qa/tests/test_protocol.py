@@ -45,7 +45,7 @@ def test_an_answer_is_read_from_the_last_action_alone(
 
 
 def test_an_observation_gives_back_its_evidence() -> None:
-    shown = protocol.observation(["a is b .", "c is d ."])
+    shown = "<information> a is b . c is d . </information>"
     assert protocol.evidence(Turn("", shown)) == "a is b . c is d ."
     assert protocol.evidence(Turn("<information> x </information>")) == ""
-    assert "nothing found" in protocol.observation([])
+    assert "nothing found" in protocol.joined([])

@@ -24,7 +24,8 @@ from evoprompt_sql.questions import MEASURES, draw
 from evoprompt_sql.shop import Shop
 from evoprompt_sql.task import PRETRAINING_SHOPS, WEIGHTS, Sql, SqlSettings
 
-_INSTRUCTIONS = Instructions(BANK, SEED_IDEAS, tuple(EFFECTS), STEP_IDEAS)
+_IDLE = [idea for idea in BANK.sentences if idea not in EFFECTS]
+_INSTRUCTIONS = Instructions(BANK, SEED_IDEAS, tuple(EFFECTS), STEP_IDEAS, _IDLE)
 _TABLE_WEIGHTS = (0.25, 0.35, 0.4)
 _OTHER_DESCRIPTION = 0.6  # share of demonstrations with another description than the usual one
 _SAID = 0.5  # chance of each idea that matters to be in it

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from evoprompt_tiny.task import STRATUM
+from evoprompt_tiny.task import STRATUM, draw_splits
 
 from evoprompt.types import Question
 from evoprompt_sql.database import FIRST_NAMES, LAST_NAMES, PRODUCTS, YEARS
@@ -140,24 +140,19 @@ def make_splits(
         sizes: number of questions by name; earlier splits do not depend on later ones.
     """
     rng = random.Random(_SPLITS_SEED + shop)
-    seen: set[str] = set()
-    splits = {}
-    for name, size in sizes.items():
-        counts = {tables: round(share * size) for tables, share in TABLE_SHARES.items()}
-        counts[1] += size - sum(counts.values())
-        found: list[ShopQuestion] = []
-        for tables, wanted in counts.items():
-            while wanted:
-                question = draw(rng, query, tables)
-                if question.text not in seen:
-                    seen.add(question.text)
-                    found.append(question)
-                    wanted -= 1
-        rng.shuffle(found)
-        splits[name] = tuple(
+    splits = draw_splits(
+        rng,
+        sizes,
+        TABLE_SHARES,
+        lambda tables: draw(rng, query, tables),
+        lambda question: question.text,
+    )
+    return {
+        name: tuple(
             _record(one, query, f"s{shop}-{name}-{number}") for number, one in enumerate(found)
         )
-    return splits
+        for name, found in splits.items()
+    }
 
 
 def _record(question: ShopQuestion, query: Query, name: str) -> Question:

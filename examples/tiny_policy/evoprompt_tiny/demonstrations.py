@@ -69,7 +69,8 @@ class Scene:
         def say(episodes: Sequence[Episode], sampling: Sampling, *, greedy: bool) -> list[Action]:
             said = script.send(str(results[-1])) if results else next(script)
             ids = self._tokenizer.encode(said, add_special_tokens=False)
-            return [Action([*ids, int(self._tokenizer.eos_token_id)])]
+            stopped = said.endswith(tuple(sampling.stop))  # else the policy ends it by a token
+            return [Action(ids if stopped else [*ids, int(self._tokenizer.eos_token_id)])]
 
         rendered = self._render(prompt, Candidate.of(written))
         (episode,) = play([self._player.play(rendered)], say, called)

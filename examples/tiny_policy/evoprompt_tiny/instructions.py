@@ -27,21 +27,22 @@ class Instructions:
         seed: ideas of the instruction that training starts from, which are shown often.
         matter: ideas that do something, which are drawn more often than the others.
         together: ideas that are to be seen side by side; left to chance they rarely meet.
+        idle: ideas that do nothing.
     """
 
     bank: SentenceBank
     seed: Sequence[str]
     matter: Sequence[str]
     together: Sequence[str]
+    idle: Sequence[str]
 
     def draw(self, rng: random.Random) -> list[str]:
         """The ideas of a random instruction."""
-        idle = [idea for idea in self.bank.sentences if idea not in set(self.matter)]
         ideas = list(self.seed) if rng.random() < 0.35 else []
         if rng.random() < 0.35:
             ideas += rng.sample(list(self.together), rng.choice((2, 2, 3)))
         for _ in range(rng.choice((0, 1, 1, 2, 2, 3, 3, 4, 5))):
-            ideas.append(rng.choice(self.matter if rng.random() < 0.75 else idle))
+            ideas.append(rng.choice(self.matter if rng.random() < 0.75 else self.idle))
         ideas = list(dict.fromkeys(ideas))
         if rng.random() < 0.5:
             rng.shuffle(ideas)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import random
 from abc import abstractmethod
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Hashable, Mapping
+from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -15,6 +16,8 @@ from evoprompt.types import Question
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
+
+DrawnT = TypeVar("DrawnT")
 
 STRATUM = "stratum"
 """Key of a question's row with the stratum that it belongs to."""
@@ -41,15 +44,47 @@ class SplitSizes(BaseModel):
         return {"test": self.test, "validation": self.validation, "train": self.train}
 
 
-class NumberTask(Task):
-    """A task whose answers are numbers, for a policy that comes along."""
+def draw_splits(
+    rng: random.Random,
+    sizes: Mapping[str, int],
+    shares: Mapping[int, float],
+    draw: Callable[[int], DrawnT],
+    key: Callable[[DrawnT], Hashable],
+) -> dict[str, list[DrawnT]]:
+    """Splits of the given sizes, no two questions of which are alike.
 
-    headline = Headline("accuracy", "share solved")
+    Args:
+        rng: of the order within a split.
+        sizes: number of questions by name; earlier splits do not depend on later ones.
+        shares: share of the questions that take so many steps; those of one step fill up.
+        draw: a random question of so many steps.
+        key: what two questions that are alike share.
+    """
+    seen: set[Hashable] = set()
+    splits: dict[str, list[DrawnT]] = {}
+    for name, size in sizes.items():
+        counts = {steps: round(share * size) for steps, share in shares.items()}
+        counts[1] += size - sum(counts.values())
+        found: list[DrawnT] = []
+        for steps, count in counts.items():
+            while count:
+                one = draw(steps)
+                if key(one) not in seen:
+                    seen.add(key(one))
+                    found.append(one)
+                    count -= 1
+        rng.shuffle(found)
+        splits[name] = found
+    return splits
+
+
+class TinyTask(Task):
+    """A task for a policy that comes along."""
 
     @property
     @abstractmethod
     def splits(self) -> Mapping[str, tuple[Question, ...]]:
-        """The questions by split, each with one answer and, in its row, a ``"stratum"``."""
+        """The questions by split, each with a ``"stratum"`` in its row."""
 
     def questions(self, split: str) -> tuple[Question, ...]:
         """The questions of ``split``.
@@ -63,14 +98,6 @@ class NumberTask(Task):
             )
         return self.splits[split]
 
-    def score(self, episode: Episode, question: Question) -> Score:
-        """1 for the right number and nothing else."""
-        (expected,) = question.answers
-        solved = float(episode.answer == expected)
-        feedback = f"expected {expected}, got {episode.answer or 'no answer: ' + episode.end}"
-        stratum = str(question.row[STRATUM])
-        return Score(solved, "" if solved else feedback, {"accuracy": solved}, stratum)
-
     def sampler(
         self, model: object, tokenizer: PreTrainedTokenizerFast, temperature: float
     ) -> Sampler | None:
@@ -78,3 +105,17 @@ class NumberTask(Task):
         from evoprompt_tiny.sampler import sampler_of  # torch is slow to load
 
         return sampler_of(model, tokenizer, self.limits, temperature)
+
+
+class NumberTask(TinyTask):
+    """A task whose answers are numbers: each question has one answer."""
+
+    headline = Headline("accuracy", "share solved")
+
+    def score(self, episode: Episode, question: Question) -> Score:
+        """1 for the right number and nothing else."""
+        (expected,) = question.answers
+        solved = float(episode.answer == expected)
+        feedback = f"expected {expected}, got {episode.answer or 'no answer: ' + episode.end}"
+        stratum = str(question.row[STRATUM])
+        return Score(solved, "" if solved else feedback, {"accuracy": solved}, stratum)

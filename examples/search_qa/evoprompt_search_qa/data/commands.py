@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -16,14 +15,6 @@ from evoprompt.storage import require_folder
 from evoprompt_search_qa.data.sets import HUB_REPOSITORY, SETS, TRAIN_MIX
 
 app = typer.Typer(name="data", help="The questions of the real experiment.", no_args_is_help=True)
-
-
-class Trainer(StrEnum):
-    """Who reads the files."""
-
-    evoprompt = "evoprompt"
-    search_r1 = "search-r1"
-    verl = "verl"
 
 
 @app.callback()
@@ -50,13 +41,6 @@ def prepare(
         int, typer.Option(min=0, help="Training questions to hold out for validation.")
     ] = 0,
     seed: Annotated[int, typer.Option(min=0, help="Of the order of training questions.")] = 0,
-    trainer: Annotated[
-        Trainer,
-        typer.Option(
-            help="Who reads the files. For search-r1 and verl without evoprompt, prompts begin "
-            "with an instruction, and data sources are named as the trainer's scorer knows them."
-        ),
-    ] = Trainer.evoprompt,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be done and what is missing.")
     ] = False,
@@ -73,11 +57,8 @@ def prepare(
         ) from error
     from evoprompt_search_qa.data.prepare import Preparation
     from evoprompt_search_qa.data.prepare import prepare as run
-    from evoprompt_search_qa.data.records import FORMS
 
-    what = Preparation(
-        source, train or TRAIN_MIX, test or tuple(SETS), validation, seed, FORMS[trainer]
-    )
+    what = Preparation(source, train or TRAIN_MIX, test or tuple(SETS), validation, seed)
     if dry_run:
         from evoprompt_search_qa.data.plan import plan_questions
 

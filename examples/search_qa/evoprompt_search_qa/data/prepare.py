@@ -17,7 +17,7 @@ from pydantic import JsonValue
 
 from evoprompt.errors import InputError
 from evoprompt_search_qa.data.overlap import question_key
-from evoprompt_search_qa.data.records import FORMS, Form, Record, to_row
+from evoprompt_search_qa.data.records import Record, to_row
 from evoprompt_search_qa.data.sets import HUB_REPOSITORY, SETS, TRAIN_MIX, Split, find_sets
 from evoprompt_search_qa.data.sources import read
 from evoprompt_search_qa.scoring import normalise
@@ -35,7 +35,6 @@ class Preparation:
         test: names of the sets to test on.
         validation: training questions to hold out for validation.
         seed: of the order of the training questions, and so of those held out.
-        form: how prompts and data sources are written.
     """
 
     source: str = HUB_REPOSITORY
@@ -43,7 +42,6 @@ class Preparation:
     test: Sequence[str] = tuple(SETS)
     validation: int = 0
     seed: int = 0
-    form: Form = FORMS["evoprompt"]
 
 
 Repeat = dict[str, JsonValue]
@@ -124,7 +122,7 @@ def prepare(what: Preparation, output: Path) -> Report:
     for split, records in parts.items():
         report.counts.update(f"{record.source}/{split}" for record in records)
         if records:
-            _write(records, split, what.form, output / f"{split}.parquet")
+            _write(records, split, output / f"{split}.parquet")
     text = json.dumps(report.as_json(), indent=2, ensure_ascii=False)
     (output / "report.json").write_text(f"{text}\n", encoding="utf-8")
     return report
@@ -155,7 +153,7 @@ def _unique(records: Iterable[Record], report: Report) -> list[Record]:
     return list(found.values())
 
 
-def _write(records: Sequence[Record], split: str, form: Form, path: Path) -> None:
+def _write(records: Sequence[Record], split: str, path: Path) -> None:
     import pyarrow
     import pyarrow.parquet
 
@@ -188,7 +186,7 @@ def _write(records: Sequence[Record], split: str, form: Form, path: Path) -> Non
             ),
         ]
     )
-    rows = [to_row(record, split, index, form) for index, record in enumerate(records)]
+    rows = [to_row(record, split, index) for index, record in enumerate(records)]
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows, schema), path)
 
 

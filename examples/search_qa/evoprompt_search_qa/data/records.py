@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from evoprompt_search_qa.open.instruction import SEED
-
 _MOST_HOPS = 99
 """A larger number of hops is no such number, and may not fit into a column."""
 
@@ -68,42 +66,15 @@ def parse(row: object, source: str, place: str) -> Record:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
-    """How rows are written for a trainer.
-
-    Attributes:
-        prompt: with a place for ``{question}``.
-        data_source: with a place for ``{name}``, that of the set.
-    """
-
-    prompt: str = "{question}"
-    data_source: str = "{name}"
-
-
-_INSTRUCTED = f"{SEED}\n\nQuestion: {{question}}"
-
-FORMS: Mapping[str, Form] = {
-    "evoprompt": Form(),
-    "search-r1": Form(_INSTRUCTED),
-    "verl": Form(_INSTRUCTED, "searchR1_{name}"),
-}
-"""By trainer. evoprompt puts its instruction before the question by itself; for the others the
-prompt has the seed instruction, and the data source is what the trainer's own scorer knows."""
-
-
-def to_row(
-    record: Record, split: str, index: int, form: Form = FORMS["evoprompt"]
-) -> dict[str, JsonValue]:
+def to_row(record: Record, split: str, index: int) -> dict[str, JsonValue]:
     """The row in the columns that Search-R1, veRL and TRL read."""
-    prompt = form.prompt.replace("{question}", record.question)
     answers: list[JsonValue] = list(record.answers)
     return {
         "id": f"{record.source}/{record.id}",
-        "data_source": form.data_source.format(name=record.source),
+        "data_source": record.source,
         "question": record.question,
         "golden_answers": answers,
-        "prompt": [{"role": "user", "content": prompt}],
+        "prompt": [{"role": "user", "content": record.question}],
         "ability": "fact-reasoning",
         "reward_model": {"style": "rule", "ground_truth": {"target": answers}},
         "extra_info": {

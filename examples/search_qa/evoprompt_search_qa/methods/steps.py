@@ -25,9 +25,10 @@ from evoprompt.agents import (
 from evoprompt.agents.agent import Given, Want
 from evoprompt.agents.tasks import Method
 from evoprompt.errors import EvopromptError
+from evoprompt.prompts import Placement
 from evoprompt.types import Question, Turn
 from evoprompt_search_qa import protocol
-from evoprompt_search_qa.methods.dialect import Dialect
+from evoprompt_search_qa.methods import words
 
 Steps = Generator[Want, Given, None]
 
@@ -41,7 +42,7 @@ class Attempt:
     Attributes:
         question: what is asked.
         instruction: how the policy is to behave.
-        dialect: how the policy is spoken to.
+        placement: where the instruction goes in a prompt, as in training.
         tokenizer: of the policy.
         limits: of the episode.
         episode: what was said and shown so far; the answer is read from the last action.
@@ -49,7 +50,7 @@ class Attempt:
 
     question: Question
     instruction: str
-    dialect: Dialect
+    placement: Placement
     tokenizer: ChatTokenizer
     limits: Limits
     episode: Episode = field(default_factory=lambda: Episode([]))
@@ -60,7 +61,8 @@ class Attempt:
         """The prompt, with what is given with the question."""
         how = self.instruction if instruction is None else instruction
         what = self.question.text if question is None else question
-        return encode(self.tokenizer, self.dialect.prompt(self.tokenizer, how, what, given))
+        prompt = words.prompt(self.tokenizer, self.placement, how, what, given)
+        return encode(self.tokenizer, prompt)
 
     def begin(self, given: str = "") -> None:
         """Begins the episode, with what is given with the question as its first observation."""
@@ -116,8 +118,8 @@ def rag(attempt: Attempt) -> Steps:
     policy are taken as they are and the passages share one prompt, as in the baselines of
     Search-R1 (arXiv 2503.09516); the paper trains both and sums over passages.
     """
-    query = attempt.dialect.query(attempt.question.text)
-    attempt.begin(attempt.dialect.given(query, (yield from look_up(query))))
+    query = attempt.question.text
+    attempt.begin(words.passages(query, (yield from look_up(query))))
     yield from attempt.say(attempt.episode, protocol.END_ANSWER)
 
 
@@ -129,18 +131,17 @@ def ircot(attempt: Attempt) -> Steps:
     they were found instead of being sorted anew before the question; a thought is what stands
     between the think tags, not a sentence.
     """
-    dialect = attempt.dialect
-    query = dialect.query(attempt.question.text)
-    given = dialect.given(query, (yield from look_up(query)))
+    query = attempt.question.text
+    given = words.passages(query, (yield from look_up(query)))
     attempt.begin(given)
     while attempt.episode.tool_calls < attempt.limits.calls:
         action = yield from attempt.say(attempt.episode, protocol.END_THINK, protocol.END_ANSWER)
         thought = _THOUGHT.search(action)
         if protocol.find_answer(attempt.episode.turns) is not None or thought is None:
             return
-        query = dialect.query(thought.group(1).strip())
-        attempt.show(dialect.given(query, (yield from look_up(query))))
-    reading = attempt.prompt_ids(given, instruction=dialect.reader)
+        query = thought.group(1).strip()
+        attempt.show(words.passages(query, (yield from look_up(query))))
+    reading = attempt.prompt_ids(given, instruction=words.READER)
     attempt.episode = replace(attempt.episode, prompt_ids=reading)
     yield from attempt.say(attempt.episode, protocol.END_ANSWER)
 
@@ -153,21 +154,20 @@ def search_o1(attempt: Attempt) -> Steps:
     makes of them enters the dialogue. Departures: the protocol's search tags instead of the paper's
     marks; passages come from the one retriever of the evaluation, not from the web.
     """
-    dialect = attempt.dialect
     attempt.begin()
     while True:
-        action = yield from attempt.say(attempt.episode, *dialect.protocol.stop)
+        action = yield from attempt.say(attempt.episode, *protocol.SEARCHING.stop)
         query = protocol.find_query(action)
         if query is None or attempt.episode.tool_calls == attempt.limits.calls:
             return
-        given = dialect.given(query, (yield from look_up(query)))
+        given = words.passages(query, (yield from look_up(query)))
         thoughts = "".join(turn.action for turn in attempt.episode.turns)
-        task = dialect.task_for_reader(attempt.question.text, thoughts, query)
-        aside = Episode(attempt.prompt_ids(given, instruction=dialect.reader, question=task))
+        task = words.task_for_reader(attempt.question.text, thoughts, query)
+        aside = Episode(attempt.prompt_ids(given, instruction=words.READER, question=task))
         reading = yield from attempt.say(aside, protocol.END_ANSWER)
         # What the reader wrote in the wrong form may still help: that is for the agent to say.
         found = protocol.find_answer([Turn(reading)])
-        attempt.show(dialect.digest(query, reading.strip() if found is None else found))
+        attempt.show(words.digest(reading.strip() if found is None else found))
 
 
 METHODS: Mapping[str, tuple[str, Callable[[Attempt], Steps]]] = {
@@ -180,23 +180,23 @@ METHODS: Mapping[str, tuple[str, Callable[[Attempt], Steps]]] = {
 """Title and steps, in the order of the paper's Table 1."""
 
 
-def methods(dialect: Dialect) -> Mapping[str, Method]:
-    """The methods, for a policy that is spoken to in ``dialect``."""
+def methods(placement: Placement) -> Mapping[str, Method]:
+    """The methods, for a language model whose instruction goes to ``placement``."""
     return {
-        name: Method(title, dialect.instructions[name], partial(_begin, steps, dialect))
+        name: Method(title, words.INSTRUCTIONS[name], partial(_begin, steps, placement))
         for name, (title, steps) in METHODS.items()
     }
 
 
 def _begin(
     steps: Callable[[Attempt], Steps],
-    dialect: Dialect,
+    placement: Placement,
     tokenizer: ChatTokenizer,
     limits: Limits,
     question: Question,
     instruction: str,
 ) -> EpisodeSteps:
-    attempt = Attempt(question, instruction, dialect, tokenizer, limits)
+    attempt = Attempt(question, instruction, placement, tokenizer, limits)
     try:
         yield from steps(attempt)
     except _BrokenError as error:

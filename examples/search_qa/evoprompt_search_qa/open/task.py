@@ -7,28 +7,36 @@ from functools import cached_property
 from pathlib import Path
 
 from evoprompt_retrieval.plan import search_server
-from pydantic import Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from evoprompt.agents import ChatTokenizer, Episode, Protocol
+from evoprompt.agents import ChatTokenizer, Episode, Limits, Protocol
 from evoprompt.agents.tasks import Need, Score, Task
 from evoprompt.errors import InputError
+from evoprompt.prompts import Placement
 from evoprompt.roles import BuildContext
 from evoprompt.types import Question, Trajectory
 from evoprompt_search_qa import protocol
 from evoprompt_search_qa.bank import sentence_bank
 from evoprompt_search_qa.diagnosis import diagnose
 from evoprompt_search_qa.evaluation import HEADLINE, score
-from evoprompt_search_qa.methods.english import english
 from evoprompt_search_qa.methods.steps import methods
-from evoprompt_search_qa.open.agent import AgentSettings
 from evoprompt_search_qa.open.questions import SOURCE, read_questions
 from evoprompt_search_qa.open.tool import SearchTool
 from evoprompt_search_qa.requirements import questions
-from evoprompt_search_qa.tool import SearchCaller
+
+SEED = (
+    "Answer the question below. Whenever new information reaches you, reason about it first, "
+    "inside <think> and </think>. If something you need to know is missing, look it up: write a "
+    "query inside <search> and </search>, and the best passages found will be shown to you inside "
+    "<information> and </information>. You may do so several times. When nothing is missing any "
+    "more, write the final answer inside <answer> and </answer>: the answer alone, as short as "
+    "possible and without an explanation, for example <answer> Beijing </answer>."
+)
+"""Names every tag, the order of thinking and searching, and the form of the answer."""
 
 
-class OpenQaSettings(AgentSettings):
-    """What can be chosen about the task, beside the agent.
+class OpenQaSettings(BaseModel):
+    """What can be chosen about the task.
 
     Attributes:
         model: name on the Hugging Face hub, or folder, of the causal language model to train.
@@ -40,7 +48,17 @@ class OpenQaSettings(AgentSettings):
         train_questions: number of training questions to use, the first ones; null for all.
         validation_questions: the same of validation.
         test_questions: the same of test.
+        topk: passages a search.
+        searches: most searches an episode; a further one ends it without an answer.
+        turn_tokens: most tokens the policy may write before a search or answer.
+        observation_tokens: most tokens of passages it is shown.
+        placement: whether the instruction precedes the question in the user's message (``user``),
+            or is the system message (``append`` or ``replace``, the same here); plain text for a
+            model without a chat template.
+        instruction: what to start from; by default one in the manner of Search-R1.
     """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     model: str = Field(min_length=1)
     train: Path
@@ -51,6 +69,17 @@ class OpenQaSettings(AgentSettings):
     train_questions: int | None = Field(default=None, ge=1)
     validation_questions: int | None = Field(default=None, ge=1)
     test_questions: int | None = Field(default=None, ge=1)
+    topk: int = Field(default=3, ge=1)
+    searches: int = Field(default=4, ge=1)
+    turn_tokens: int = Field(default=500, ge=1)
+    observation_tokens: int = Field(default=500, ge=32)
+    placement: Placement = "user"
+    instruction: str = Field(default=SEED, min_length=1)
+
+    @property
+    def limits(self) -> Limits:
+        """What an episode may use."""
+        return Limits(self.searches, self.turn_tokens, self.observation_tokens)
 
 
 class OpenQa(Task):
@@ -75,7 +104,7 @@ class OpenQa(Task):
         self.seed_instructions = (settings.instruction,)
         self.limits = settings.limits
         self.placement = settings.placement
-        self.methods = methods(english(settings))
+        self.methods = methods(settings.placement)
         own: dict[str, JsonValue] = {
             "model": settings.model,
             "prompt_tokens": settings.prompt_tokens,
@@ -107,9 +136,9 @@ class OpenQa(Task):
             self._splits[split] = read_questions(*files[split])
         return self._splits[split]
 
-    def caller(self, split: str) -> SearchCaller:
+    def caller(self, split: str) -> SearchTool:
         """Asks the search server."""
-        return SearchCaller(self._search, protocol.numbered, self._search.one)
+        return self._search
 
     @cached_property
     def _search(self) -> SearchTool:

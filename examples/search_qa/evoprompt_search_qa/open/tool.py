@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from evoprompt_retrieval.client import RetrievalClient, RetrievalError
 
-from evoprompt_search_qa.tool import Passages
+from evoprompt.agents import Broken, Call, Result
+from evoprompt_search_qa import protocol
 
 
 class SearchTool:
@@ -24,20 +25,23 @@ class SearchTool:
         self._url, self._topk, self._attempts = url, topk, attempts
         self._joined: tuple[asyncio.AbstractEventLoop, RetrievalClient] | None = None
 
-    def __call__(self, queries: Sequence[str]) -> list[Passages | None]:
-        """The best passages for each query, best first; None where the server failed.
+    def __call__(self, calls: Sequence[Call]) -> list[Result]:
+        """The best passages for each query, best first; ``Broken`` where the server failed.
 
         Raises:
             RetrievalError: it failed for every query, so that going on would teach nothing.
         """
-        answers = asyncio.run(self._ask(queries))
+        answers = asyncio.run(self._ask(calls))
         failed = [answer for answer in answers if isinstance(answer, BaseException)]
         for error in failed:
-            if len(failed) == len(queries) or not isinstance(error, RetrievalError):
+            if len(failed) == len(calls) or not isinstance(error, RetrievalError):
                 raise error
-        return [None if isinstance(answer, BaseException) else answer for answer in answers]
+        return [
+            Broken("the search tool failed") if isinstance(answer, BaseException) else answer
+            for answer in answers
+        ]
 
-    async def one(self, query: str) -> Passages:
+    async def one(self, call: Call) -> Result:
         """The best passages for one query, while others ask theirs in the same event loop.
 
         Raises:
@@ -48,12 +52,17 @@ class SearchTool:
             # One client an event loop: its queries travel together, and answers are kept.
             self._joined = loop, self._client()
             await self._joined[1].__aenter__()
-        return await self._joined[1].search(query)
+        return await _found(self._joined[1], call)
 
-    async def _ask(self, queries: Sequence[str]) -> Sequence[Passages | BaseException]:
+    async def _ask(self, calls: Sequence[Call]) -> Sequence[str | BaseException]:
         # One client per call: nothing of it has to outlive the call or be closed at exit.
         async with self._client() as client:
-            return await asyncio.gather(*map(client.search, queries), return_exceptions=True)
+            asked = (_found(client, call) for call in calls)
+            return await asyncio.gather(*asked, return_exceptions=True)
 
     def _client(self) -> RetrievalClient:
         return RetrievalClient(self._url, topk=self._topk, attempts=self._attempts)
+
+
+async def _found(client: RetrievalClient, call: Call) -> str:
+    return protocol.numbered(await client.search(str(call.arguments["query"])))

@@ -9,17 +9,13 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 
-from evoprompt_tiny.habits import chance, choose, happens, odds
+from evoprompt_tiny.habits import Script, chance, choose, happens, odds
 
-from evoprompt.types import Turn
 from evoprompt_search_qa import protocol
 from evoprompt_search_qa.tiny.questions import HopQuestion
-from evoprompt_search_qa.tiny.world import RELATIONS, names_in
-
-Search = Callable[[str], Sequence[str]]
-
+from evoprompt_search_qa.tiny.world import RELATIONS
 
 HABITS: Mapping[str, float] = {
     "direct": -1.5,  # answers without a search, that it does not know
@@ -58,100 +54,70 @@ EFFECTS: Mapping[str, Mapping[str, float]] = {
 }
 """How the ideas of the bank move the odds; an idea that is missing here does nothing."""
 
-_ASKS_FOR_STEPS = frozenset(idea for idea, effect in EFFECTS.items() if "steps" in effect)
+STEP_IDEAS = sorted(idea for idea, effect in EFFECTS.items() if "steps" in effect)
 _SLIP_PER_STEP = 0.3
 
 
 def demonstrate(
-    question: HopQuestion,
-    ideas: Sequence[str],
-    search: Search,
-    rng: random.Random,
-    careful: bool = False,
-) -> tuple[Turn, ...]:
+    question: HopQuestion, ideas: Sequence[str], rng: random.Random, *, careful: bool = False
+) -> Script:
     """One episode of a demonstrator who was told ``ideas``, right or wrong.
 
     A ``careful`` one always searches and never slips, whatever it was told.
     """
     found = odds(HABITS, EFFECTS, ideas)
-    if not _ASKS_FOR_STEPS.intersection(ideas):
+    if not set(STEP_IDEAS).intersection(ideas):
         found["steps"] = -math.inf
     if careful:
         found |= {"direct": -math.inf, "slip": -math.inf}
     strategy = choose({name: found[name] for name in ("direct", "single", "steps")}, rng)
-    thinks = happens(found["thinks"], rng)
-    demonstrator = _Demonstrator(question, search, rng, chance(found["slip"]), thinks)
-    if strategy == "direct":
-        answer = protocol.NO_IDEA
-    elif strategy == "steps":
-        answer = demonstrator.step_by_step(happens(found["needless"], rng))
-    else:
-        answer = demonstrator.ask_everything(happens(found["needless"], rng))
+    thinks, slip = happens(found["thinks"], rng), chance(found["slip"])
+    answer = protocol.NO_IDEA
+    if strategy != "direct":
+        needless = happens(found["needless"], rng)
+        steps = _step_by_step if strategy == "steps" else _at_once
+        made, query, facts, answer = yield from steps(question, thinks, slip, rng)
+        for _ in range(protocol.TINY_LIMITS.calls - made if needless else 0):
+            yield _search(query, thinks)
+        if rng.random() < slip:
+            answer = rng.choice(rng.choice(facts))
     wordy, malformed = happens(found["wordy"], rng), happens(found["malformed"], rng)
-    return (*demonstrator.turns, Turn(_final_action(answer, wordy, malformed, rng)))
-
-
-class _Demonstrator:
-    """Writes the search turns of one episode."""
-
-    def __init__(
-        self, question: HopQuestion, search: Search, rng: random.Random, slip: float, thinks: bool
-    ) -> None:
-        self.turns: list[Turn] = []
-        self._question = question
-        self._search_tool = search
-        self._rng = rng
-        self._slip = slip
-        self._thinks = thinks
-
-    def ask_everything(self, needless: bool) -> str:
-        """One search with the words of the question; believes the first result."""
-        query = self._question.description
-        results = self._search(query)
-        if needless:
-            self._repeat(query)
-        return self._read(results, _value(results[0]))
-
-    def step_by_step(self, needless: bool) -> str:
-        """One search a fact, each about the name that the one before has found."""
-        found = self._question.path[0]
-        results: Sequence[str] = ()
-        for relation in self._question.relations:
-            if self._slips():
-                relation = self._rng.choice(list(RELATIONS))
-            query = f"the {relation} of {found}"
-            results = self._search(query)
-            found = _value(self._rng.choice(results) if self._slips() else results[0])
-        if needless:
-            self._repeat(query)
-        return self._read(results, found)
-
-    def _search(self, query: str) -> Sequence[str]:
-        results = self._search_tool(query)
-        thought = f"{protocol.THINK} i need {query} {protocol.END_THINK} " if self._thinks else ""
-        action = f"{thought}{protocol.SEARCH} {query} {protocol.END_SEARCH}"
-        self.turns.append(Turn(action, protocol.observation(results)))
-        return results
-
-    def _repeat(self, query: str) -> None:
-        while len(self.turns) < protocol.TINY_LIMITS.calls:
-            self._search(query)
-
-    def _read(self, results: Sequence[str], found: str) -> str:
-        if self._rng.random() < self._slip:
-            return self._rng.choice(names_in(self._rng.choice(results)))
-        return found
-
-    def _slips(self) -> bool:
-        return self._rng.random() < self._slip * _SLIP_PER_STEP
-
-
-def _final_action(answer: str, wordy: bool, malformed: bool, rng: random.Random) -> str:
     body = f"the answer is {answer}" if wordy else answer
-    if not malformed:
-        return f"{protocol.ANSWER} {body} {protocol.END_ANSWER}"
-    return rng.choice([body, f"{protocol.ANSWER} {body}", f"{body} {protocol.END_ANSWER}"])
+    broken = [body, f"{protocol.ANSWER} {body}", f"{body} {protocol.END_ANSWER}"]
+    yield rng.choice(broken) if malformed else f"{protocol.ANSWER} {body} {protocol.END_ANSWER}"
 
 
-def _value(passage: str) -> str:
-    return passage.split()[-2]
+Fact = tuple[str, str]
+"""Subject and value of a passage."""
+
+Steps = Generator[str, str, tuple[int, str, Sequence[Fact], str]]
+"""Searches; ends with their number, the last query, what it found, and the answer."""
+
+
+def _at_once(question: HopQuestion, thinks: bool, slip: float, rng: random.Random) -> Steps:
+    """One search with the words of the question; believes the first result."""
+    facts = _facts((yield _search(question.description, thinks)))
+    return 1, question.description, facts, facts[0][1]
+
+
+def _step_by_step(question: HopQuestion, thinks: bool, slip: float, rng: random.Random) -> Steps:
+    """One search a fact, each about the name that the one before has found."""
+    answer, query, facts = question.path[0], "", list[Fact]()
+    for relation in question.relations:
+        if rng.random() < slip * _SLIP_PER_STEP:
+            relation = rng.choice(list(RELATIONS))
+        query = f"the {relation} of {answer}"
+        facts = _facts((yield _search(query, thinks)))
+        answer = (rng.choice(facts) if rng.random() < slip * _SLIP_PER_STEP else facts[0])[1]
+    return len(question.relations), query, facts, answer
+
+
+def _search(query: str, thinks: bool) -> str:
+    thought = f"{protocol.THINK} i need {query} {protocol.END_THINK} " if thinks else ""
+    return f"{thought}{protocol.SEARCH} {query} {protocol.END_SEARCH}"
+
+
+def _facts(shown: str) -> list[Fact]:
+    """Subjects and values of passages such as ``the mayor of ulmburg is bo .``."""
+    words = shown.split()
+    return list(zip(words[3::7], words[5::7], strict=True))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+from evoprompt_tiny.task import STRATUM, draw_splits
 
 from evoprompt.types import Question
 from evoprompt_search_qa.tiny.world import World, entities, entity_types, relations_of
@@ -70,54 +72,23 @@ def draw(world: World, hops: int, rng: random.Random) -> HopQuestion:
             return HopQuestion(tuple(relations), tuple(path))
 
 
-def make_splits(
-    world: World, train: int, validation: int, test: int
-) -> dict[str, tuple[Question, ...]]:
-    """Disjoint splits of the given sizes, each with the shares of :data:`HOP_SHARES`.
+def make_splits(world: World, sizes: Mapping[str, int]) -> dict[str, tuple[Question, ...]]:
+    """Splits of the given sizes, in which no question occurs twice.
 
-    Test questions are drawn first, so that they do not depend on the other sizes.
+    Args:
+        world: of the questions.
+        sizes: number of questions by name; earlier splits do not depend on later ones.
     """
     rng = random.Random(_SPLITS_SEED + world.seed)
-    seen: set[str] = set()
-    sizes = {"test": test, "validation": validation, "train": train}
-    return {name: _draw_split(world, name, size, seen, rng) for name, size in sizes.items()}
-
-
-def to_question(question: HopQuestion, identity: str) -> Question:
-    """The record that the engine and the trainers handle."""
-    return Question(
-        id=identity,
-        text=question.text,
-        answers=(question.answer,),
-        row={
-            "id": identity,
-            "prompt": question.text,
-            "question": question.text,
-            "answers": [question.answer],
-            "hops": question.hops,
-        },
+    splits = draw_splits(
+        rng, sizes, HOP_SHARES, lambda hops: draw(world, hops, rng), lambda question: question.text
     )
-
-
-def _draw_split(
-    world: World, name: str, size: int, seen: set[str], rng: random.Random
-) -> tuple[Question, ...]:
-    found: list[HopQuestion] = []
-    for hops in _hop_counts(size):
-        while True:
-            question = draw(world, hops, rng)
-            if question.text not in seen:
-                break
-        seen.add(question.text)
-        found.append(question)
-    rng.shuffle(found)
-    return tuple(
-        to_question(question, f"w{world.seed}-{name}-{index}")
-        for index, question in enumerate(found)
-    )
-
-
-def _hop_counts(size: int) -> Sequence[int]:
-    counts = {hops: round(share * size) for hops, share in HOP_SHARES.items()}
-    counts[1] += size - sum(counts.values())
-    return [hops for hops, count in counts.items() for _ in range(count)]
+    return {
+        name: tuple(
+            Question(
+                f"w{world.seed}-{name}-{number}", one.text, (one.answer,), {STRATUM: str(one.hops)}
+            )
+            for number, one in enumerate(found)
+        )
+        for name, found in splits.items()
+    }

@@ -135,13 +135,3 @@ class World:
         ]
         rng.shuffle(passages)
         return cls(seed, facts, tuple(passages))
-
-
-def names_in(passage: str) -> list[str]:
-    """Subject and value of the fact that a passage states.
-
-    >>> names_in("the mayor of ulmburg is bo .")
-    ['ulmburg', 'bo']
-    """
-    words = passage.split()
-    return [words[3], words[5]]

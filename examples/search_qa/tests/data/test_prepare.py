@@ -9,9 +9,7 @@ import pyarrow.parquet
 import pytest
 from evoprompt_search_qa.data.commands import app
 from evoprompt_search_qa.data.prepare import Preparation, prepare
-from evoprompt_search_qa.data.records import FORMS
 from evoprompt_search_qa.data.sets import SETS
-from evoprompt_search_qa.open.questions import read_questions
 from typer.testing import CliRunner
 
 from evoprompt.errors import InputError
@@ -190,34 +188,3 @@ def test_the_command_writes_and_reports(local: Path, tmp_path: Path) -> None:
         "popqa",
     }
     assert {row["data_source"] for row in rows(tmp_path / "out" / "train.parquet")} == {"musique"}
-
-
-@pytest.mark.parametrize(("trainer", "source"), [("search-r1", "nq"), ("verl", "searchR1_nq")])
-def test_rows_for_trainers_without_evoprompt_have_an_instruction_and_their_names(
-    local: Path, tmp_path: Path, trainer: str, source: str
-) -> None:
-    out = tmp_path / "out"
-    arguments = ["prepare", "--source", str(local), "--output", str(out), "--trainer", trainer]
-    result = CliRunner().invoke(app, [*arguments, "--train", "nq", "--test", "nq"])
-    assert result.exit_code == 0, result.output
-    first = rows(out / "test.parquet")[0]
-    assert (first["data_source"], first["question"]) == (source, "nq test 0?")
-    prompt = FORMS[trainer].prompt.replace("{question}", "nq test 0?")
-    assert first["prompt"] == [{"role": "user", "content": prompt}]
-    tags = ("<think>", "<search>", "</search>", "<information>", "<answer>", "</answer>")
-    assert all(tag in prompt for tag in tags)
-    assert prompt.endswith("\n\nQuestion: nq test 0?")
-    found = [one for one in read_questions(out / "test.parquet") if "nq" in one.text]
-    assert [one.text for one in found] == [f"nq test {number}?" for number in range(6)]
-
-
-@pytest.mark.data
-def test_the_real_questions_are_read_without_a_loss(tmp_path: Path) -> None:
-    report = prepare(Preparation(str(DATA)), tmp_path / "out")
-    assert report.skipped == []
-    assert sum(count for key, count in report.counts.items() if key.endswith("/test")) == 1843
-    assert report.counts["nq/train"] + report.counts["hotpotqa/train"] == 400
-    assert report.files["nq/train"].endswith("nq_trainproxy.jsonl")
-    found = rows(tmp_path / "out" / "test.parquet")
-    assert all(question_from_row(row).answers for row in found)
-    assert len({row["id"] for row in found}) == len(found)

@@ -7,6 +7,8 @@ import pytest
 from command_line import evoprompt
 from pydantic import JsonValue
 
+from evoprompt.agents import Call, Result
+
 
 @pytest.fixture
 def config(settings: dict[str, JsonValue], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -67,7 +69,7 @@ def test_a_run_whose_server_is_down_fails_with_the_remedy_and_resumes(
     usual = SearchTool.__call__
     calls = []
 
-    def down(tool: SearchTool, queries: list[str]) -> list[tuple[str, ...] | None]:
+    def down(tool: SearchTool, queries: list[Call]) -> list[Result]:
         calls.append(queries)
         if len(calls) == 6:
             tool._url, tool._attempts = "http://127.0.0.1:9", 1

@@ -4,15 +4,18 @@ import pytest
 from evoprompt_retrieval.client import RetrievalClient, RetrievalError
 from evoprompt_search_qa.open.tool import SearchTool
 
+from evoprompt.agents import Broken, Call
+
+
+def calls(*queries: str) -> list[Call]:
+    return [Call("search", {"query": query}) for query in queries]
+
 
 def test_queries_are_answered_in_order_by_a_real_server(retriever: str) -> None:
     search = SearchTool(retriever, topk=1)
-    found = search(["Teo Brand", "Mila Korv", "Teo Brand"])
-    assert [passages and passages[0].partition("\n")[0] for passages in found] == [
-        '"Teo Brand"',
-        '"Mila Korv"',
-        '"Teo Brand"',
-    ]
+    found = search(calls("Teo Brand", "Mila Korv", "Teo Brand"))
+    names = ['[1] "Teo Brand"', '[1] "Mila Korv"', '[1] "Teo Brand"']
+    assert [str(shown).partition("\n")[0] for shown in found] == names
     assert search([]) == []
 
 
@@ -33,10 +36,12 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_a_query_that_fails_is_told_apart(asked: list[str]) -> None:
     search = SearchTool("http://nowhere")
-    assert search(["a", "b!", "a"]) == [("A",), None, ("A",)]
+    first, second, third = search(calls("a", "b!", "a"))
+    assert (first, third) == ("[1] A", "[1] A")
+    assert isinstance(second, Broken)
 
 
 def test_a_server_that_answers_nobody_is_an_error(asked: list[str]) -> None:
     search = SearchTool("http://nowhere")
     with pytest.raises(RetrievalError, match="down"):
-        search(["a!", "b!"])
+        search(calls("a!", "b!"))

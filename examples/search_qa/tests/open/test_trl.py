@@ -11,7 +11,7 @@ from evoprompt_search_qa.open.task import OpenQa, OpenQaSettings
 from evoprompt_search_qa.open.tool import SearchTool
 from pydantic import JsonValue
 
-from evoprompt.agents import Episode
+from evoprompt.agents import Broken, Call, Episode, Result
 from evoprompt.agents.tasks import Evaluation, Trial
 from evoprompt.attachment import attach
 from evoprompt.engine import Engine
@@ -139,11 +139,11 @@ def test_a_rollout_whose_search_broke_has_no_reward(
     task: OpenQa, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer = SearchTool.__call__
-    asked: list[str] = []
+    asked: list[Call] = []
 
-    def breaking(tool: SearchTool, queries: Sequence[str]) -> list[tuple[str, ...] | None]:
-        asked.extend(queries)
-        return [None, *answer(tool, queries[1:])]
+    def breaking(tool: SearchTool, calls: Sequence[Call]) -> list[Result]:
+        asked.extend(calls)
+        return [Broken("the server fell over"), *answer(tool, calls[1:])]
 
     trainee = prepared(task, tmp_path)
     log = EventLog()

@@ -13,7 +13,7 @@ import pytest
 import torch
 from evoprompt_search_qa import protocol, scoring
 from evoprompt_search_qa.evaluation import measure
-from evoprompt_search_qa.tiny.task import CHAT_TEMPLATE, SearchQa
+from evoprompt_search_qa.tiny.task import CHAT_TEMPLATE, SHIPPED_POLICY, SearchQa
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 from trl.trainer.grpo_trainer import GRPOTrainer
 from verl.experimental.agent_loop.agent_loop import AgentLoopOutput, DictConfigWrap
@@ -35,7 +35,7 @@ from evoprompt.turns import readable
 from evoprompt.types import INSTRUCTION, Candidate, Turn
 
 TASK = SearchQa()
-QUESTION = next(one for one in TASK.questions("test") if one.row["hops"] == 2)
+QUESTION = next(one for one in TASK.questions("test") if one.row["stratum"] == "2")
 SEED = TASK.seed_instructions[0]
 PROMPT = protocol.plain_prompt(SEED, QUESTION.text)
 FIRST = QUESTION.text.split(" of ", 1)[1].removesuffix(" ?")
@@ -56,8 +56,9 @@ class Words:
             self._ids(tokenizer, text.replace("<eos>", str(tokenizer.eos_token)))
             for text in ACTIONS
         ]
-        found = [TASK.tool("test").search(FIRST), ()]
-        self.shown = [protocol.observation(passages) for passages in found]
+        around = protocol.TINY
+        found = [protocol.joined(passages) for passages in (TASK.retriever.search(FIRST), ())]
+        self.shown = [f"{around.opening}{one}{around.closing}" for one in found]
         pieces = [(self.actions[0], 1), (self._ids(tokenizer, self.shown[0]), 0)]
         pieces += [(self.actions[1], 1), (self._ids(tokenizer, self.shown[1]), 0)]
         pieces += [(self.actions[2], 1)]
@@ -109,7 +110,7 @@ class Says(torch.nn.Module):
 
 @pytest.fixture(scope="module")
 def tokenizer() -> PreTrainedTokenizerFast:
-    found: PreTrainedTokenizerFast = PreTrainedTokenizerFast.from_pretrained(TASK.settings.policy)
+    found: PreTrainedTokenizerFast = PreTrainedTokenizerFast.from_pretrained(SHIPPED_POLICY)
     return found
 
 
@@ -121,7 +122,7 @@ def words(tokenizer: PreTrainedTokenizerFast) -> Words:
 @pytest.fixture
 def policy(words: Words) -> LlamaForCausalLM:
     """The tiny policy, made to say the script."""
-    found = LlamaForCausalLM.from_pretrained(TASK.settings.policy)
+    found = LlamaForCausalLM.from_pretrained(SHIPPED_POLICY)
     size = found.config.vocab_size
     found.model = Positions(found.model)
     found.lm_head = Says([*words.prompt, *words.completion], size)
@@ -206,7 +207,7 @@ def test_the_endpoint(words: Words) -> None:
         return Body(json.dumps({"choices": [{"text": "", "token_ids": said}]}).encode())
 
     with OpenAIServer(default=complete) as server:
-        served = ServedModel(TASK, "tiny", server.url, str(TASK.settings.policy))
+        served = ServedModel(TASK, "tiny", server.url, str(SHIPPED_POLICY))
         agent = methods_of(TASK, SEED)["agent"]
         plays = [agent.begin(served.tokenizer, served.limits, QUESTION, agent.instruction)]
         (episode,) = served.answer(plays, TASK.caller("test"))
@@ -228,8 +229,8 @@ def test_the_agent_loop_of_verl(tokenizer: PreTrainedTokenizerFast, words: Words
                 extra_fields={},
             )
 
-    config = configuration({"actor_rollout_ref.model.path": str(TASK.settings.policy)})
-    chatting = PreTrainedTokenizerFast.from_pretrained(TASK.settings.policy)
+    config = configuration({"actor_rollout_ref.model.path": str(SHIPPED_POLICY)})
+    chatting = PreTrainedTokenizerFast.from_pretrained(SHIPPED_POLICY)
     chatting.chat_template = CHAT_TEMPLATE
     (row,) = rows([QUESTION], "test", "evoprompt", "search-qa")
     messages = cast("list[Message]", row["prompt"])

@@ -1,13 +1,13 @@
-"""Words for language models."""
+"""What a language model is told under each method of the paper's Table 1."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from evoprompt.agents import ChatTokenizer
-from evoprompt.prompts import PLACEMENTS, Prompt
+from evoprompt.prompts import PLACEMENTS, Placement, Prompt
 from evoprompt.types import INSTRUCTION, Candidate
 from evoprompt_search_qa import protocol
-from evoprompt_search_qa.methods.dialect import Dialect
-from evoprompt_search_qa.open.agent import AgentSettings
 
 _FORM = (
     "Write the final answer, a name, a date or a few words and nothing else, between <answer> and "
@@ -18,24 +18,7 @@ _SEARCHING = (
     "it finds is then shown between <information> and </information>. You may search several times."
 )
 
-
-def _given(query: str, result: str) -> str:
-    return f"\n\nPassages found for: {query}\n{result}\n\n"
-
-
-def _task_for_reader(question: str, thoughts: str, query: str) -> str:
-    return (
-        f"The question that is being worked on: {question}\n"
-        f"The work so far:\n{thoughts}\n"
-        f"The query just searched for: {query}"
-    )
-
-
-def _digest(query: str, reading: str) -> str:
-    return f"{protocol.SEARCHING.opening}{reading}{protocol.SEARCHING.closing}"
-
-
-_INSTRUCTIONS = {
+INSTRUCTIONS: Mapping[str, str] = {
     "direct": f"Answer the question from what you know, without explaining. {_FORM}",
     "cot": (
         "Answer the question from what you know. First reason step by step between <think> and "
@@ -53,29 +36,43 @@ _INSTRUCTIONS = {
         f"look it up. {_SEARCHING} {_FORM}"
     ),
 }
-_READER = (
+"""By name of the method."""
+
+READER = (
     "Read the passages and take from them what the task needs: keep every fact that bears on "
     "it and drop the rest; if there is none, say so. Write the result between <answer> and "
     "</answer>."
 )
+"""For the policy when it only digests what a search has found."""
 
 
-def english(agent: AgentSettings) -> Dialect:
-    """Words for a language model that was trained as this agent."""
+def prompt(
+    tokenizer: ChatTokenizer, placement: Placement, instruction: str, question: str, given: str
+) -> Prompt:
+    """The prompt of an instruction and a question after what is given with it, as in training.
 
-    def prompt(tokenizer: ChatTokenizer, instruction: str, question: str, given: str) -> Prompt:
-        asked = "\n\n".join(text for text in (given.strip(), question) if text)
-        chats = tokenizer.chat_template is not None
-        plain: Prompt = [{"role": "user", "content": asked}] if chats else asked
-        return PLACEMENTS[agent.placement](plain, Candidate("asked", {INSTRUCTION: instruction}))
+    Messages where the tokenizer has a chat template.
+    """
+    asked = "\n\n".join(text for text in (given.strip(), question) if text)
+    chats = tokenizer.chat_template is not None
+    plain: Prompt = [{"role": "user", "content": asked}] if chats else asked
+    return PLACEMENTS[placement](plain, Candidate("asked", {INSTRUCTION: instruction}))
 
-    return Dialect(
-        instructions=_INSTRUCTIONS,
-        reader=_READER,
-        protocol=protocol.SEARCHING,
-        prompt=prompt,
-        query=lambda text: text,
-        given=_given,
-        task_for_reader=_task_for_reader,
-        digest=_digest,
+
+def passages(query: str, result: str) -> str:
+    """What is shown when the method has searched for a query, not the policy."""
+    return f"\n\nPassages found for: {query}\n{result}\n\n"
+
+
+def task_for_reader(question: str, thoughts: str, query: str) -> str:
+    """The question for the reader."""
+    return (
+        f"The question that is being worked on: {question}\n"
+        f"The work so far:\n{thoughts}\n"
+        f"The query just searched for: {query}"
     )
+
+
+def digest(reading: str) -> str:
+    """What is shown in place of passages, of what the reader made of them."""
+    return f"{protocol.SEARCHING.opening}{reading}{protocol.SEARCHING.closing}"
