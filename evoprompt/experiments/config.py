@@ -23,7 +23,7 @@ from pydantic import (
 
 from evoprompt import yamlfile
 from evoprompt.errors import InputError
-from evoprompt.experiments.limits import is_raised, without_limits
+from evoprompt.experiments.limits import is_limit
 from evoprompt.experiments.sections import (
     BUILT_IN_ARMS,
     MOST_ROLLOUTS,
@@ -222,28 +222,24 @@ class RunConfig(BaseModel):
         return self.model_copy(update=changes)
 
     def joined(self, other: RunConfig) -> RunConfig:
-        """The same run with the arms and seeds of both, and the limits of ``other``.
+        """The same run with the arms and seeds of both, and of ``other`` the limits if none trains.
 
         Raises:
-            InputError: they differ in anything else, or a limit is lower, or one is not the same
-                and an arm is trained.
+            InputError: they differ in anything else.
         """
         before, now = self.shown(), other.shown()
         common = [arm for arm in _arms(before) if arm in _arms(now)]
-        if is_raised(before, now, common):
-            before, now = without_limits(before), without_limits(now)
+        trains = not all(one.is_frozen(arm) for one in (self, other) for arm in one.arms)
         arms_before, arms_now = _arms(before), _arms(now)
         alike: Settings = {"seeds": None, "pools": None, "withheld": None, "launcher": None}
         alike |= {"keep_checkpoints": None}
-        difference = next(
-            differences(
-                {**before, **alike, "arms": {arm: arms_before[arm] for arm in common}},
-                {**now, **alike, "arms": {arm: arms_now[arm] for arm in common}},
-            ),
-            None,
+        found = differences(
+            {**before, **alike, "arms": {arm: arms_before[arm] for arm in common}},
+            {**now, **alike, "arms": {arm: arms_now[arm] for arm in common}},
         )
-        if difference:
-            setting, old, new = difference
+        for setting, old, new in found:
+            if not trains and is_limit(setting):
+                continue
             raise InputError(
                 f"{setting} is {new!r} but the run was started with {old!r}; required: the same "
                 "settings"

@@ -8,13 +8,14 @@ from evoprompt.agents.tasks import Task, Trial
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Evaluated, Event, Notice
 from evoprompt.experiments.directory import RunDirectory, TrialId
-from evoprompt.experiments.hosts.frozen import FrozenHost, tested
+from evoprompt.experiments.hosts.frozen import FrozenHost, FrozenModel, tested
 from evoprompt.experiments.limits import limits_of
 from evoprompt.experiments.summary import Clock, SeedSummary
 from evoprompt.experiments.trial import host_for, seeds_of, start_of, write_result
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.optimizer.data import items_of
 from evoprompt.optimizer.folder import SPENDING
+from evoprompt.optimizer.options import OptimizeOptions
 from evoprompt.optimizer.outcome import FINAL, INTERRUPTED
 from evoprompt.optimizer.problem import Problem, solve
 from evoprompt.optimizer.runner import Runner
@@ -49,6 +50,7 @@ def run_frozen(
     config, files = run.config, run.trial(trial)
     host = host_for(task, config.host_of(trial.arm))
     assert isinstance(host, FrozenHost)
+    chosen = host.settings
     section = config.engine_of(trial.arm)
     clock = Clock(files.seconds)
     files.events.unlink(missing_ok=True)  # they happen again, up to where it was stopped
@@ -56,17 +58,26 @@ def run_frozen(
     log.subscribe(plugins().notify)
     log.subscribe(listener)
     spending = SpendTracker(run.root / SPENDING)
-    model = host.prepare(task, told, spending)
+    model = FrozenModel(chosen, task, spending)
     seeds, notices = seeds_of(config, trial, task, section, start_of(run, trial))
     if unused := _unused(section, config.seeds_from_of(trial.arm) is not None):
         notices = [*notices, f"settings of engine that only a training uses: {', '.join(unused)}"]
     for notice in notices:
         log.append(Notice(0, notice))
-    agent = host.before_test().prepare(task, told, spending).agent
-    options = host.options(task, told.seed)
-    changed: dict[str, float] = {}
-    if options.seconds is not None:  # of the trial, whose journal an earlier process has begun
-        changed["seconds"] = max(options.seconds - clock.earlier.train, 0.0)
+    agent = FrozenModel(chosen.before_test(), task, spending).agent
+    seconds = chosen.seconds  # of the trial, whose journal an earlier process may have begun
+    options = OptimizeOptions(
+        seed=told.seed,
+        seconds=None if seconds is None else max(seconds - clock.earlier.train, 0.0),
+        proposals=chosen.proposals,
+        # Without a proposer the seed is measured, and nothing else.
+        patience=0 if section.proposer is None else chosen.patience,
+        perfect=chosen.perfect,
+        required=tuple(task.required),
+        max_concurrency=chosen.max_concurrency,
+        max_tokens=chosen.max_tokens,
+        refuse_copies=chosen.refuse_copies,
+    )
     problem = Problem(
         usable_seeds(seeds, len(seeds), task.required),
         items_of(agent.train, "train"),
@@ -74,20 +85,17 @@ def run_frozen(
         Runner(agent, agent.metric, False, options),
     )
     proposer: Proposer = NoProposer()
-    if section.proposer is None:
-        changed["patience"] = 0  # the seed is measured, and nothing else
-    else:
+    if section.proposer is not None:
         context = BuildContext(task, files.root, SpendTracker(run.spending))
         own = {"background": False} if "lm" in section.proposer else {}
         proposer = build("proposer", {**own, **section.proposer}, context)
-    options = options.model_copy(update=changed)
-    budget = host.budget(task, told)
+    questions = tested(task, told.budget)
+    budget = told.budget - len(questions)
     found = solve(problem, proposer, budget, options, log, files.journal, stopping)
-    seconds = clock.save()
+    spent_seconds = clock.save()
     if found.stopped == INTERRUPTED:
         return None
     best = found.best
-    questions = tested(task, told.budget)
     result, played = model.test(best.components, questions)
     if result.failures.failed:
         log.append(Notice(found.iterations, f"of the test questions {result.failures}"))
@@ -107,7 +115,7 @@ def run_frozen(
         task.headline,
         result,
         spent,
-        seconds,
+        spent_seconds,
         best,
         limits=None if over else limits_of(config.resolved(), trial.arm),
     )

@@ -13,18 +13,77 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
 from evoprompt.agents import Limits, Tools
 from evoprompt.agents.tasks import POLICY, Need, Plan, Task, Trial, limits_of
 from evoprompt.evaluation import Evaluation
-from evoprompt.experiments.hosts.frozen_settings import FrozenSettings
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.lm.errors import BudgetError
-from evoprompt.lm.settings import BudgetSettings
-from evoprompt.optimizer.options import OptimizeOptions
+from evoprompt.lm.settings import BudgetSettings, Prices
 from evoprompt.optimizer.problem import TESTED, require_budget
 from evoprompt.roles import BuildContext, Component
 from evoprompt.storage import write_whole
 from evoprompt.types import Candidate, Question, Written
+
+
+class FrozenSettings(BaseModel):
+    """What can be chosen about the host ``frozen``.
+
+    Attributes:
+        model: ``openai:gpt-4.1-nano``, or with ``base_url`` a name that this server knows.
+        base_url: of a server of OpenAI's chat completions, such as ``http://127.0.0.1:8000/v1``.
+        key: environment variable that holds the key.
+        temperature: of sampling.
+        extra_body: further fields of every request, such as ``chat_template_kwargs``.
+        turn_tokens: most tokens of an action; null for the task's own limit.
+        observation_tokens: most tokens of an observation; null for the task's own limit.
+        max_calls: most tool calls of an episode; null for the task's own limit.
+        budget: hard limits of ``calls``, ``tokens`` and ``usd`` over all trials of a run.
+        prices: in USD per million tokens; null for what the extra ``lm`` knows.
+        timeout: longest silence of the server, in seconds.
+        seconds: after which no more rollouts are begun in a trial; null for no limit.
+        proposals: instructions asked for in an iteration.
+        patience: iterations without a better instruction after which a trial ends; 0 only
+            measures the seeds; null for as many as take a third of the budget, and 50 at least.
+        perfect: the greatest reward there is.
+        max_concurrency: rollouts at a time.
+        max_tokens: most tokens of an instruction.
+        refuse_copies: whether instructions that copy a question that was shown are refused.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    model: str = ""
+    base_url: str | None = None
+    key: str = Field(default="OPENAI_API_KEY", min_length=1)
+    temperature: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    extra_body: dict[str, JsonValue] = {}
+    turn_tokens: int | None = Field(default=None, ge=1)
+    observation_tokens: int | None = Field(default=None, ge=1)
+    max_calls: int | None = Field(default=None, ge=0)
+    budget: BudgetSettings = BudgetSettings()
+    prices: Prices | None = None
+    timeout: float = Field(default=300.0, gt=0, allow_inf_nan=False)
+    seconds: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    proposals: int = Field(default=1, ge=1)
+    patience: int | None = Field(default=None, ge=0)
+    perfect: float = Field(default=1.0, allow_inf_nan=False)
+    max_concurrency: int = Field(default=8, ge=1)
+    max_tokens: int = Field(default=1024, ge=1)
+    refuse_copies: bool = True
+
+    def limits(self, task: Task) -> Limits:
+        """What an episode may use."""
+        return limits_of(task, self.max_calls, self.turn_tokens, self.observation_tokens)
+
+    def before_test(self) -> FrozenSettings:
+        """The same with a lower budget of its model, so that something is left for the test."""
+        kept = {
+            name: most and (most * (1 - 1 / TESTED) if name == "usd" else most - most // TESTED)
+            for name, most in self.budget.model_dump().items()
+        }
+        return self.model_copy(update={"budget": BudgetSettings.model_validate(kept)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,55 +111,18 @@ class FrozenHost(Component):
         kept = len(tested(task, trial.budget))
         require_budget(trial.budget, len(task.questions("validation")), kept)
         needs = [one for one in task.needs() if one.subject != POLICY]
-        iterations = trial.budget // max(
-            self.settings.proposals, 1
-        )  # a text is tried at least once
+        # Each text is tried at least once.
+        iterations = trial.budget // max(self.settings.proposals, 1)
         figures = tuple(self._figures(task, trial))
         return Plan(figures, (*self._needs(), *needs), iterations=iterations)
 
-    def prepare(
-        self, task: Task, trial: Trial, spending: SpendTracker | None = None
-    ) -> FrozenModel:
+    def prepare(self, task: Task, trial: Trial) -> FrozenModel:
         """The model as the agent of ``task``.
 
         Raises:
             InputError: model and task do not go together, or the prices are not known.
         """
-        return FrozenModel(self, task, spending)
-
-    def budget(self, task: Task, trial: Trial) -> int:
-        """Rollouts of the optimization; what the test takes is kept back."""
-        return trial.budget - len(tested(task, trial.budget))
-
-    def options(self, task: Task, seed: int) -> OptimizeOptions:
-        """What is chosen of the optimization."""
-        chosen = self.settings
-        return OptimizeOptions(
-            seed=seed,
-            seconds=chosen.seconds,
-            proposals=chosen.proposals,
-            patience=chosen.patience,
-            perfect=chosen.perfect,
-            required=tuple(task.required),
-            max_concurrency=chosen.max_concurrency,
-            max_tokens=chosen.max_tokens,
-            refuse_copies=chosen.refuse_copies,
-        )
-
-    def before_test(self) -> FrozenHost:
-        """The same with a lower budget of its model, so that something is left for the test."""
-        budget = self.settings.budget
-        less = BudgetSettings(
-            calls=budget.calls and budget.calls - budget.calls // TESTED,
-            tokens=budget.tokens and budget.tokens - budget.tokens // TESTED,
-            usd=budget.usd and budget.usd * (1 - 1 / TESTED),
-        )
-        return FrozenHost(self.settings.model_copy(update={"budget": less}))
-
-    def limits(self, task: Task) -> Limits:
-        """What an episode may use."""
-        chosen = self.settings
-        return limits_of(task, chosen.max_calls, chosen.turn_tokens, chosen.observation_tokens)
+        return FrozenModel(self.settings, task)
 
     def _needs(self) -> Iterator[Need]:
         from evoprompt.optimizer.endpoint import OPENAI, address_of, prices_of
@@ -124,7 +146,7 @@ class FrozenHost(Component):
         from evoprompt.lm.budget import TOKENS_AROUND
         from evoprompt.optimizer.endpoint import prices_of
 
-        chosen, limits = self.settings, self.limits(task)
+        chosen, limits = self.settings, self.settings.limits(task)
         test, everything = len(tested(task, trial.budget)), len(task.questions("test"))
         yield (
             "rollouts",
@@ -161,7 +183,7 @@ class FrozenModel:
     """The model of a trial, as the agent of its task.
 
     Args:
-        host: whose settings.
+        settings: of the host.
         task: what it does.
         spending: counts the requests; one in memory by default.
 
@@ -169,10 +191,12 @@ class FrozenModel:
         agent: the program and the metric.
     """
 
-    def __init__(self, host: FrozenHost, task: Task, spending: SpendTracker | None) -> None:
+    def __init__(
+        self, settings: FrozenSettings, task: Task, spending: SpendTracker | None = None
+    ) -> None:
         from evoprompt.optimizer.endpoint import Endpoint, TaskAgent  # openai is of an extra
 
-        chosen = host.settings
+        chosen = settings
         self._settings, self._task = chosen, task
         self._endpoint = Endpoint(
             chosen.model,
@@ -185,7 +209,7 @@ class FrozenModel:
             spending=spending,
             extra_body=chosen.extra_body,
         )
-        self.agent = TaskAgent(task, self._endpoint, host.limits(task))
+        self.agent = TaskAgent(task, self._endpoint, chosen.limits(task))
 
     def save(self, folder: Path) -> None:
         """Writes which model it was, as there are no weights."""
