@@ -44,7 +44,7 @@ def test_the_tutorial_has_under_40_lines_of_code() -> None:
     assert sum(bool(line.strip()) for block in tutorial() for line in block.text.splitlines()) < 40
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_tutorial_s_commands_build_list_check_and_use_the_plugin(tmp_path: Path) -> None:
     folder = tmp_path / "evoprompt-hello"
     folder.mkdir()

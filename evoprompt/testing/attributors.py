@@ -131,35 +131,6 @@ class AttributorSuite(Suite[Attributor]):
                 f"all rewards are {reward}, it says {good!r} and {bad!r}; required: the same",
             )
 
-    def test_copes_with_odd_questions_and_ranges_of_rewards(self) -> None:
-        one_question = [
-            (step, [trajectory(GOOD, question(0), 1.0), trajectory(BAD, question(0), 0.0)])
-            for step in range(1, 6)
-        ]
-        scales = (1.0, 1.0, 100.0, 0.01, -1.0, 100.0)
-        changing_range = [
-            (
-                step,
-                [
-                    trajectory(who, question(10 * step + number), lead + scale * number)
-                    for who, lead in ((GOOD, abs(scale)), (BAD, 0.0))
-                    for number in range(4)
-                ],
-            )
-            for step, scale in enumerate(scales, start=1)
-        ]
-        for what, tellings in {
-            "one question was asked again and again": one_question,
-            "the range of rewards changed": changing_range,
-        }.items():
-            attributor = self.after(*tellings)
-            good, bad = attributor.stats(GOOD), attributor.stats(BAD)
-            expect(
-                all(math.isfinite(one.weight) and one.stderr >= 0 for one in (good, bad))
-                and good.weight > bad.weight,
-                f"{what}, it says {good!r} and {bad!r}; required: more for the first",
-            )
-
     def test_draws_from_no_generator(self) -> None:
         with no_global_randomness():
             one = self.after((1, told(1)), (2, told(2)))

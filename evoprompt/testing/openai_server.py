@@ -1,10 +1,8 @@
 """A scripted HTTP server on loopback that speaks the OpenAI protocol, for tests of LM proposers.
 
 Answers come from a script, one *step* a request; when it is used up, from a default. A step says
-what goes over the wire: an answer, an error status, a connection that drops or drips. What the
-provider would refuse is refused before the script is asked (see ``openai_rules``): under one of
-OpenAI's model names the key, the parameters and the limits must be right, and reasoning models
-think before they answer. Under any other name it is a server of one's own, which takes anything.
+what goes over the wire: an answer, an error status, a connection that drops or drips. It takes any
+request under any model name.
 
     with OpenAIServer([Status(429), Text("hello")]) as server:
         ...  # openai clients with base_url=server.url get a 429, then "hello"
@@ -16,20 +14,10 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any
-
-from evoprompt.testing.openai_rules import (
-    RESPONSES,
-    THINKING_TOKENS,
-    family_of,
-    limit_of,
-    refusal,
-)
-
-_CHARACTERS = 4  # of English text make about one token
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +29,7 @@ class Text:
         seconds: time before each piece.
         pieces: in which its bytes come; many of them make an answer so slow that no single read
             times out.
-        finish_reason: ``"stop"``, or ``"length"`` for an answer cut at ``max_tokens``. Where a
-            model of OpenAI's has no tokens left for the whole text, it is cut whatever this says.
+        finish_reason: ``"stop"``, or ``"length"`` for an answer cut at ``max_tokens``.
         prompt_tokens: reported usage, in tokens.
         completion_tokens: reported usage, in tokens.
     """
@@ -139,24 +126,19 @@ class OpenAIServer:
     Args:
         script: answers to the first requests, in order of arrival.
         default: answer to every request after them.
-        port: to listen on; 0 for any that is free.
 
     Attributes:
-        requests: everything received so far, refused or not.
-        refused: messages of what was refused, not by the script but by the provider's rules.
+        requests: everything received so far.
     """
 
-    def __init__(
-        self, script: Iterable[Answer] = (), default: Answer = "ok", port: int = 0
-    ) -> None:
+    def __init__(self, script: Iterable[Answer] = (), default: Answer = "ok") -> None:
         self.requests: list[Received] = []
-        self.refused: list[str] = []
         self._script = list(script)
         self._default = default
         self._lock = threading.Lock()
         self._open = 0
         self._busiest = 0
-        self._server = _server(self, port)
+        self._server = _server(self)
         self._thread = threading.Thread(
             target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
         )
@@ -190,27 +172,25 @@ class OpenAIServer:
         length = int(handler.headers.get("Content-Length", 0))
         body = json.loads(handler.rfile.read(length) or b"{}")
         received = Received(handler.path, body, handler.headers.get("Authorization", ""))
-        refused = refusal(received.path, body, received.authorization)
         with self._lock:
             self.requests.append(received)
-            if refused is not None:
-                self.refused.append(refused.message)
-        if refused is not None:
-            _respond(handler, refused.status, [json.dumps(refused.body()).encode()])
-            return
-        with self._lock:
-            answer = self._script.pop(0) if self._script else self._default
             self._open += 1
             self._busiest = max(self._busiest, self._open)
         try:
-            step = answer(body) if callable(answer) else answer
-            _send(handler, Text(step) if isinstance(step, str) else step, body)
+            _send(handler, self.reply(received), body)
         finally:
             with self._lock:
                 self._open -= 1
 
+    def reply(self, received: Received) -> Step:
+        """What the script says to a request; override it for a server with rules of its own."""
+        with self._lock:
+            answer = self._script.pop(0) if self._script else self._default
+        step = answer(received.body) if callable(answer) else answer
+        return Text(step) if isinstance(step, str) else step
 
-def _server(owner: OpenAIServer, port: int) -> ThreadingHTTPServer:
+
+def _server(owner: OpenAIServer) -> ThreadingHTTPServer:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
@@ -228,7 +208,7 @@ def _server(owner: OpenAIServer, port: int) -> ThreadingHTTPServer:
         block_on_close = False
         request_queue_size = 128
 
-    return Server(("127.0.0.1", port), Handler)
+    return Server(("127.0.0.1", 0), Handler)
 
 
 def _send(handler: BaseHTTPRequestHandler, step: Step, body: Mapping[str, Any]) -> None:
@@ -241,7 +221,7 @@ def _send(handler: BaseHTTPRequestHandler, step: Step, body: Mapping[str, Any]) 
         case Body(content, code):
             _respond(handler, code, [content])
         case Text():
-            content = _completion(step, body, handler.path)
+            content = _completion(step, body)
             size = -(-len(content) // step.pieces)
             parts = [content[start : start + size] for start in range(0, len(content), size)]
             _respond(handler, 200, parts, pause=step.seconds)
@@ -268,10 +248,7 @@ def _respond(
         handler.wfile.flush()
 
 
-def _completion(step: Text, body: Mapping[str, Any], path: str) -> bytes:
-    step, thought = _within_limit(step, body)
-    if path.endswith(RESPONSES):
-        return json.dumps(_response(step, thought, body)).encode()
+def _completion(step: Text, body: Mapping[str, Any]) -> bytes:
     message = {"role": "assistant", "content": step.text}
     return json.dumps(
         {
@@ -284,7 +261,6 @@ def _completion(step: Text, body: Mapping[str, Any], path: str) -> bytes:
                 "prompt_tokens": step.prompt_tokens,
                 "completion_tokens": step.completion_tokens,
                 "total_tokens": step.prompt_tokens + step.completion_tokens,
-                "completion_tokens_details": {"reasoning_tokens": thought},
             },
         }
     ).encode()
@@ -298,7 +274,7 @@ def _calling(step: Calls, body: Mapping[str, Any]) -> bytes:
     """
     if not body.get("tools"):
         raise ValueError("the script calls tools that the request does not name")
-    answer = json.loads(_completion(Text(step.text or ""), body, ""))
+    answer = json.loads(_completion(Text(step.text or ""), body))
     calls = [
         {"id": f"call_{number}", "type": "function", "function": {"name": name, "arguments": given}}
         for number, (name, given) in enumerate(step.calls)
@@ -306,45 +282,3 @@ def _calling(step: Calls, body: Mapping[str, Any]) -> bytes:
     message = {"role": "assistant", "content": step.text, "refusal": None, "tool_calls": calls}
     answer["choices"] = [{"index": 0, "finish_reason": "tool_calls", "message": message}]
     return json.dumps(answer).encode()
-
-
-def _within_limit(step: Text, body: Mapping[str, Any]) -> tuple[Text, int]:
-    """What is left of ``step`` within the limit asked for, and the tokens spent on thinking."""
-    family, limit = family_of(body.get("model")), limit_of(body)
-    if family is None or limit is None:
-        return step, 0
-    thought = min(THINKING_TOKENS, limit) if family.reasons else 0
-    room = (limit - thought) * _CHARACTERS
-    spent = thought + step.completion_tokens
-    if len(step.text) <= room:
-        return replace(step, completion_tokens=min(spent, limit)), thought
-    cut = replace(step, text=step.text[:room], finish_reason="length", completion_tokens=limit)
-    return cut, thought
-
-
-def _response(step: Text, thought: int, body: Mapping[str, Any]) -> dict[str, Any]:
-    """The same as the responses API says it."""
-    text = {"type": "output_text", "text": step.text, "annotations": []}
-    cut = step.finish_reason == "length"
-    message = {
-        "type": "message",
-        "id": "scripted",
-        "role": "assistant",
-        "status": "incomplete" if cut else "completed",
-        "content": [text],
-    }
-    return {
-        "id": "scripted",
-        "object": "response",
-        "created_at": 0,
-        "model": body.get("model"),
-        "status": "incomplete" if cut else "completed",
-        "incomplete_details": {"reason": "max_output_tokens"} if cut else None,
-        "output": [message],
-        "usage": {
-            "input_tokens": step.prompt_tokens,
-            "output_tokens": step.completion_tokens,
-            "output_tokens_details": {"reasoning_tokens": thought},
-            "total_tokens": step.prompt_tokens + step.completion_tokens,
-        },
-    }

@@ -8,8 +8,9 @@ from itertools import count
 from typing import Any
 
 import pytest
+from strict_openai import StrictServer
 
-from evoprompt.testing.openai_server import Answer, OpenAIServer, chat_fields
+from evoprompt.testing.openai_server import Answer, chat_fields
 
 
 def rewriting(*texts: str) -> Answer:
@@ -26,9 +27,9 @@ def rewriting(*texts: str) -> Answer:
 
 
 @contextmanager
-def openai(answer: Answer) -> Iterator[OpenAIServer]:
+def openai(answer: Answer) -> Iterator[StrictServer]:
     """A server that every client finds under OpenAI's names, with a key in the environment."""
-    with OpenAIServer([], answer) as server, pytest.MonkeyPatch.context() as patch:
+    with StrictServer([], answer) as server, pytest.MonkeyPatch.context() as patch:
         patch.setenv("OPENAI_API_KEY", "sk-test")
         patch.setenv("OPENAI_BASE_URL", server.url)
         patch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "true")

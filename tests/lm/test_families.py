@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 from provider import openai, rewriting
+from strict_openai import StrictServer
 
 from evoprompt.errors import InputError
 from evoprompt.lm import LanguageModel, LmSettings
 from evoprompt.plugins import build
 from evoprompt.testing import samples
-from evoprompt.testing.openai_server import OpenAIServer
 
 pytestmark = pytest.mark.lm
 
@@ -55,7 +55,7 @@ def test_every_family_of_openai_answers_under_our_defaults(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
-    with OpenAIServer([], rewriting(BETTER)) as server:
+    with StrictServer([], rewriting(BETTER)) as server:
         lm = {"model": f"openai/{name}", "api_base": server.url}
         proposer = build("proposer", {"name": "reflection", "lm": lm, "background": False})
         (proposal, *_) = proposer.propose(samples.request())

@@ -9,10 +9,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from strict_openai import CHAT, RESPONSES, THINKING_TOKENS, StrictServer
 from waiting import PATIENCE
 
 from evoprompt.testing import openai_server
-from evoprompt.testing.openai_rules import CHAT, RESPONSES, THINKING_TOKENS
 from evoprompt.testing.openai_server import Answer, Body, Drop, OpenAIServer, Status, Text
 
 
@@ -42,7 +42,7 @@ def content(reply: tuple[int, bytes]) -> str:
 
 
 def asked(model: str, answer: str = "hi", **given: Any) -> tuple[int, dict[str, Any]]:
-    with OpenAIServer([], answer) as server:
+    with StrictServer([], answer) as server:
         status, body = post(server, model, **given)
         assert bool(server.refused) == (status != 200)
     return status, json.loads(body)

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 import verifiers.v1 as vf
 from evoprompt_verifiers import played
+from strict_openai import StrictServer
 from verifiers.v1.utils.loaders import load_environment
 
 import evoprompt
 from evoprompt import Proposal, ProposalRequest, Proposer
 from evoprompt.errors import InputError
-from evoprompt.testing import OpenAIServer
 from evoprompt.testing.openai_server import Status
 
 GOOD = "Add the numbers and write the sum at last."
@@ -34,7 +34,7 @@ def env(monkeypatch: pytest.MonkeyPatch) -> vf.Env:
     return load_environment(vf.SingleAgentEnvConfig.model_validate(config))
 
 
-def context(server: OpenAIServer) -> vf.ModelContext:
+def context(server: StrictServer) -> vf.ModelContext:
     client = vf.EvalClientConfig(base_url=server.url, api_key_var="LOCAL_KEY")
     return vf.ModelContext(model="scripted", client=client)
 
@@ -59,7 +59,7 @@ class Teacher(Proposer):
 def test_the_system_prompt_of_an_environment_is_improved(env: vf.Env) -> None:
     teacher = Teacher()
     with (
-        OpenAIServer(default=answer) as server,
+        StrictServer(default=answer) as server,
         played(env, context(server), train=12, validation=12) as game,
     ):
         result = evoprompt.optimize(
@@ -82,7 +82,7 @@ def test_the_system_prompt_of_an_environment_is_improved(env: vf.Env) -> None:
 
 def test_a_model_that_cannot_be_asked_is_no_bad_prompt(env: vf.Env) -> None:
     with (
-        OpenAIServer(default=Status(401)) as server,
+        StrictServer(default=Status(401)) as server,
         played(env, context(server), train=12, validation=12) as game,
         pytest.raises(InputError, match="401"),
     ):
@@ -98,7 +98,7 @@ def test_a_model_that_cannot_be_asked_is_no_bad_prompt(env: vf.Env) -> None:
 
 def test_too_few_tasks_are_an_error(env: vf.Env) -> None:
     with (
-        OpenAIServer(default=answer) as server,
+        StrictServer(default=answer) as server,
         pytest.raises(InputError, match="the taskset has 24"),
         played(env, context(server), train=20, validation=12),
     ):

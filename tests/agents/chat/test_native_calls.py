@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from strict_openai import StrictServer
 
 from evoprompt import EvopromptWarning
 from evoprompt.agents import (
@@ -22,7 +23,7 @@ from evoprompt.agents import (
     play,
 )
 from evoprompt.agents.endpoint import ChatEndpoint
-from evoprompt.testing.openai_server import Answer, Body, Calls, OpenAIServer, Status, Text
+from evoprompt.testing.openai_server import Answer, Body, Calls, Status, Text
 from evoprompt.turns import readable
 
 TOKENIZER = ChatEndpoint.tokenizer
@@ -46,11 +47,11 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
 
 
-def endpoint(server: OpenAIServer, model: str = "gpt-4.1-nano", **given: Any) -> ChatEndpoint:
+def endpoint(server: StrictServer, model: str = "gpt-4.1-nano", **given: Any) -> ChatEndpoint:
     return ChatEndpoint(model, server.url, attempts=2, pause=0.01, **given)
 
 
-def played(server: OpenAIServer, policy: ChatEndpoint, calls: int = 3) -> Episode:
+def played(server: StrictServer, policy: ChatEndpoint, calls: int = 3) -> Episode:
     limits = Limits(calls, turn_tokens=60, observation_tokens=60)
     agent = Agent(ToolCallProtocol(TOKENIZER), TOKENIZER, limits)
     prompt = encode(TOKENIZER, [{"role": "user", "content": "1 + 2 + 3?"}], TOOLS.schemas)
@@ -71,7 +72,7 @@ def test_calls_are_answered_in_messages_of_the_protocol() -> None:
         Calls([("add", '{"a": 3, "b": 3}'), ("echo", '{"text": "a < b \\n</tool_call> c"}')]),
         "6",
     )
-    with OpenAIServer(steps) as server:
+    with StrictServer(steps) as server:
         episode = played(server, endpoint(server))
         bodies = [request.body for request in server.requests]
     assert (episode.end, episode.answer, episode.tool_calls) == ("answered", "6", 2)
@@ -96,7 +97,7 @@ def test_calls_are_answered_in_messages_of_the_protocol() -> None:
     ['{"a": 1, "b"', '{"a": NaN, "b": 2}', '{"a": 1}} {"b": 2}'],
 )
 def test_arguments_that_are_no_json_make_an_action_malformed(arguments: str) -> None:
-    with OpenAIServer(default=Calls([("echo", '{"text": ""}'), ("add", arguments)])) as server:
+    with StrictServer(default=Calls([("echo", '{"text": ""}'), ("add", arguments)])) as server:
         episode = played(server, endpoint(server))
         assert len(server.requests) == 2
     assert (episode.end, episode.answer, episode.tool_calls) == ("malformed", None, 0)
@@ -104,7 +105,7 @@ def test_arguments_that_are_no_json_make_an_action_malformed(arguments: str) -> 
 
 def test_what_the_policy_does_wrong_is_a_result_for_it_to_read() -> None:
     steps = script(Calls([("add", '{"a": "x"}'), ("divide", "")]), "I give up.")
-    with OpenAIServer(steps) as server:
+    with StrictServer(steps) as server:
         episode = played(server, endpoint(server))
         shown = [one["content"] for one in server.requests[1].body["messages"][2:]]
     assert episode.answer == "I give up."
@@ -115,7 +116,7 @@ def test_what_the_policy_does_wrong_is_a_result_for_it_to_read() -> None:
 def test_text_that_looks_like_a_call_is_none() -> None:
     text = '<tool_call>\n{"name": "add", "arguments": {"a": 1, "b": 2}}\n</tool_call>'
     steps = script(Calls([("add", '{"a": 1, "b": 2}')], text), Text(text))
-    with OpenAIServer(steps) as server:
+    with StrictServer(steps) as server:
         episode = played(server, endpoint(server))
         assert server.requests[1].body["messages"][1]["content"] == text
         assert len(server.requests[1].body["messages"][1]["tool_calls"]) == 1
@@ -124,19 +125,19 @@ def test_text_that_looks_like_a_call_is_none() -> None:
 
 def test_results_that_cannot_be_told_apart_break_the_episode() -> None:
     quoted = json.dumps({"text": "\n</tool_response>\n<tool_response>\n"})
-    with OpenAIServer(script(Calls([("echo", quoted)] * 2))) as server:
+    with StrictServer(script(Calls([("echo", quoted)] * 2))) as server:
         episode = played(server, endpoint(server))
     assert episode.end == "failed"
     assert "cannot be told from the results of several calls" in episode.error
 
 
 def test_a_call_too_many_ends_the_episode() -> None:
-    with OpenAIServer(default=Calls([("echo", '{"text": "a"}')] * 2)) as server:
+    with StrictServer(default=Calls([("echo", '{"text": "a"}')] * 2)) as server:
         assert played(server, endpoint(server), calls=3).end == "out of turns"
 
 
 def test_what_a_model_that_thinks_refuses_is_left_out_and_said_once() -> None:
-    with OpenAIServer(default="6") as server:
+    with StrictServer(default="6") as server:
         policy = endpoint(server, "gpt-5-mini")
         agent = Agent(ToolCallProtocol(TOKENIZER), TOKENIZER, Limits(1, 60, 60))
         prompt = encode(TOKENIZER, [{"role": "user", "content": "?"}], TOOLS.schemas)
@@ -156,7 +157,7 @@ def test_what_a_model_that_thinks_refuses_is_left_out_and_said_once() -> None:
 
 def test_another_refusal_is_an_error_of_its_own() -> None:
     trouble = Status(400, message="Invalid schema for function 'add'")
-    with OpenAIServer(default=trouble) as server:
+    with StrictServer(default=trouble) as server:
         episode = played(server, endpoint(server))
     assert (episode.end, "Invalid schema" in episode.error) == ("failed", True)
 
@@ -165,7 +166,7 @@ def test_broken_tools_break_the_episode() -> None:
     def broken(calls: Sequence[Call]) -> list[Broken]:
         return [Broken("no server")] * len(calls)
 
-    with OpenAIServer([Calls([("add", "{}")])]) as server:
+    with StrictServer([Calls([("add", "{}")])]) as server:
         agent = Agent(ToolCallProtocol(TOKENIZER), TOKENIZER, Limits(1, 60, 60))
         prompt = encode(TOKENIZER, [{"role": "user", "content": "?"}], TOOLS.schemas)
         (episode,) = play([agent.play(prompt)], endpoint(server), broken, greedy=True)
@@ -189,7 +190,7 @@ def test_a_call_goes_back_as_it_came_with_its_thought(arguments: object) -> None
         message(content=None, reasoning_content="Not 4.", tool_calls=[call]),
         message(content="3", reasoning_content="So it is 3, not 4."),
     )
-    with OpenAIServer(steps) as server:
+    with StrictServer(steps) as server:
         episode = played(server, endpoint(server))
         said, result = server.requests[1].body["messages"][1:]
     assert (said["reasoning_content"], result["tool_call_id"]) == ("Not 4.", "c7")
@@ -209,7 +210,7 @@ def test_whatever_else_a_server_says_goes_back_with_the_message() -> None:
     call = {"id": "c7", "type": "function", "function": function, "index": 0}
     more = {"reasoning_details": [{"type": "x", "data": "y"}], "extra_content": {"g": {"s": "t"}}}
     steps = script(message(content=parts, tool_calls=[call], **more), "3")
-    with OpenAIServer(steps) as server:
+    with StrictServer(steps) as server:
         episode = played(server, endpoint(server))
         said = server.requests[1].body["messages"][1]
     assert said == {"role": "assistant", "content": parts, "tool_calls": [call], **more}
@@ -222,7 +223,7 @@ def test_whatever_else_a_server_says_goes_back_with_the_message() -> None:
 @pytest.mark.parametrize("arguments", ["[1, 2]", [1, 2], '"1"', "3", 3])
 def test_arguments_of_a_wrong_shape_are_a_mistake_to_read(arguments: object) -> None:
     call = {"id": "c", "type": "function", "function": {"name": "add", "arguments": arguments}}
-    with OpenAIServer(script(message(content=None, tool_calls=[call]), "4")) as server:
+    with StrictServer(script(message(content=None, tool_calls=[call]), "4")) as server:
         assert played(server, endpoint(server)).answer == "4"
         said, result = server.requests[1].body["messages"][1:]
     assert isinstance(said["tool_calls"][0]["function"]["arguments"], str)
@@ -236,7 +237,7 @@ def test_calls_without_an_id_of_their_own_get_one(ids: list[object]) -> None:
         {"id": one, "type": "function", "function": {"name": "echo", "arguments": '{"text": "a"}'}}
         for one in ids
     ]
-    with OpenAIServer(script(message(content=None, tool_calls=calls), "4")) as server:
+    with StrictServer(script(message(content=None, tool_calls=calls), "4")) as server:
         assert played(server, endpoint(server)).answer == "4"
         said, *results = server.requests[1].body["messages"][1:]
     own = [call["id"] for call in said["tool_calls"]]
@@ -247,12 +248,12 @@ def test_calls_without_an_id_of_their_own_get_one(ids: list[object]) -> None:
 @pytest.mark.parametrize("arguments", ["", None, {}])
 def test_no_arguments_are_an_empty_object(arguments: object) -> None:
     call = {"id": "c", "type": "function", "function": {"name": "echo", "arguments": arguments}}
-    with OpenAIServer(script(message(content=None, tool_calls=[call]), "4")) as server:
+    with StrictServer(script(message(content=None, tool_calls=[call]), "4")) as server:
         assert played(server, endpoint(server)).answer == "4"
 
 
 def test_a_thought_that_a_server_cut_is_no_answer() -> None:
     cut = message(content=None, reasoning_content="It is 3", why="length")
-    with OpenAIServer(default=cut) as server:
+    with StrictServer(default=cut) as server:
         episode = played(server, endpoint(server))
     assert (episode.end, episode.answer) == ("cut in thought", None)

@@ -6,11 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from pydantic import JsonValue
 
 from evoprompt.experiments.eventfile import read_events
 
 
+@pytest.mark.nightly
 def test_two_processes_train_one_policy_and_only_the_first_writes(
     settings: dict[str, JsonValue], tmp_path: Path
 ) -> None:

@@ -15,7 +15,7 @@ import pytest
 from evoprompt_retrieval.bm25 import Bm25Index
 from evoprompt_retrieval.corpus import Corpus
 from evoprompt_retrieval.index import Hit
-from evoprompt_retrieval.requests import RefusedError, ServerLimits, Wanted, parse
+from evoprompt_retrieval.requests import RefusedError, ServerLimits, parse
 from evoprompt_retrieval.serving import bind
 from waiting import PATIENCE, wait_for
 
@@ -233,8 +233,6 @@ def test_clients_that_go_away_do_not_harm_others(serve: Serve, http: httpx.Clien
     "hostile",
     [
         b'{"queries": [%s1]}' % (b"1," * 1_000_000),
-        b'{"queries": [%s""]}' % (b'"",' * 1_000_000),
-        b'{"queries": [], "more": [%s{}]}' % (b"{}," * 1_000_000),
         b'{"queries": ["%s\\ud800"]}' % (b"\\n" * 1_000_000),
     ],
 )
@@ -258,26 +256,6 @@ def test_what_is_posted_is_read_as_a_whole_not_element_by_element(hostile: bytes
     assert len(told) < 300
 
 
-def test_a_large_body_is_read_beside_the_event_loop(
-    serve: Serve, http: httpx.Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    begun, let = threading.Event(), threading.Event()
-
-    def slow(body: bytes, limits: ServerLimits) -> Wanted:
-        if len(body) > 100_000:
-            begun.set()
-            assert let.wait(PATIENCE)
-        return parse(body, limits)
-
-    monkeypatch.setattr("evoprompt_retrieval.server.parse", slow)
-    with serve(SpyIndex()) as url, ThreadPoolExecutor(1) as pool:
-        posting = pool.submit(ask, http, url, "x" * 200_000)
-        assert begun.wait(PATIENCE)
-        assert ask(http, url, "other").status_code == 200
-        let.set()
-        assert posting.result().status_code == 200
-
-
 def test_a_port_in_use_is_an_error() -> None:
     (taken,) = bind("127.0.0.1", 0, 1)
     with taken:
@@ -297,8 +275,6 @@ def test_a_port_in_use_is_an_error() -> None:
     [
         (rb"\ud83c\udfad", "\U0001f3ad"),
         (rb"\ud83c", "\ufffd"),
-        (rb"\udfad\ud83c", "\ufffd\ufffd"),
-        (rb"\ud83c\ud83c\udfad", "\ufffd\U0001f3ad"),
         (rb"\\\ud83c", "\\\ufffd"),
     ],
 )

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
+import pytest
 from evoprompt_retrieval.client import RetrievalClient
 from waiting import PATIENCE, wait_for
 
@@ -103,6 +104,7 @@ def test_a_killed_worker_is_replaced_and_no_answer_is_lost_then_all_end_in_peace
         assert not any(map(_typed, after))
 
 
+@pytest.mark.nightly
 def test_a_request_that_is_under_way_is_answered_before_the_server_ends(
     corpus_file: Path, index_folder: Path, tmp_path: Path
 ) -> None:
@@ -124,6 +126,7 @@ def test_a_request_that_is_under_way_is_answered_before_the_server_ends(
         assert server.process.wait(PATIENCE) == 0
 
 
+@pytest.mark.nightly
 def test_a_corpus_that_changed_ends_the_server_with_its_name(
     corpus_file: Path, index_folder: Path, tmp_path: Path
 ) -> None:
@@ -137,6 +140,7 @@ def test_a_corpus_that_changed_ends_the_server_with_its_name(
         assert "holds the index of another corpus (facts.jsonl" in server.said()
 
 
+@pytest.mark.nightly
 def test_no_worker_outlives_the_first_process(
     corpus_file: Path, index_folder: Path, tmp_path: Path
 ) -> None:

@@ -43,12 +43,6 @@ def test_it_trains_on_a_cpu_with_its_own_rollout_backend(tmp_path: Path) -> None
 
 
 @pytest.mark.usefixtures("clean")
-def test_all_rollouts_of_a_step_are_one_pass(tmp_path: Path) -> None:
-    actor = prepared(tmp_path, questions_per_step=4, rollouts_per_question=3).trainer.config
-    assert actor.actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu == 12
-
-
-@pytest.mark.usefixtures("clean")
 def test_what_a_configuration_says_wins(tmp_path: Path) -> None:
     given = {"actor_rollout_ref.actor.loss_agg_mode": "seq-mean-token-mean"}
     assert given.keys() <= ARGUMENTS.keys()

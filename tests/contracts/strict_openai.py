@@ -1,4 +1,4 @@
-"""What OpenAI refuses, so that a server on loopback refuses it too.
+"""A server on loopback that refuses what OpenAI refuses, whose reasoning models think first.
 
 The rules and messages are those of the chat completions and responses APIs. They hold for models
 of OpenAI's names; any other name stands for a server of one's own, which takes what it is given.
@@ -6,10 +6,13 @@ of OpenAI's names; any other name stands for a server of one's own, which takes 
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
+
+from evoprompt.testing.openai_server import Answer, Body, OpenAIServer, Received, Step, Text
 
 CHAT = "/chat/completions"
 RESPONSES = "/responses"
@@ -183,3 +186,71 @@ def _messages(messages: Sequence[Mapping[str, Any]], body: Mapping[str, Any]) ->
     wanted = (body.get("response_format") or {}).get("type")
     if wanted == "json_object" and "json" not in str(messages).lower():
         yield Refusal("'messages' must contain the word 'json' to use 'json_object'.", "messages")
+
+
+class StrictServer(OpenAIServer):
+    """As strict as OpenAI to models of its names.
+
+    Attributes:
+        refused: messages of what was refused, not by the script but by the rules.
+    """
+
+    def __init__(self, script: Iterable[Answer] = (), default: Answer = "ok") -> None:
+        super().__init__(script, default)
+        self.refused: list[str] = []
+
+    def reply(self, received: Received) -> Step:
+        refused = refusal(received.path, received.body, received.authorization)
+        if refused is not None:
+            self.refused.append(refused.message)
+            return Body(json.dumps(refused.body()).encode(), refused.status)
+        step = super().reply(received)
+        if not isinstance(step, Text):
+            return step
+        step = _within_limit(step, received.body)
+        if received.path.endswith(RESPONSES):
+            return Body(json.dumps(_response(step, received.body)).encode())
+        return step
+
+
+_CHARACTERS = 4  # of English text make about one token
+
+
+def _within_limit(step: Text, body: Mapping[str, Any]) -> Text:
+    """What is left of ``step`` within the limit asked for, after thinking."""
+    family, limit = family_of(body.get("model")), limit_of(body)
+    if family is None or limit is None:
+        return step
+    thought = min(THINKING_TOKENS, limit) if family.reasons else 0
+    room = (limit - thought) * _CHARACTERS
+    if len(step.text) <= room:
+        return replace(step, completion_tokens=min(thought + step.completion_tokens, limit))
+    return replace(step, text=step.text[:room], finish_reason="length", completion_tokens=limit)
+
+
+def _response(step: Text, body: Mapping[str, Any]) -> dict[str, Any]:
+    """The same as the responses API says it."""
+    text = {"type": "output_text", "text": step.text, "annotations": []}
+    cut = step.finish_reason == "length"
+    message = {
+        "type": "message",
+        "id": "scripted",
+        "role": "assistant",
+        "status": "incomplete" if cut else "completed",
+        "content": [text],
+    }
+    return {
+        "id": "scripted",
+        "object": "response",
+        "created_at": 0,
+        "model": body.get("model"),
+        "status": "incomplete" if cut else "completed",
+        "incomplete_details": {"reason": "max_output_tokens"} if cut else None,
+        "output": [message],
+        "usage": {
+            "input_tokens": step.prompt_tokens,
+            "output_tokens": step.completion_tokens,
+            "output_tokens_details": {"reasoning_tokens": 0},
+            "total_tokens": step.prompt_tokens + step.completion_tokens,
+        },
+    }
