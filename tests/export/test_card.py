@@ -4,17 +4,11 @@ from pathlib import Path
 
 from evoprompt.agents.recipe import Recipe
 from evoprompt.comparison import state_best
-from evoprompt.experiments.export.card import card, licence_of
+from evoprompt.experiments.export.card import card
 
 RECIPE = Recipe(
     candidate="c0", components={"instruction": "Think."}, placement="append", template="x", step=30
 )
-
-
-def test_the_licence_is_read_from_the_card_of_the_base(tmp_path: Path) -> None:
-    (tmp_path / "README.md").write_text("---\nlicense: apache-2.0\n---\n# A model\n")
-    assert licence_of(str(tmp_path)) == "apache-2.0"
-    assert licence_of(str(tmp_path / "nowhere")) == ""
 
 
 def test_a_folder_is_no_base_model_that_others_could_look_up(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from evoprompt.errors import InputError
 from evoprompt.experiments.export import export
 from evoprompt.experiments.export.card import tool_parser
 from evoprompt.experiments.export.source import checkpoint_of
-from evoprompt.experiments.export.weights import model_folders
 from evoprompt.storage import RECIPE_FILE
 
 RECIPE = Recipe(
@@ -38,7 +37,7 @@ def test_what_cannot_be_exported_is_named_with_what_would_do(tmp_path: Path) -> 
     with pytest.raises(InputError, match="can be exported; required: a run, a checkpoint or"):
         checkpoint_of(tmp_path)
     saved(tmp_path / "checkpoint-1")
-    with pytest.raises(InputError, match="holds neither weights nor shards"):
+    with pytest.raises(InputError, match=r"holds no weights; required: .*verl\.model_merger"):
         export(tmp_path, tmp_path / "out")
     assert not list(tmp_path.glob("*out*"))
     with pytest.raises(InputError, match="holds something; required: a new or empty folder"):
@@ -48,13 +47,6 @@ def test_what_cannot_be_exported_is_named_with_what_would_do(tmp_path: Path) -> 
     (optimization / "settings.yaml").write_text("x: 1\n")
     with pytest.raises(InputError, match=r"trains no weights to export; .* evoprompt best"):
         checkpoint_of(optimization)
-
-
-def test_the_weights_that_verl_saved_whole_need_no_merger(tmp_path: Path) -> None:
-    whole = saved(tmp_path / "global_step_1") / "actor" / "huggingface"
-    whole.mkdir(parents=True)
-    (whole / "model-00001-of-00002.safetensors").write_text("weights")
-    assert model_folders(tmp_path / "global_step_1", tmp_path / "merged") == [whole]
 
 
 @pytest.mark.parametrize(

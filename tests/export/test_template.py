@@ -7,12 +7,11 @@ from bytewise import bytewise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evoprompt.agents.recipe import Recipe, common_system
+from evoprompt.agents.recipe import PROBES, Recipe, common_system
 from evoprompt.errors import InputError
 from evoprompt.experiments.export.template import (
     require_same_tokens,
     template_of,
-    trained_tokens,
 )
 from evoprompt.prompts import Placement
 
@@ -64,6 +63,27 @@ def recipe(placement: Placement = "append", **given: Any) -> Recipe:
     return Recipe.model_validate(made | given)
 
 
+def asked(given: Recipe, question: str) -> list[int]:
+    """The tokens of a question as the training asked it."""
+    prompt, tokenizer = given.prompt(question), plain()
+    if isinstance(prompt, str):
+        return list(tokenizer(text=[prompt])["input_ids"][0])
+    found = tokenizer.apply_chat_template(
+        [dict(one) for one in prompt],
+        chat_template=given.template,
+        add_generation_prompt=True,
+        return_dict=True,
+        tools=given.schemas or None,
+        **given.settings,
+    )
+    return list(found["input_ids"])
+
+
+def require_same(given: Recipe, where: str = "x") -> None:
+    probes = [asked(given, question) for question in PROBES]
+    require_same_tokens(plain(), given.model_copy(update={"probes": probes}), where)
+
+
 @pytest.mark.parametrize("tools", [[], TOOLS], ids=["bare", "tools"])
 @pytest.mark.parametrize("system", ["", "Be kind."])
 @pytest.mark.parametrize("template", [DEFAULTS_SYSTEM, FIRST_LINE_IS_BLANK])
@@ -71,8 +91,7 @@ def recipe(placement: Placement = "append", **given: Any) -> Recipe:
 def test_a_question_alone_gives_the_tokens_of_the_training(
     placement: Placement, template: str, system: str, tools: list[dict[str, Any]]
 ) -> None:
-    require_same_tokens(
-        bytewise(),
+    require_same(
         recipe(
             placement,
             template=template,
@@ -80,7 +99,6 @@ def test_a_question_alone_gives_the_tokens_of_the_training(
             tools=tools,
             settings={"enable_thinking": False},
         ),
-        "x",
     )
 
 
@@ -96,9 +114,10 @@ def test_any_instruction_survives_jinja(text: str) -> None:
 
 
 def test_a_template_without_system_role_takes_the_instruction_in_the_question_only() -> None:
-    require_same_tokens(bytewise(), recipe("user", template=NO_SYSTEM), "x")
+    require_same(recipe("user", template=NO_SYSTEM))
+    given = recipe(template=NO_SYSTEM, probes=[[1], [2]])
     with pytest.raises(InputError, match=r"out: .*'append' \(TemplateError: no system role\)"):
-        require_same_tokens(bytewise(), recipe(template=NO_SYSTEM), "out")
+        require_same_tokens(bytewise(), given, "out")
 
 
 def test_the_callers_own_system_message_and_tools_win_over_those_of_the_training() -> None:
@@ -117,9 +136,8 @@ def test_the_callers_own_system_message_and_tools_win_over_those_of_the_training
 def test_descriptions_of_tools_are_those_of_the_candidate() -> None:
     texts = {"instruction": "Think.", "tool:search": "Finds passages."}
     written = recipe(components=texts, tools=TOOLS)
-    tokenizer = plain()
-    require_same_tokens(tokenizer, written, "x")
-    shown = str(tokenizer.decode(trained_tokens(tokenizer, written, "Why?")))
+    require_same(written)
+    shown = str(plain().decode(asked(written, "Why?")))
     assert "Finds passages." in shown
     assert "Searches." not in shown
 
@@ -127,7 +145,7 @@ def test_descriptions_of_tools_are_those_of_the_candidate() -> None:
 def test_a_model_without_chat_template_completes_plain_text() -> None:
     tokenizer = plain()
     written = recipe(template=None)
-    require_same_tokens(tokenizer, written, "x")
+    require_same(written)
     turns = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
     with pytest.raises(Exception, match="completes plain text; required: one user message"):
         tokenizer.apply_chat_template(turns, chat_template=template_of(written))

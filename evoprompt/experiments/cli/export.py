@@ -16,9 +16,6 @@ def export(
     folder: Annotated[Path, typer.Argument(help="New folder to write.", metavar="FOLDER")],
     arm: Annotated[str | None, typer.Option(help="Only of this arm.")] = None,
     seed: Annotated[int | None, typer.Option(help="Only of this seed.")] = None,
-    merge: Annotated[
-        bool, typer.Option("--merge", help="Merge LoRA weights into their base model.")
-    ] = False,
 ) -> None:
     """Write weights, tokenizer and best instruction as one folder to deploy.
 
@@ -27,5 +24,5 @@ def export(
     """
     from evoprompt.experiments.export import export as write
 
-    for line in write(source, folder, arm, seed, merge=merge):
+    for line in write(source, folder, arm, seed):
         typer.echo(line)

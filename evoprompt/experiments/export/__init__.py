@@ -25,7 +25,6 @@ from evoprompt.errors import InputError
 from evoprompt.experiments.export.card import card, serve_line
 from evoprompt.experiments.export.source import checkpoint_of
 from evoprompt.experiments.export.template import require_same_tokens, template_of
-from evoprompt.experiments.export.weights import merge_adapter, model_folders
 from evoprompt.storage import RECIPE_FILE, require_folder, write_whole
 
 __all__ = ["export"]
@@ -37,6 +36,7 @@ _LEFT = (  # what a trainer needs to go on and nobody else, and what is written 
     "zero_to_fp32.py", "latest", "chat_template.json", ".*", "events.jsonl", "README.md",
     "instruction.txt", "tools.json", RECIPE_FILE, _TEMPLATE,
 )  # fmt: skip
+_WEIGHTS = ("*.safetensors", "pytorch_model*.bin", "adapter_model.bin")
 _HOLDS_TEMPLATE = ("tokenizer_config.json", "processor_config.json", "preprocessor_config.json")
 
 
@@ -45,8 +45,6 @@ def export(
     folder: Path,
     arm: str | None = None,
     seed: int | None = None,
-    *,
-    merge: bool = False,
 ) -> list[str]:
     """Writes weights, tokenizer and best instruction of ``source`` to ``folder``.
 
@@ -55,7 +53,6 @@ def export(
         folder: new or empty.
         arm: of a run.
         seed: of a run.
-        merge: whether LoRA weights are merged into their base model.
 
     Returns:
         Lines to tell.
@@ -72,11 +69,7 @@ def export(
     scratch = folder.with_name(f".{folder.name}.partial")
     try:
         scratch.mkdir(parents=True, exist_ok=True)
-        for one in reversed(model_folders(saved, scratch / "merged")):
-            _copy_model(one, scratch)
-        shutil.rmtree(scratch / "merged", ignore_errors=True)
-        if merge:
-            merge_adapter(scratch)
+        _copy_model(_model_folder(saved), scratch)
         _write_prompts(scratch, recipe)
         checked = "not checked, as transformers is not installed: whether it asks as trained"
         if find_spec("transformers") is not None:
@@ -93,6 +86,24 @@ def export(
         shutil.rmtree(scratch, ignore_errors=True)
     what = f"{folder}: candidate {recipe.candidate}, step {recipe.step}"
     return [what, checked, "", serve_line(folder, recipe, folder)]
+
+
+def _model_folder(checkpoint: Path) -> Path:
+    """Where a checkpoint has its weights as ``transformers`` loads them, tokenizer and all.
+
+    Raises:
+        InputError: it has none.
+    """
+    inside = checkpoint / "actor" / "huggingface"  # of veRL
+    for folder in (checkpoint, inside):
+        if any(any(folder.glob(pattern)) for pattern in _WEIGHTS):
+            return folder
+    raise InputError(
+        f"{checkpoint} holds no weights; required: weights as transformers saves them (FSDP: state "
+        "dict type FULL_STATE_DICT; veRL: hf_model in actor.checkpoint.save_contents); shards of "
+        "veRL are put together by: python -m verl.model_merger merge --backend fsdp --local_dir "
+        f"{checkpoint / 'actor'} --target_dir {inside}"
+    )
 
 
 def _copy_model(saved: Path, folder: Path) -> None:

@@ -10,7 +10,6 @@ from pydantic import JsonValue
 
 from evoprompt import yamlfile
 from evoprompt.agents.recipe import Recipe
-from evoprompt.errors import InputError
 
 _PARSERS = (  # what a chat template writes around a call, and vLLM's name of what reads it
     ("[TOOL_CALLS]", "mistral"),
@@ -36,36 +35,22 @@ def card(folder: Path, recipe: Recipe) -> str:
         base = Path(base).resolve().name
     elif base:
         head["base_model"] = base
-    if licence := licence_of(recipe.base):
-        head["license"] = licence
     parts = [
         f"---\n{yamlfile.dump(head)}---",
         "# A policy and its instruction",
         "Trained by reinforcement learning while its instruction evolved beside it (evoprompt).",
         f"| | |\n|---|---|\n| base model | {base or 'not known'} |\n"
-        f"| licence of the base | {licence or 'not known: see the base model'} |\n"
         f"| trainer | {recipe.trainer or 'not known'} |\n"
         f"| data | {'the task ' + recipe.task if recipe.task else 'the dataset of the trainer'} |\n"
         f"| steps | {recipe.step:,} |\n| rollouts | {recipe.rollouts:,} |",
         f"## Instruction\n\nCandidate {recipe.candidate}. `chat_template.jinja` places it "
         f"{_WHERE[recipe.placement]}: ask with the user's question alone.\n\n"
-        f"{_fenced(recipe.best.instruction)}"
-        f"{_sentence(recipe.statement)}",
+        f"{_fenced(recipe.best.instruction)}\n\n{recipe.statement}",
         f"## Serve\n\nIn this folder:\n\n{_fenced(serve_line(folder, recipe))}",
     ]
     if recipe.tools:
         parts.append(_tools(recipe))
     return "\n\n".join(parts) + "\n"
-
-
-def licence_of(base: str) -> str:
-    """The licence that the card beside a base model names, empty if it is not here to read."""
-    try:
-        text = (Path(base) / "README.md").read_text(encoding="utf-8")
-        head = yamlfile.parse(text.split("---")[1], base) if text.startswith("---") else {}
-    except (OSError, UnicodeDecodeError, InputError):
-        return ""
-    return str(head.get("license", "")) if isinstance(head, dict) else ""
 
 
 def _tools(recipe: Recipe) -> str:
@@ -78,10 +63,6 @@ def _tools(recipe: Recipe) -> str:
     if tool_parser(recipe.template or "") is None:
         text += " No parser of vLLM is known for the calls of this chat template: none is named."
     return text
-
-
-def _sentence(text: str) -> str:
-    return f"\n\n{text[0].upper()}{text[1:]}." if text else ""
 
 
 def _fenced(text: str) -> str:

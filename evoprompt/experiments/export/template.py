@@ -130,11 +130,9 @@ def require_same_tokens(tokenizer: Any, recipe: Recipe, where: Path | str) -> No
         InputError: the tokens differ, or the template cannot place the instruction.
     """
     template = template_of(recipe)
-    for place, question in enumerate(PROBES):
+    for question, wanted in zip(PROBES, recipe.probes, strict=True):
         try:
-            told = recipe.probes[place] if recipe.probes else None
-            wanted = told or trained_tokens(tokenizer, recipe, question)
-            found = _ids(tokenizer, [{"role": "user", "content": question}], template)
+            found = _ids(tokenizer, question, template)
         except Exception as error:  # jinja's own, or whatever a template raises
             raise InputError(
                 f"{where}: the model's chat template cannot hold the instruction by placement "
@@ -150,40 +148,15 @@ def require_same_tokens(tokenizer: Any, recipe: Recipe, where: Path | str) -> No
             )
 
 
-def trained_tokens(tokenizer: Any, recipe: Recipe, question: str) -> list[int]:
-    """The tokens of ``question`` as the training asked it."""
-    prompt = recipe.prompt(question)
-    if isinstance(prompt, str):
-        found: list[int] = list(_flat(tokenizer(text=[prompt])["input_ids"]))
-        return found
-    assert recipe.template is not None
-    return _ids(
-        tokenizer,
-        [dict(message) for message in prompt],
-        recipe.template,
-        tools=recipe.schemas or None,
-        **recipe.settings,
-    )
-
-
-def _ids(tokenizer: Any, messages: list[dict[str, Any]], template: str, **given: Any) -> list[int]:
-    if hasattr(tokenizer, "tokenizer"):  # a processor takes contents in parts
-        messages = [
-            {**one, "content": [{"type": "text", "text": one["content"]}]}
-            if isinstance(one["content"], str)
-            else one
-            for one in messages
-        ]
+def _ids(tokenizer: Any, question: str, template: str) -> list[int]:
+    is_processor = hasattr(tokenizer, "tokenizer")  # which takes contents in parts
+    content: Any = [{"type": "text", "text": question}] if is_processor else question
     encoded = tokenizer.apply_chat_template(
-        messages,
+        [{"role": "user", "content": content}],
         chat_template=template,
         add_generation_prompt=True,
         tokenize=True,
         return_dict=True,
-        **given,
     )
-    return list(_flat(encoded["input_ids"]))
-
-
-def _flat(ids: Any) -> list[int]:
+    ids = encoded["input_ids"]
     return list(ids[0]) if len(ids) and isinstance(ids[0], list) else list(ids)

@@ -19,7 +19,6 @@ from evoprompt.agents.recipe import Recipe
 from evoprompt.experiments.cli import main
 from evoprompt.experiments.export import export
 from evoprompt.experiments.export.source import checkpoint_of
-from evoprompt.experiments.export.template import trained_tokens
 from evoprompt.prompts import user_prefix
 
 QUESTION = "what is the capital of peru ?"
@@ -104,7 +103,7 @@ def test_a_render_function_of_ones_own_is_said_to_have_no_export(tmp_path: Path)
         checkpoint_of(tmp_path / "checkpoint-2")
 
 
-def test_lora_is_exported_as_adapter_or_merged(tmp_path: Path) -> None:
+def test_lora_is_exported_as_an_adapter(tmp_path: Path) -> None:
     base = bytewise.tiny_model(tmp_path / "base")
     model = AutoModelForCausalLM.from_pretrained(base)
     settings: Any = peft.LoraConfig(r=4, target_modules=["q_proj"], init_lora_weights=False)
@@ -118,20 +117,16 @@ def test_lora_is_exported_as_adapter_or_merged(tmp_path: Path) -> None:
     )
     evoprompt.attach(trainer, evoprompt.Engine(["be brief"]))
     trainer.train()
-    adapter, whole = tmp_path / "adapter", tmp_path / "whole"
+    adapter = tmp_path / "adapter"
     command("export", tmp_path / "run", adapter)
-    command("export", tmp_path / "run", whole, "--merge")
     assert (adapter / "adapter_model.safetensors").exists()
     assert "--enable-lora --max-lora-rank 8" in (adapter / "README.md").read_text()
-    assert not list(whole.glob("adapter_*"))
-    recipe = Recipe.read(whole)
-    ids = torch.tensor([trained_tokens(AutoTokenizer.from_pretrained(whole), recipe, QUESTION)])
+    ids = torch.tensor([Recipe.read(adapter).probes[0]])
     with torch.no_grad():
         trained_model: Any = trainer.model
         wanted = trained_model.eval()(ids).logits
-        for folder in (adapter, whole):
-            found = AutoModelForCausalLM.from_pretrained(folder)(ids).logits
-            torch.testing.assert_close(found, wanted)
+        found = AutoModelForCausalLM.from_pretrained(adapter)(ids).logits
+        torch.testing.assert_close(found, wanted)
 
 
 def test_a_tokenizer_that_loads_as_another_is_found_out(tmp_path: Path) -> None:

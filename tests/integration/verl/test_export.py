@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,8 @@ from torch.distributed.tensor import DTensor
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from evoprompt.agents.recipe import Recipe
-from evoprompt.experiments.cli import main
+from evoprompt.errors import InputError
+from evoprompt.experiments.export import export
 
 pytestmark = [pytest.mark.verl, pytest.mark.nightly, pytest.mark.timeout(3600)]
 
@@ -30,9 +33,13 @@ def _local(value: torch.Tensor) -> torch.Tensor:
 
 def test_two_shards_are_exported_as_one_model(clustered: Training, tmp_path: Path) -> None:
     saved = clustered.directory / "checkpoints" / "global_step_3"
-    with pytest.raises(SystemExit) as ended:
-        main(["export", str(saved), str(tmp_path / "out")])
-    assert ended.value.code == 0
+    with pytest.raises(
+        InputError, match=r"put together by: python -m (verl\.model_merger .*)"
+    ) as lacking:
+        export(saved, tmp_path / "out")
+    command = str(lacking.value).rpartition("python ")[2].split()
+    subprocess.run([sys.executable, *command], check=True, capture_output=True)
+    export(saved, tmp_path / "out")
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "out")
     first, second = parts(saved / "actor")
     for name, weight in model.state_dict().items():
