@@ -22,7 +22,7 @@ from evoprompt.experiments.cli import main
 from evoprompt.experiments.cli import run as run_command
 from evoprompt.experiments.directory import TrialDirectory
 from evoprompt.experiments.eventfile import read_events
-from evoprompt.experiments.summary import Clock, Summary
+from evoprompt.experiments.summary import Clock
 from evoprompt.lm.budget import SPENDING_FILE, Charge, SpendTracker
 from evoprompt.lm.recording import Failure, Recorder, Replay, Response
 from evoprompt.lm.settings import BudgetSettings
@@ -179,16 +179,6 @@ def test_a_run_that_remembers_a_reward_that_is_none_is_not_resumed(
     refused(capsys, "run", run.root, "--resume")
 
 
-def test_a_summary_with_a_number_that_is_none_is_refused(stopped: Run, tmp_path: Path) -> None:
-    summary, whole = tmp_path / "summary.json", stopped.root / "summary.json"
-    for key, number in product(("mean", "value", "rollouts", "curve"), NUMBERS):
-        shutil.copy(whole, summary)
-        assert Summary.read(summary)
-        with_number(summary, key, number)
-        with pytest.raises(InputError, match="cannot be read as a summary"):
-            Summary.read(summary)
-
-
 def recording(path: Path) -> Path:
     recorder = Recorder(path)
     said = Response(model="m", text="yes", finish_reason="stop", input_tokens=3, output_tokens=4)
@@ -228,7 +218,6 @@ CHANGES: list[Change] = [
     ("told", "feedback", {"c999": {"reward": 0.0, "text": "no"}}),
     ("proposed", "candidate", "c0"),
     ("proposed", "components", {"instruction": 3}),
-    ("evolved", "admitted", ["c999"]),
     ("pruned", "kept", None),
 ]
 
@@ -282,7 +271,6 @@ def test_a_line_of_a_ledger_that_a_kill_cut_is_left_out(tmp_path: Path, line: st
 
 
 FILES: dict[str, Callable[[Path], object]] = {
-    "summary.json": Summary.read,
     "result.json": lambda path: TrialDirectory(path.parent).finished,
     "seconds.json": Clock,
     SPENDING_FILE: lambda path: SpendTracker(path).spent,

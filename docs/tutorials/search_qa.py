@@ -39,7 +39,10 @@ sorted(path.name for path in Path("tiny").iterdir())
 # `report.html` holds everything in one file. The same events are one JSON object a line:
 
 # %%
-events = [json.loads(line) for line in Path("tiny/events.jsonl").read_text().splitlines()]
+events = [
+    json.loads(line)
+    for line in Path("tiny/trials/coevolve/seed-0/events.jsonl").read_text().splitlines()
+]
 Counter(event["event"] for event in events)
 
 # %%

@@ -4,7 +4,6 @@
 
     OUTPUT/
       config.yaml             every setting with the value in use
-      events.jsonl            the events of all trials, each with its arm and seed
       summary.json            what was found
       best_instruction.txt
       lm-spending.jsonl       what the language models of all trials have spent
@@ -34,9 +33,7 @@ from pydantic import ValidationError
 
 from evoprompt import yamlfile
 from evoprompt.errors import InputError
-from evoprompt.eventlog import to_line
 from evoprompt.experiments.config import RunConfig, load, with_host_defaults
-from evoprompt.experiments.eventfile import read_events
 from evoprompt.experiments.limits import allows_more, limits_of
 from evoprompt.experiments.summary import (
     SCHEMA_VERSION,
@@ -178,11 +175,6 @@ class RunDirectory:
         return cls(root, joined)
 
     @property
-    def events(self) -> Path:
-        """The events of all trials."""
-        return self.root / "events.jsonl"
-
-    @property
     def summary(self) -> Path:
         """What was found."""
         return self.root / "summary.json"
@@ -234,19 +226,13 @@ class RunDirectory:
             ) from error
 
     def collect(self) -> Summary:
-        """Writes what all trials have so far: their events and the summary of the finished ones."""
-        results: dict[str, list[SeedSummary]] = {arm: [] for arm in self.config.arms}
-        lines = []
-        for arm in self.config.arms:
-            for seed in self.config.seeds:
-                trial = self.trial(TrialId(arm, seed))
-                for event in read_events(trial.events):
-                    lines.append(to_line({**event, "arm": arm, "seed": seed}) + "\n")
-                finished = trial.finished
-                if finished is not None:
-                    results[arm].append(finished)
+        """Writes the summary of the trials that are finished so far."""
+        found = {
+            arm: [self.trial(TrialId(arm, seed)).finished for seed in self.config.seeds]
+            for arm in self.config.arms
+        }
+        results = {arm: [one for one in seeds if one] for arm, seeds in found.items()}
         summary = Summary.of(results, self.config.target)
-        write_whole(self.events, "".join(lines))
         write_whole(self.summary, to_json(summary))
         return summary
 

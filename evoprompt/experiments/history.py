@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from evoprompt.comparison import state_best
 from evoprompt.errors import InputError
 from evoprompt.evaluation import Headline
-from evoprompt.experiments.eventfile import read_events
+from evoprompt.experiments.eventfile import damaged, read_events
 from evoprompt.types import legible
 from evoprompt.validation import nearest
 
@@ -120,6 +120,7 @@ class History:
         generations: those that ended, an event each, with how many texts were ``proposed`` and
             ``refused`` in it.
         notices: (step, message) of all that a person should know.
+        interventions: by the id of a person's request, what became of it.
     """
 
     texts: list[Entry] = field(default_factory=list)
@@ -133,6 +134,7 @@ class History:
     evaluated: Entry | None = None
     generations: list[Json] = field(default_factory=list)
     notices: list[tuple[int, str]] = field(default_factory=list)
+    interventions: dict[str, Json] = field(default_factory=dict)
     _alive: set[str] = field(default_factory=set)
 
     @classmethod
@@ -140,20 +142,29 @@ class History:
         """What ``log`` tells.
 
         Raises:
-            InputError: it is damaged; see :func:`read_events`.
+            InputError: it is damaged, or an event names what none before it has brought.
         """
-        return cls.of(read_events(log))
+        found, damage = cls.read_until_damage(log)
+        if damage is not None:
+            raise damage
+        return found
 
     @classmethod
-    def of(cls, events: Iterable[Json]) -> History:
-        """What ``events`` tell, which are as :func:`read_events` gives them."""
-        found = cls()
-        for event in events:
-            found._take(event)
+    def read_until_damage(cls, log: Path) -> tuple[History, InputError | None]:
+        """What ``log`` tells up to its first event that cannot be used, and why it cannot."""
+        found, damage, line = cls(), None, 1
+        try:
+            for event in read_events(log):
+                found._take(event)
+                line += 1
+        except InputError as error:
+            damage = error
+        except LookupError as error:
+            damage = damaged(log, line, f"{error} is unknown, or there twice")
         if found.evaluated and not found.steps:  # of a frozen model, whose incumbent was measured
             _, value = found.evaluations[-1]
             found.evaluated.weights.append(Weight(found.step, value, None))
-        return found
+        return found, damage
 
     @property
     def living(self) -> list[Entry]:
@@ -273,14 +284,21 @@ class History:
             case "notice":
                 self.notices.append((step, event["message"]))
             case "best":
-                self.best, self.compared = event["candidate"], True
+                self.best, self.compared = self.candidates[event["candidate"]].id, True
             case "evaluated" if event["split"] == "validation" and event["headline"]:
-                self.headline = Headline(**event["headline"])
-                value = event["metrics"][self.headline.name]
-                self.evaluations.append((event["rollouts"], value))
+                headline = Headline(**event["headline"])
+                value = event["metrics"][headline.name]
                 self.evaluated = self.candidates[event["candidate"]]
+                if event["rollouts"] < 0:
+                    raise KeyError(event["rollouts"])
+                self.evaluations.append((event["rollouts"], value))
+                self.headline = headline
 
     def _add(self, entry: Entry) -> None:
+        for parent in entry.parents:
+            self.candidates[parent]  # so that nobody is its own ancestor
+        if entry.id in self.candidates:
+            raise KeyError(entry.id)
         self.texts.append(entry)
         if entry.id:
             self.candidates[entry.id] = entry
@@ -300,6 +318,7 @@ class History:
         self._keep_alive(event["weights"], step)
 
     def _intervene(self, event: Json) -> None:
+        self.interventions[event["request"]] = event
         entry = self.candidates.get(event["candidate"])
         if entry is None:
             return

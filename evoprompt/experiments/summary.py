@@ -136,27 +136,6 @@ class Summary(BaseModel):
             },
         )
 
-    @classmethod
-    def read(cls, path: Path) -> Summary:
-        """The summary in the file ``path``.
-
-        Raises:
-            InputError: there is none, or it is not of this schema.
-        """
-        try:
-            text = path.read_text(encoding="utf-8")
-            require_schema(_Versioned.model_validate_json(text).schema_version, path)
-            return cls.model_validate_json(text)
-        except (OSError, ValidationError, UnicodeError) as error:
-            why = explain(error, cls) if isinstance(error, ValidationError) else str(error)
-            raise InputError(
-                f"{path} cannot be read as a summary ({why}); required: the summary.json of a run"
-            ) from error
-
-
-class _Versioned(BaseModel, extra="ignore"):
-    schema_version: int = 1
-
 
 def require_schema(found: int | None, path: Path) -> None:
     """Refuses a ``path`` that was written by another version of the package.

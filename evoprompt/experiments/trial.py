@@ -22,7 +22,6 @@ from evoprompt.eventlog import EventLog
 from evoprompt.events import Evaluated, Event, Notice
 from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory, TrialDirectory, TrialId
-from evoprompt.experiments.eventfile import read_events
 from evoprompt.experiments.history import History
 from evoprompt.experiments.pool import fit
 from evoprompt.experiments.settings import merge
@@ -249,8 +248,7 @@ def run_trial(
     start = start_of(run, trial)
     if not directory.has_checkpoint:
         directory.clear()
-    for _ in read_events(directory.events):
-        pass  # a damaged log is refused before training, not after it
+    History.read(directory.events)  # a damaged log is refused before training, not after it
     directory.error.unlink(missing_ok=True)
     plugins().block(config.block_plugins)
     task: Task = build("task", config.task)

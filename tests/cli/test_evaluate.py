@@ -58,7 +58,7 @@ class TestARun:
     def test_its_best_policy_and_instruction_have_the_result_that_the_run_had(
         self, finished: RunDirectory, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        summary = Summary.read(finished.summary)
+        summary = Summary.model_validate_json(finished.summary.read_bytes())
         answer = found(capsys, finished.root, *TOKENS)
         (of_the_run,) = summary.arms[answer["arm"]].seeds
         assert answer["evaluation"] == of_the_run.test.model_dump()

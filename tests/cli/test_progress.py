@@ -27,7 +27,7 @@ def test_an_evaluation_says_what_was_reached_and_with_what() -> None:
     assert found.update(Asked(1, {"c0": 8}, {"c0": 1.0})) == ""
     assert found.update(Told(1, 40, 40, 0, 0.25, {"c0": 0.25})) == ""
     line = found.update(Evaluated(1, "validation", "c0", 40, {"solved": 0.5}, headline=SOLVED))
-    counts = "rollouts 40/400, reward 0.250, population 1"
+    counts = "rollouts 40/400, reward 0.250"
     assert line == f"validation share solved 0.500 with c0; {counts}"
 
 
@@ -42,7 +42,7 @@ def test_an_evaluation_says_what_was_reached_and_with_what() -> None:
         (Notice(5, "the proposer failed"), "the proposer failed"),
         (
             Verified(3, "c1", 1, 0.75, 0.1, 20, admitted=True),
-            "admitted c1 at 0.75±0.10: + Search twice. - Then answer.",
+            "admitted c1 at 0.75±0.10: Search first. Search twice.",
         ),
         (Verified(3, "c0", 1, 0.5, None, 1, admitted=False, parent=True), ""),
         (

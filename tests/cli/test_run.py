@@ -40,7 +40,6 @@ class TestRun:
         assert sorted(path.name for path in out.iterdir()) == [
             "best_instruction.txt",
             "config.yaml",
-            "events.jsonl",
             "report.html",
             "summary.json",
             "trials",

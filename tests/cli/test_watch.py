@@ -24,7 +24,7 @@ def test_serves_until_it_is_interrupted_and_writes_nothing(tmp_path: Path) -> No
             address = process.stdout.readline().split()[0]
             assert b"data-version=" in urllib.request.urlopen(address, timeout=PATIENCE).read()
             process.send_signal(signal.SIGTERM)
-            assert process.stdout.read() == "ended; the runs go on\n"
+            assert process.stdout.read() == "ended; the run goes on\n"
             assert process.wait(PATIENCE) == 0
         finally:
             process.kill()

@@ -200,11 +200,9 @@ def test_what_cannot_be_read_is_left_out_and_named(directory: RunDirectory, tmp_
 def test_a_log_outside_of_a_run_is_read(directory: RunDirectory, tmp_path: Path) -> None:
     log = tmp_path / "events.jsonl"
     shutil.copy(directory.trial(TrialId("coevolve", 0)).events, log)
-    for path in (log, log.parent):
-        source = read_source(path)
-        assert [(one.arm, one.seed) for one in source.trials] == [("run", 0)]
-        assert source.problems == ()
-    assert len(read_source(directory.events).trials) == 4, "that of a run has all of them"
+    source = read_source(tmp_path)
+    assert [(one.arm, one.seed) for one in source.trials] == [("run", 0)]
+    assert source.problems == []
 
 
 def test_the_files_of_a_verl_job_are_read(tmp_path: Path) -> None:
@@ -234,10 +232,23 @@ def test_what_an_attached_training_has_no_data_for_is_left_out(tmp_path: Path) -
         Best(2, "c1"),
     )
     source = read_source(tmp_path)
-    assert source.problems == ()
+    assert source.problems == []
     assert [entry.id for entry in source.trials[0].history.path()] == ["c0", "c1"]
     found = document(source)
     assert [panel["name"] for panel in found["panels"]] == ["reward", "instruction_length"]
     assert found["validation"] == []
     written(tmp_path, Evaluated(2, "validation", "c1", 24, {"reward": 0.5}, headline=REWARD))
     assert document(read_source(tmp_path))["validation"][0]["y"] == 0.5
+
+
+def test_curves_are_means_and_ranges_over_the_seeds_that_are_not_just_begun(tmp_path: Path) -> None:
+    for seed, steps in enumerate((10, 12, 2)):
+        log = EventLog(tmp_path / "trials" / "arm" / f"seed-{seed}" / "events.jsonl")
+        log.append(Seeded(0, "c0", {"instruction": "Search."}))
+        for step in range(1, steps + 1):
+            log.append(Told(step, 8 * step, 8, 0, float(seed) if step < 8 else 4.0, {"c0": 0.5}))
+    (rewards, *_) = document(read_source(tmp_path))["panels"]
+    assert [row["x"] for row in rewards["rows"]] == list(range(1, 11)), "where both have values"
+    first, last = rewards["rows"][0], rewards["rows"][-1]
+    assert (first["low"], first["y"], first["high"]) == (0.0, 0.5, 1.0)
+    assert (last["low"], last["high"]) == (2.4, 2.8), "running means over five steps"

@@ -9,7 +9,6 @@ from evoprompt.errors import InputError
 from evoprompt.evaluation import Evaluation, Headline
 from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory, TrialId
-from evoprompt.experiments.eventfile import read_events
 from evoprompt.experiments.summary import SeedSummary, to_json
 from evoprompt.storage import STATE_FILE, write_whole
 
@@ -95,16 +94,6 @@ class TestCollecting:
             files = directory.trial(trial)
             write_whole(files.events, json.dumps(notice(trial.seed)) + "\n")
         return directory
-
-    def test_events_are_merged_arm_by_arm_and_name_their_trial(self, tmp_path: Path) -> None:
-        directory = self.directory(tmp_path)
-        for _ in range(2):  # the second time changes nothing
-            directory.collect()
-        assert list(read_events(directory.events)) == [
-            {"arm": arm, "seed": seed, **notice(seed)}
-            for arm in ("static", "coevolve")
-            for seed in (0, 1)
-        ]
 
     def test_the_summary_holds_the_finished_trials(self, tmp_path: Path) -> None:
         directory = self.directory(tmp_path)

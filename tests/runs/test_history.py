@@ -26,7 +26,6 @@ from evoprompt.events import (
 )
 from evoprompt.experiments.history import History, Weight
 from evoprompt.experiments.report.document import outcome
-from evoprompt.experiments.report.wording import Change, change
 
 LOSS = Headline("loss", "loss", higher_is_better=False)
 
@@ -135,8 +134,3 @@ def test_of_a_frozen_model_only_the_incumbent_was_measured_as_others_were(tmp_pa
     found = history([one for one in GENERATIONS if one.kind not in trained], tmp_path)
     worths = {name: found.worth(entry) for name, entry in found.candidates.items()}
     assert worths == {"c0": None, "c1": None, "c2": None, "c3": 0.8}
-
-
-def test_a_change_names_the_sentences_that_came_and_went_in_order() -> None:
-    assert change("A. B. C.", "C. D. A. E.") == Change(added=("D.", "E."), dropped=("B.",))
-    assert change("A. B.", "B. A.") == Change((), ())

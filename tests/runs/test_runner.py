@@ -128,7 +128,7 @@ class TestRunning:
     ) -> None:
         directory = RunDirectory.new(tmp_path / "again", config())
         run(directory, Watcher())
-        assert directory.events.read_bytes() == uninterrupted.events.read_bytes()
+        assert trial_events(directory) == trial_events(uninterrupted)
 
 
 class TestFailing:

@@ -140,7 +140,7 @@ class TestStarting:
         assert [event["components"] for event in seeded(directory, "static")] == [
             pool[0].components
         ]
-        summary = Summary.read(directory.summary)
+        summary = Summary.model_validate_json(directory.summary.read_bytes())
         assert {seed.seeds_from for seed in summary.seeds} == {str(source.root)}
 
     def test_a_training_starts_from_what_an_optimization_found(self, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 from rich.console import Console
@@ -20,7 +21,6 @@ from evoprompt.events import (
     Verified,
 )
 from evoprompt.experiments.directory import RunDirectory, TrialId
-from evoprompt.experiments.report.wording import change
 from evoprompt.experiments.runner import Observer
 from evoprompt.experiments.summary import SeedSummary
 from evoprompt.text import printable
@@ -99,36 +99,30 @@ class Progress:
 
     def __init__(self, budget: int) -> None:
         self._budget = budget
-        self._reward: float | None = None
-        self._alive = 1
-        self._generations = self._failed = 0
+        self._reward = "none"
+        self._generations: Counter[bool] = Counter()  # by whether they failed
         self._texts: dict[str, str] = {}
-        self._news: dict[str, str] = {}
 
     def update(self, event: Event) -> str:
         """Takes note of ``event`` and returns a line for people; empty when it is routine."""
         match event:
-            case Seeded(candidate=candidate, components=components, origin=origin):
-                self._texts[candidate] = legible(components)
-                if origin:
-                    return f"starts with {candidate} from {origin}"
-            case Told():
-                self._reward, self._alive = event.reward, len(event.weights)
+            case Seeded() if event.origin:
+                return f"starts with {event.candidate} from {event.origin}"
+            case Told() if event.reward is not None:
+                self._reward = f"{event.reward:.3f}"
             case Proposed() if event.rule:
                 return f"refused a proposal of {event.proposer} ({event.rule}: {event.reason})"
-            case Proposed(candidate=candidate, components=components, parents=parents):
-                self._texts[candidate] = legible(components)
-                self._news[candidate] = _news(self._texts.get(parents[0], ""), legible(components))
+            case Proposed():
+                self._texts[event.candidate] = " ".join(legible(event.components).split())
             case Verified(parent=False, admitted=True):
-                news = self._news.get(event.candidate, "")
-                return f"admitted {event.candidate} at {_mean(event)}: {news}"
+                text = self._texts.get(event.candidate, "")
+                return f"admitted {event.candidate} at {_mean(event)}: {text}"
             case Verified(parent=False):
                 return f"turned {event.candidate} away at {_mean(event)} ({event.reason})"
             case Evolved():
-                self._generations += 1
+                self._generations[bool(event.failure)] += 1
                 if event.failure:
-                    self._failed += 1
-                    count = f"{self._failed} of {self._generations}"
+                    count = f"{self._generations[True]} of {self._generations.total()}"
                     return f"failed generation, {count} so far: {event.failure}"
                 return (
                     f"evolved: {len(event.admitted)} admitted in {event.rounds} rounds with "
@@ -139,25 +133,12 @@ class Progress:
             case Evaluated(headline=Headline() as headline):
                 value = event.metrics[headline.name]
                 line = f"{event.split} {headline.label} {value:.3f} with {event.candidate}"
-                return f"{line}{self._counts(event) if event.split == 'validation' else ''}"
-            case Notice(message=message):
-                return message
+                if event.split != "validation":
+                    return line
+                return f"{line}; rollouts {event.rollouts}/{self._budget}, reward {self._reward}"
+            case Notice():
+                return event.message
         return ""
-
-    def _counts(self, event: Evaluated) -> str:
-        reward = "none" if self._reward is None else f"{self._reward:.3f}"
-        return (
-            f"; rollouts {event.rollouts}/{self._budget}, reward {reward}, "
-            f"population {max(self._alive, 1)}"
-        )
-
-
-def _news(parent: str, text: str) -> str:
-    """What is new in an instruction against its parent, on one line."""
-    found = change(parent, text)
-    parts = [f"+ {sentence}" for sentence in found.added]
-    parts += [f"- {sentence}" for sentence in found.dropped]
-    return " ".join(parts) or "the same sentences in another order"
 
 
 def _mean(event: Verified) -> str:

@@ -1,4 +1,4 @@
-"""``evoprompt watch``: the report of runs while they go on."""
+"""``evoprompt watch``: the report of a run while it goes on."""
 
 from __future__ import annotations
 
@@ -13,26 +13,25 @@ from evoprompt.experiments.cli.report import require_extra
 
 
 def watch(
-    runs: Annotated[
-        list[Path],
+    run: Annotated[
+        Path,
         typer.Argument(
-            help="Folders of runs, optimizations or attached trainings, or files of events.",
-            metavar="RUN...",
+            help="A run, an optimization, or the log_dir of an attached training.", metavar="RUN"
         ),
     ],
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="To listen at; 0 takes any that is free.")
     ] = 8731,
 ) -> None:
-    """Serve the report of one or more runs to this machine, and follow them.
+    """Serve the report of a run to this machine, and follow it.
 
-    A run may be stopped, killed and resumed meanwhile. Several runs are drawn side by side.
-    Nothing is written to their folders. Ctrl-C ends it.
+    The run may be stopped, killed and resumed meanwhile. Nothing is written to its folder.
+    Ctrl-C ends it.
     """
     require_extra()
     from evoprompt.experiments.report.live import LivePage, LiveServer
 
-    page = LivePage(runs)
+    page = LivePage(run)
     page.page()
     try:
         server = LiveServer(page, port)
@@ -41,10 +40,10 @@ def watch(
             f"port {port} cannot be used ({error.strerror}); required: one that is free; choose "
             "another --port, or 0 for any"
         ) from error
-    typer.echo(f"{server.address} follows {', '.join(map(str, runs))}; Ctrl-C ends it")
+    typer.echo(f"{server.address} follows {run}; Ctrl-C ends it")
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a service is ended so
     with server:
         try:
             server.serve_forever()
         except KeyboardInterrupt:
-            typer.echo("ended; the runs go on")
+            typer.echo("ended; the run goes on")

@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import shutil
@@ -207,7 +206,7 @@ class SubmittedJob(Job):
                 break  # the rest is being written
             self._read += len(line)
             with suppress(ValueError):
-                found.append(event_of(json.loads(line)))
+                found.append(event_of(line))
         return found
 
     @abstractmethod

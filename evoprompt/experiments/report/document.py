@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Sequence
+from statistics import fmean
 from typing import TypeVar
 
 import numpy as np
-from pydantic import JsonValue
 
 from evoprompt.experiments.history import Entry, History
-from evoprompt.experiments.report.bands import Band, Points, band, smoothed
 from evoprompt.experiments.report.source import Source, Trial
 
-Json = dict[str, JsonValue]
+Json = dict[str, object]
+Points = Sequence[tuple[float, float]]
 T = TypeVar("T")
 
 PANELS = {
@@ -26,88 +25,83 @@ PANELS = {
 
 _COLORS = ("#d1590c", "#12775a", "#a04a87", "#8a6d00", "#6b6b6b", "#3f9bc4")
 _STATIC = "#2f74b5"
+_SMOOTH = 5  # steps; as many as the window of Eq. 6
 _POINTS = 300  # of a curve
 _WEIGHTS = 24  # of a candidate's weights
-_ROLLOUTS = 2_000_000  # characters of rollouts in a page
+_READ = 150  # candidates of a trial whose rollouts a page has room for, beside the best descent
 _CHECK = ("step", "round", "mean", "stderr", "scored", "admitted", "reason")
+_CYCLE = ("step", "rounds", "proposed", "refused", "rollouts", "failure")
 
 
 def document(source: Source) -> Json:
     """Everything the page draws and lists. Texts are as they are in the files."""
-    trials = source.trials
-    histories = [trial.history for trial in trials]
+    histories = [trial.history for trial in source.trials]
     headline = next((h.headline for h in histories if h.headline is not None), None)
     others = sorted({name for h in histories for step in h.steps for name in step.values})
     titles = PANELS | {name: name.replace("_", " ") for name in others if name not in PANELS}
-    colors = iter(_COLORS * (1 + len(source.arms) // len(_COLORS)))
-    measured = [(trial.arm, trial.history.evaluations) for trial in trials]
+    measured = [(trial.arm, trial.history.evaluations) for trial in source.trials]
+    colors = {arm: _COLORS[at % len(_COLORS)] for at, arm in enumerate(source.arms)}
+    panels = [
+        {"name": name, "title": title, "rows": _bands(source.arms, _steps(source.trials, name))}
+        for name, title in titles.items()
+    ]
     return {
         "title": source.title,
         "label": "evaluation" if headline is None else headline.label,
         "target": source.summary.target,
-        "finished": 0 < len(trials) == len(source.summary.seeds),
-        "arms": {arm: _STATIC if arm == "static" else next(colors) for arm in source.arms},
+        "finished": 0 < len(source.trials) == len(source.summary.seeds),
+        "arms": {arm: _STATIC if arm == "static" else color for arm, color in colors.items()},
         "validation": _bands(source.arms, measured),
-        "panels": [
-            {"name": name, "title": title, "rows": rows}
-            for name, title in titles.items()
-            if (rows := _bands(source.arms, _values(trials, name)))
-        ],
-        "trials": [_trial(trial, _ROLLOUTS // len(trials)) for trial in trials],
+        "panels": [panel for panel in panels if panel["rows"]],
+        "trials": [_trial(trial) for trial in source.trials],
     }
 
 
-def _values(trials: Sequence[Trial], name: str) -> list[tuple[str, Points]]:
-    return [
-        (trial.arm, smoothed([(s.step, s.values[name]) for s in steps if name in s.values]))
-        for trial in trials
-        for steps in [trial.history.steps]
-    ]
-
-
-def _bands(arms: Iterable[str], lines: Sequence[tuple[str, Points]]) -> list[JsonValue]:
-    rows: list[JsonValue] = []
-    for arm in arms:
-        mine = [line for name, line in lines if name == arm and line]
-        rows += [_point(arm, len(mine), one) for one in band(mine, _POINTS)]
-    return rows
-
-
-def _point(arm: str, seeds: int, one: Band) -> Json:
-    found: Json = {"arm": arm, "x": one.x, "y": _short(one.mean), "seeds": seeds}
-    if one.low < one.high:
-        found |= {"low": _short(one.low), "high": _short(one.high)}
+def _steps(trials: Sequence[Trial], name: str) -> list[tuple[str, Points]]:
+    """Running means of a value over the steps of each trial, with its arm."""
+    found: list[tuple[str, Points]] = []
+    for trial in trials:
+        line = [(one.step, one.values[name]) for one in trial.history.steps if name in one.values]
+        last = [[y for _, y in line[max(0, at - _SMOOTH) : at]] for at in range(1, len(line) + 1)]
+        means = [(x, fmean(values)) for (x, _), values in zip(line, last, strict=True)]
+        found.append((trial.arm, means))
     return found
 
 
-def _trial(trial: Trial, room: int) -> Json:
+def _bands(arms: Sequence[str], lines: Sequence[tuple[str, Points]]) -> list[Json]:
+    """Mean and range over the seeds of each arm, where all of them have values.
+
+    Curves that are not half as long as the longest have only begun and would cut it short.
+    """
+    rows: list[Json] = []
+    for arm in arms:
+        mine = [line for name, line in lines if name == arm and line]
+        farthest = max((line[-1][0] for line in mine), default=0)
+        whole = [line for line in mine if line[-1][0] >= farthest / 2]
+        start = max((line[0][0] for line in whole), default=0)
+        end = min((line[-1][0] for line in whole), default=0)
+        xs = _thinned([x for x, _ in whole[0] if start <= x <= end] if whole else [], _POINTS)
+        heights = [np.interp(xs, [x for x, _ in line], [y for _, y in line]) for line in whole]
+        for x, *ys in zip(xs, *heights, strict=True):
+            row = {"arm": arm, "x": x, "y": _short(fmean(ys)), "seeds": len(mine)}
+            rows.append(row | ({"low": _short(min(ys)), "high": _short(max(ys))} if ys[1:] else {}))
+    return rows
+
+
+def _trial(trial: Trial) -> Json:
     history = trial.history
     waiting = {one.id for one in trial.waiting}
     winning = {entry.id for entry in history.path()}
-    rows = _assign_rows(history, winning)
-    kept = _rollouts(history, winning, room)
+    read = winning | set(list(history.candidates)[-_READ:])
+    lives = sorted(history.lives.values(), key=lambda entry: entry.id not in winning)
     return {
         "arm": trial.arm,
         "seed": trial.seed,
         "trained": bool(history.steps),
         "end": max(1, history.step),
         "lives": [
-            _text(entry, kept)
-            | {
-                "born": entry.born,
-                "died": entry.died,
-                "weight": _short(entry.mean if entry.weight is None else entry.weight),
-                "weights": [
-                    [one.step, _short(one.value), _short(one.stderr)]
-                    for one in _thinned(entry.weights, _WEIGHTS)
-                ],
-                "draws": entry.draws,
-                "remark": None if entry.remark is None else dict(entry.remark),
-                "lane": rows[entry.id],
-                "wins": entry.id in winning,
-                "pinned": entry.pinned,
-            }
-            for entry in history.lives.values()
+            _text(entry, read) | _life(entry, history) | {"lane": lane, "wins": entry.id in winning}
+            for lane, entry in enumerate(lives)
         ],
         "proposals": [
             {
@@ -118,15 +112,14 @@ def _trial(trial: Trial, room: int) -> Json:
                 **(
                     {"id": entry.id, "parents": list(entry.parents), "by": entry.proposer}
                     if entry.admitted
-                    else _text(entry, kept)
+                    else _text(entry, read)
                 ),
             }
             for entry in history.proposals
         ],
         "cycles": [
-            {name: one[name] for name in ("step", "rounds", "proposed", "refused", "rollouts")}
+            {name: one[name] for name in _CYCLE}
             | {"admitted": len(one["admitted"]), "population": len(one["population"])}
-            | {"failure": one["failure"]}
             for one in history.generations
         ],
         "notices": [{"step": step, "message": said} for step, said in history.notices],
@@ -135,6 +128,37 @@ def _trial(trial: Trial, room: int) -> Json:
             for one in trial.waiting
         ],
         "asked": [{"action": one.action, "id": one.candidate, "by": one.by} for one in trial.asked],
+    }
+
+
+def _life(entry: Entry, history: History) -> Json:
+    return {
+        "born": entry.born,
+        "died": entry.died,
+        "weight": _short(history.worth(entry)),
+        "weights": [
+            [one.step, _short(one.value), _short(one.stderr)]
+            for one in _thinned(entry.weights, _WEIGHTS)
+        ],
+        "draws": entry.draws,
+        "remark": None if entry.remark is None else dict(entry.remark),
+        "pinned": entry.pinned,
+    }
+
+
+def _text(entry: Entry, read: set[str]) -> Json:
+    """What is known of any text; its rollouts are None where they are there and left out."""
+    rollouts = {"answers": list(entry.answers), "episodes": list(entry.episodes)}
+    return {
+        "id": entry.id,
+        "text": entry.text,
+        "texts": dict(entry.components),
+        "parents": list(entry.parents),
+        "by": entry.proposer,
+        "why": entry.rationale,
+        "verified": _short(entry.mean),
+        "checks": [{name: one[name] for name in _CHECK} for one in entry.checks],
+        **{name: mine if entry.id in read or not mine else None for name, mine in rollouts.items()},
     }
 
 
@@ -156,59 +180,6 @@ def why_not(entry: Entry) -> str:
     if entry.admitted:
         return ""
     return entry.answer or (entry.checks[-1]["reason"] if entry.checks else "")
-
-
-def _text(entry: Entry, kept: Mapping[str, Json]) -> Json:
-    return {
-        "id": entry.id,
-        "text": entry.text,
-        "texts": dict(entry.components),
-        "parents": list(entry.parents),
-        "by": entry.proposer,
-        "why": entry.rationale,
-        "verified": _short(entry.mean),
-        "checks": [{name: one[name] for name in _CHECK} for one in entry.checks],
-        **kept.get(entry.id, {}),
-    }
-
-
-def _assign_rows(history: History, winning: Collection[str]) -> Mapping[str, int]:
-    """A row for each life, the lowest in which it overlaps no other; the winning ones first."""
-    rows: list[list[tuple[int, int]]] = []
-    placed: dict[str, int] = {}
-    for entry in sorted(history.lives.values(), key=lambda entry: entry.id not in winning):
-        span = (entry.born, history.step if entry.died is None else entry.died)
-        row = next((row for row, taken in enumerate(rows) if _fits(span, taken)), len(rows))
-        if row == len(rows):
-            rows.append([])
-        insort(rows[row], span)
-        placed[entry.id] = row
-    return placed
-
-
-def _fits(span: tuple[int, int], taken: Sequence[tuple[int, int]]) -> bool:
-    """Whether a gap of at least a step parts the span from all that are there, oldest first."""
-    after = bisect_left(taken, span)
-    return (not after or taken[after - 1][1] < span[0]) and (
-        after == len(taken) or span[1] < taken[after][0]
-    )
-
-
-def _rollouts(history: History, winning: Collection[str], room: int) -> Mapping[str, Json]:
-    """By candidate; where not all find room, those of the best descent and of the latest do.
-
-    Others have None.
-    """
-    latest = reversed(history.candidates.values())
-    found: dict[str, Json] = {}
-    for entry in sorted(latest, key=lambda entry: entry.id not in winning):
-        kept = {"answers": list(entry.answers), "episodes": list(entry.episodes)}
-        room -= len(str(kept))
-        found[entry.id] = {
-            name: [dict(one) for one in mine] if room >= 0 or not mine else None
-            for name, mine in kept.items()
-        }
-    return found
 
 
 def _thinned(items: Sequence[T], most: int) -> Sequence[T]:

@@ -1,11 +1,12 @@
-"""The page of runs that are still going on, served to this machine and to nobody else."""
+"""The page of a run that is still going on, served to this machine and to nobody else."""
 
 from __future__ import annotations
 
 import hashlib
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -23,14 +24,14 @@ _SHARE = 10  # a page that took a second to make is made again ten seconds later
 
 
 class LivePage:
-    """The page of some runs, made anew when their files have changed; writes nothing.
+    """The page of a run, made anew when its files have changed; writes nothing.
 
     Args:
-        paths: folders of runs, optimizations or attached trainings, or files of events.
+        root: folder of a run, an optimization or an attached training.
     """
 
-    def __init__(self, paths: Sequence[Path]) -> None:
-        self._paths = tuple(paths)
+    def __init__(self, root: Path) -> None:
+        self._root = root
         self._lock = threading.Lock()
         self._version = self._seen = ""
         self._page = b""
@@ -47,15 +48,14 @@ class LivePage:
         """The page as HTML.
 
         Raises:
-            InputError: a run is not there any more.
+            InputError: the run is not there any more.
         """
         with self._lock:
             version = self.version
             if version != self._version or not self._page:
                 drawing()  # once, and not part of what a page takes
                 started = time.monotonic()
-                source = read_source(*self._paths)
-                text = render_page(source, version, self._written)
+                text = render_page(read_source(self._root), version, self._written)
                 self._page = text.encode("utf-8", "backslashreplace")
                 self._version = version
                 self._next = time.monotonic() + _SHARE * (time.monotonic() - started)
@@ -63,16 +63,12 @@ class LivePage:
 
     def _look(self) -> str:
         found = hashlib.blake2b(digest_size=8)
-        for path in self._paths:
-            for file in files_of(path):
-                try:
-                    stat = file.stat()
-                except OSError:
-                    continue  # it went away between two looks
+        for file in files_of(self._root):
+            with suppress(OSError):  # it went away between two looks
+                stat = file.stat()
                 self._written = max(self._written, stat.st_mtime)
-                found.update(
-                    f"{file}\0{stat.st_size}\0{stat.st_mtime_ns}\n".encode(errors="replace")
-                )
+                said = f"{file}\0{stat.st_size}\0{stat.st_mtime_ns}\n"
+                found.update(said.encode(errors="replace"))
         return found.hexdigest()
 
 
@@ -127,16 +123,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.request.settimeout(self.server.patience)
         super().setup()
 
-    @property
-    def _is_own(self) -> bool:
-        """Whether the page is asked for by its own name, not by one that another site has here."""
-        port = self.server.server_port
-        return self.headers["Host"] in {f"{name}:{port}" for name in (LOOPBACK, "localhost")}
-
     def do_GET(self) -> None:
         asked = urlsplit(self.path)
-        try:
-            if not self._is_own:
+        own = {f"{name}:{self.server.server_port}" for name in (LOOPBACK, "localhost")}
+        with suppress(BrokenPipeError, ConnectionResetError, TimeoutError):  # the browser has gone
+            if self.headers["Host"] not in own:  # a name that another site has here
                 self.send_error(HTTPStatus.FORBIDDEN, "ask for 127.0.0.1")
             elif asked.path == "/":
                 self._send_page()
@@ -145,8 +136,6 @@ class _Handler(BaseHTTPRequestHandler):
                 self._send_changes(self.headers["Last-Event-ID"] or first)
             else:
                 self.send_error(HTTPStatus.NOT_FOUND)
-        except (BrokenPipeError, ConnectionResetError, TimeoutError):
-            pass  # the browser has gone
 
     def _send_page(self) -> None:
         try:

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean
+from statistics import fmean, stdev
+from typing import NamedTuple
 
-from evoprompt.experiments.report.bands import Interval, interval
-from evoprompt.experiments.report.source import Source, Trial
+from evoprompt.experiments.report.source import Source
+
+_T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
+"""Student's distribution at .975, by degrees of freedom; the last for more, so never too small."""
+
+
+class Interval(NamedTuple):
+    """A mean with its interval of 95%."""
+
+    mean: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,20 +60,14 @@ class Comparison:
 def comparisons(source: Source) -> list[Comparison]:
     """Every finished arm against the one named ``static``, or else the only one that is static.
 
-    Empty where there is no such arm, or it has not finished a seed. Runs that are told side by side
-    may differ in everything, so each is compared with itself alone.
+    Empty where there is no such arm, or it has not finished a seed.
     """
-    if source.runs:
-        return [one for run in source.runs for one in comparisons(run)]
-    arms = source.summary.arms
-    headline = source.summary.headline
+    arms, headline = source.summary.arms, source.summary.headline
     evolved = {trial.arm for trial in source.trials if trial.history.evolved}
     still = [arm for arm in arms if arm not in evolved]
-    named = [arm for arm in still if arm.split(": ")[-1] == "static"]  # a run's name is before it
-    baseline = named[0] if named else still[0] if len(still) == 1 else None
+    baseline = "static" if "static" in still else still[0] if len(still) == 1 else None
     if baseline is None or headline is None:
         return []
-    sign = 1 if headline.higher_is_better else -1
     before = {seed.seed: seed.test.value for seed in arms[baseline].seeds}
     found = []
     for arm, summary in arms.items():
@@ -71,18 +75,21 @@ def comparisons(source: Source) -> list[Comparison]:
         both = sorted(before.keys() & after.keys())
         if arm == baseline or not both:
             continue
-        gain = interval([sign * (after[seed] - before[seed]) for seed in both])
-        means = fmean(after[seed] for seed in both), fmean(before[seed] for seed in both)
-        difference = sign * (means[0] - means[1])
-        found.append(Comparison(arm, baseline, headline.label, *means, len(both), difference, gain))
+        gains = [headline.merit(after[one]) - headline.merit(before[one]) for one in both]
+        means = fmean(after[one] for one in both), fmean(before[one] for one in both)
+        told = (arm, baseline, headline.label, *means, len(both), fmean(gains), interval(gains))
+        found.append(Comparison(*told))
     return found
 
 
-def best_trial(trials: Sequence[Trial]) -> Trial | None:
-    """The trial with the best last evaluation, before all those in which instructions evolved."""
+def interval(values: Sequence[float]) -> Interval | None:
+    """Student's interval of 95% around the mean; None for fewer than two values.
 
-    def rank(trial: Trial) -> tuple[bool, float]:
-        merit = trial.history.merit
-        return trial.history.evolved, -math.inf if merit is None else merit
-
-    return max((one for one in trials if one.history.candidates), key=rank, default=None)
+    >>> low, high = interval([1.0, 2.0, 3.0])[1:]
+    >>> round(low, 3), round(high, 3)
+    (-0.484, 4.484)
+    """
+    if len(values) < 2:
+        return None
+    half = _T[min(len(values) - 1, len(_T)) - 1] * stdev(values) / len(values) ** 0.5
+    return Interval(fmean(values), fmean(values) - half, fmean(values) + half)
