@@ -48,5 +48,6 @@ def main(directory: Path) -> None:
         for seed in arm["seeds"]:
             for name in UNTIMED:
                 seed.pop(name)
-    result = {"events": files.events.read_text(), "best": files.best.read_text(), "found": summary}
+    events = [files.trial(trial).events.read_text() for trial in files.trials()]
+    result = {"events": events, "best": files.best.read_text(), "found": summary}
     (directory / "result.json").write_text(json.dumps(result))

@@ -138,7 +138,7 @@ def test_an_evaluation_is_an_event_and_is_drawn(done: Done) -> None:
     assert [value for _, value in trial.history.evaluations] == [
         line["eval_reward"] for line in logged
     ]
-    assert read_source(done.folder).problems == ()
+    assert read_source(done.folder).problems == []
 
 
 def test_six_numbers_are_logged_in_a_line(done: Done) -> None:

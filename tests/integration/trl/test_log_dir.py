@@ -35,7 +35,7 @@ def test_it_is_reported_and_watched(folder: Path) -> None:
     (trial,) = read_source(folder).trials
     assert trial.history.step == 4
     assert trial.history.evolved
-    assert b"population_size" in LivePage([folder]).page(), "the settings are shown"
+    assert b"population_size" in LivePage(folder).page(), "the settings are shown"
     write_report(folder)
     assert (folder / "report.html").stat().st_size > 100_000
 
