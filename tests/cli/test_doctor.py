@@ -42,14 +42,6 @@ def test_names_a_trl_that_breaks_verl(trl: str, problem: bool) -> None:
         assert 'pip install "trl<=1.11.0"' in found["trl + verl"].remedy
 
 
-def test_names_a_host_whose_own_requirement_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metadata, "requires", lambda name: ["numpy>=2", 'x; extra == "y"'])
-    versions = {"trl": Version("1.11.0"), "numpy": Version("1.26.4")}
-    (found,) = conflicts(versions)
-    assert found.text == "trl 1.11.0 requires numpy>=2, installed is 1.26.4"
-    assert found.remedy == 'pip install "numpy>=2"'
-
-
 def test_packages_are_there_or_problems_and_those_of_extras_only_noted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -33,16 +33,14 @@ def test_it_shows_settings_figures_and_needs_and_writes_nothing(
     assert evoprompt("run", "tiny.yaml", "--dry-run") == 0
     text = capsys.readouterr().out
     assert "evaluate_every: 160" in text
-    assert "static, coevolve:\n  rollouts a step: 8" in text
+    assert "static, coevolve: rollouts a step: 8\n" in text
     assert "ok      model: all here" in text
     assert "nothing is missing" in text
     assert [path.name for path in here.iterdir()] == ["tiny.yaml"]
-    told: Any = yamlfile.parse(text.partition("┏")[0], "it")
-    arms = told["arms"]  # what they have in common is said once
-    assert told["engine"]["population_size"] == 4
-    assert all("population_size" not in arm["engine"] for arm in arms.values())
-    assert arms["static"]["engine"]["proposer"] is None
-    assert arms["coevolve"]["engine"]["proposer"]["name"] == "fake"
+    told: Any = yamlfile.parse(text.partition("coevolve: engine.")[0], "it")
+    assert told["arms"]["static"]["engine"]["population_size"] == 4
+    assert "coevolve: engine.proposer is {" in text, "of other arms it is told what differs"
+    assert text.count("population_size") == 1
 
 
 def test_what_is_missing_is_named_with_its_remedy_and_an_exit_code_of_its_own(

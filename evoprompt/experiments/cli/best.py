@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from evoprompt.errors import InputError
+from evoprompt.experiments.cli.options import OfArm, OfSeed
 
 
 def best(
@@ -18,8 +18,8 @@ def best(
             help="A run, a checkpoint, a trainer's output, a log_dir, an export.", metavar="RUN"
         ),
     ],
-    arm: Annotated[str | None, typer.Option(help="Only of this arm.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Only of this seed.")] = None,
+    arm: OfArm = None,
+    seed: OfSeed = None,
 ) -> None:
     """Print a run's best instruction.
 
@@ -31,42 +31,43 @@ def best(
     training without checkpoints, the same after the last step in its events. Of the directory of
     evoprompt.optimize, it is what that returned.
     """
+    from evoprompt.text import printable
+
+    found, statement = _best_of(run, arm, seed)
+    if statement:
+        typer.echo(statement, err=True)
+    instruction = found.encode("utf-8", "backslashreplace").decode("utf-8")
+    typer.echo(printable(instruction) if sys.stdout.isatty() else instruction)
+
+
+def _best_of(run: Path, arm: str | None, seed: int | None) -> tuple[str, str]:
+    """The instruction, and what is shown of it, in words; empty where nothing was compared."""
     from evoprompt.agents.recipe import Recipe
+    from evoprompt.errors import InputError
     from evoprompt.experiments.best import best_trial
     from evoprompt.experiments.directory import RunDirectory
     from evoprompt.experiments.export.source import checkpoint_of
     from evoprompt.experiments.history import History, log_in
     from evoprompt.optimizer.folder import is_begun
     from evoprompt.optimizer.result import read_result
-    from evoprompt.text import printable
     from evoprompt.types import legible
 
-    statement = ""
     if is_begun(run):
-        found = legible(read_result(run).best.components)
-    elif (run / "config.yaml").is_file() or not run.is_dir():
-        directory = RunDirectory.open(run)
-        best_one = best_trial(directory, arm, seed)
-        found, statement = best_one.instruction, best_one.statement
-    else:
-        log = log_in(run)
-        try:
-            recipe = Recipe.read(checkpoint_of(run))
-            found, statement = recipe.best.instruction, recipe.statement
-        except InputError:
-            if log is None:
-                raise
-            history = History.read(log)
-            if not history.best:
-                raise InputError(
-                    f"{log} holds no instruction; required: a training that has begun; wait"
-                ) from None
-            chosen_one = history.candidates[history.best]
-            found, weight = chosen_one.text, chosen_one.weight
-            worth = "" if weight is None else f", weight {weight:.3f}"
-            typer.echo(f"candidate {chosen_one.id} after step {history.step}{worth}", err=True)
-            statement = history.statement
-    if statement:
-        typer.echo(statement, err=True)
-    instruction = found.encode("utf-8", "backslashreplace").decode("utf-8")
-    typer.echo(printable(instruction) if sys.stdout.isatty() else instruction)
+        return legible(read_result(run).best.components), ""
+    if (run / "config.yaml").is_file() or not run.is_dir():
+        trial = best_trial(RunDirectory.open(run), arm, seed)
+        return trial.instruction, trial.statement
+    log = log_in(run)
+    try:
+        recipe = Recipe.read(checkpoint_of(run))
+        return recipe.best.instruction, recipe.statement
+    except InputError:
+        if log is None:
+            raise
+    history = History.read(log)
+    if not history.best:
+        raise InputError(f"{log} holds no instruction; required: a training that has begun; wait")
+    entry = history.candidates[history.best]
+    worth = "" if entry.weight is None else f", weight {entry.weight:.3f}"
+    told = [f"candidate {entry.id} after step {history.step}{worth}", history.statement]
+    return entry.text, "\n".join(filter(None, told))

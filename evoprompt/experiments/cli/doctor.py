@@ -6,11 +6,10 @@ import os
 import platform
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
-from typing import Literal
+from typing import NamedTuple
 
 import typer
 from evoprompt_trl.host import TESTED
@@ -19,25 +18,20 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-Level = Literal["ok", "note", "problem"]
-STYLES: dict[Level, str] = {"ok": "green", "note": "yellow", "problem": "red"}
-
-HOSTS = ("trl", "verl", "dspy", "transformers")
-"""Distributions whose own requirements are checked against what is installed."""
+STYLES = {"ok": "green", "note": "yellow", "problem": "red"}
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """One line of the doctor.
 
     Attributes:
-        level: a note may matter to some, a problem will stop a run.
+        level: ``ok``; ``note``, which may matter to some; ``problem``, which will stop a run.
         subject: what was looked at.
         text: what was found.
         remedy: what to do about it, empty when nothing.
     """
 
-    level: Level
+    level: str
     subject: str
     text: str
     remedy: str = ""
@@ -52,18 +46,12 @@ def doctor() -> None:
     from rich.text import Text
 
     console = Console()
-    problems = 0
-    for finding in findings():
-        problems += finding.level == "problem"
-        remedy = f" -> {finding.remedy}" if finding.remedy else ""
-        line = Text.assemble(
-            (f"{finding.level:8}", STYLES[finding.level]),
-            (f"{finding.subject:14} ", "bold"),
-            finding.text,
-            (remedy, "cyan"),
-        )
-        console.print(line, soft_wrap=True)
-    if problems:
+    found = list(findings())
+    for level, subject, text, remedy in found:
+        remedy = f" -> {remedy}" if remedy else ""
+        head = (f"{level:8}", STYLES[level]), (f"{subject:14} ", "bold")
+        console.print(Text.assemble(*head, text, (remedy, "cyan")), soft_wrap=True)
+    if any(finding.level == "problem" for finding in found):
         raise typer.Exit(1)
 
 
@@ -71,7 +59,9 @@ def findings() -> Iterator[Finding]:
     """Everything the doctor looks at, one after the other."""
     from evoprompt.plugins import plugins
 
-    versions = installed_versions()
+    versions: dict[str, Version] = {}
+    for one in metadata.distributions():  # the first on the path is the one that is imported
+        versions.setdefault(canonicalize_name(one.name), Version(one.version))
     yield Finding("ok", "Python", platform.python_version())
     yield from packages(versions)
     yield from conflicts(versions)
@@ -82,53 +72,42 @@ def findings() -> Iterator[Finding]:
         yield Finding("problem", "plugins", problem, remedy)
     yield gpu(versions)
     try:
-        memory = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
-        text = f"{memory:.1f} GiB free; {os.cpu_count() or 1} CPU cores"
+        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
+        memory = f"{free:.1f} GiB free"
     except (ValueError, OSError):  # not every system tells
-        text = f"unknown; {os.cpu_count() or 1} CPU cores"
-    yield Finding("ok", "memory", text)
-    free = shutil.disk_usage(Path.cwd()).free / 2**30
-    yield Finding("ok", "disk", f"{free:.1f} GiB free in {Path.cwd()}")
-
-
-def installed_versions() -> dict[str, Version]:
-    """Version of every installed distribution, by its name in lower case with hyphens."""
-    found: dict[str, Version] = {}
-    for distribution in metadata.distributions():
-        # The first on the path is the one that is imported.
-        found.setdefault(canonicalize_name(distribution.name), Version(distribution.version))
-    return found
+        memory = "unknown"
+    yield Finding("ok", "memory", f"{memory}; {os.cpu_count() or 1} CPU cores")
+    space = shutil.disk_usage(Path.cwd()).free / 2**30
+    yield Finding("ok", "disk", f"{space:.1f} GiB free in {Path.cwd()}")
 
 
 def packages(versions: Mapping[str, Version]) -> Iterator[Finding]:
     """One line for each package of the core, then one for each of the extras."""
     extras = metadata.metadata("evoprompt").get_all("Provides-Extra") or []
-    told: set[str] = set()
+    told = {"evoprompt"}
     for extra in ("", *(one for one in extras if one not in ("dev", "test"))):
-        for requirement in map(Requirement, metadata.requires("evoprompt") or ()):
-            marker = requirement.marker
-            wanted = marker is None or marker.evaluate({"extra": extra})
-            if wanted and not requirement.extras and requirement.name not in (*told, "evoprompt"):
-                told.add(requirement.name)
-                yield _package(requirement, extra, versions)
-
-
-def _package(requirement: Requirement, extra: str, versions: Mapping[str, Version]) -> Finding:
-    version = versions.get(canonicalize_name(requirement.name))
-    wanted = str(requirement.specifier) or "any version"
-    if version is None and extra:
-        text = f"not installed; the extra {extra!r} needs {wanted}"
-        return Finding("note", requirement.name, text, f'pip install "evoprompt[{extra}]"')
-    # A clone's own version is a development one.
-    if version and requirement.specifier.contains(version, prereleases=True):
-        return Finding("ok", requirement.name, f"{version} (supported: {wanted})")
-    text = f"{version or 'not installed'}; {wanted} is required"
-    remedy = f'pip install "{requirement.name}{requirement.specifier}"'
-    return Finding("problem", requirement.name, text, remedy)
+        for wanted in map(Requirement, metadata.requires("evoprompt") or ()):
+            if wanted.name in told or wanted.extras:
+                continue
+            if wanted.marker is not None and not wanted.marker.evaluate({"extra": extra}):
+                continue
+            told.add(wanted.name)
+            version = versions.get(canonicalize_name(wanted.name))
+            if version is None and extra:
+                text = f"not installed; the extra {extra!r} needs {wanted.specifier or 'it'}"
+                install = f'pip install "evoprompt[{extra}]"'
+                yield Finding("note", wanted.name, text, install)
+            # A clone's own version is a development one.
+            elif version and wanted.specifier.contains(version, prereleases=True):
+                yield Finding("ok", wanted.name, f"{version} (supported: {wanted.specifier})")
+            else:
+                text = f"{version or 'not installed'}; {wanted.specifier or 'it'} is required"
+                install = f'pip install "{wanted.name}{wanted.specifier}"'
+                yield Finding("problem", wanted.name, text, install)
 
 
 def conflicts(versions: Mapping[str, Version]) -> Iterator[Finding]:
-    """Packages that do not go together, declared by themselves or known from experience."""
+    """Hosts that do not go together, or are newer than what was tested."""
     trl, verl = versions.get("trl"), versions.get("verl")
     for found in verl_findings(str(verl) if verl else None, str(trl) if trl else None):
         subject = "trl + verl" if "TRL" in found.text else "verl"
@@ -140,38 +119,20 @@ def conflicts(versions: Mapping[str, Version]) -> Iterator[Finding]:
             f"{trl} is newer than {TESTED}, the newest that evoprompt was tested with",
             f'should anything look odd: pip install "trl=={TESTED}.*"',
         )
-    for host in (host for host in HOSTS if host in versions):
-        for requirement in map(Requirement, _declared(host)):
-            version = versions.get(canonicalize_name(requirement.name))
-            if requirement.marker and not requirement.marker.evaluate({"extra": ""}):
-                continue
-            if version and not requirement.specifier.contains(version, prereleases=True):
-                wanted = f"{requirement.name}{requirement.specifier}"
-                text = f"{host} {versions[host]} requires {wanted}, installed is {version}"
-                subject = f"{host} + {requirement.name}"
-                yield Finding("problem", subject, text, f'pip install "{wanted}"')
-
-
-def _declared(package: str) -> list[str]:
-    try:
-        return metadata.requires(package) or []
-    except metadata.PackageNotFoundError:  # asked about a version that is not installed here
-        return []
 
 
 def gpu(versions: Mapping[str, Version]) -> Finding:
     """The GPUs, and whether torch can use them."""
     program = shutil.which("nvidia-smi")
-    listed: Sequence[str] = ()
+    listed: list[str] = []
     if program is not None:
         query = [program, "--query-gpu=name,memory.total,memory.free", "--format=csv,noheader"]
         answer = subprocess.run(query, capture_output=True, text=True, check=False, timeout=20)
-        listed = answer.stdout.splitlines() if answer.returncode == 0 else ()
+        listed = answer.stdout.splitlines() if answer.returncode == 0 else []
     if not listed:
         return Finding("note", "GPU", "none found; the tiny example runs on a CPU")
     torch, described = versions.get("torch"), "; ".join(listed)
     if torch is not None and torch.local == "cpu":
         text = f"{described}, but torch {torch} cannot use it"
-        remedy = "install a CUDA build of torch, see pytorch.org"
-        return Finding("problem", "GPU", text, remedy)
+        return Finding("problem", "GPU", text, "install a CUDA build of torch, see pytorch.org")
     return Finding("ok", "GPU", described)

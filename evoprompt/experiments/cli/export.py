@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from evoprompt.experiments.cli.options import OfArm, OfSeed
+
 
 def export(
     source: Annotated[
@@ -14,8 +16,8 @@ def export(
         typer.Argument(help="A run, a checkpoint, a trainer's output, an export.", metavar="RUN"),
     ],
     folder: Annotated[Path, typer.Argument(help="New folder to write.", metavar="FOLDER")],
-    arm: Annotated[str | None, typer.Option(help="Only of this arm.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Only of this seed.")] = None,
+    arm: OfArm = None,
+    seed: OfSeed = None,
 ) -> None:
     """Write weights, tokenizer and best instruction as one folder to deploy.
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from functools import reduce
 from typing import NoReturn, cast
 
 import typer
@@ -13,8 +13,9 @@ from rich.text import Text
 
 from evoprompt import yamlfile
 from evoprompt.agents.tasks import Need, Plan
-from evoprompt.experiments.check import ArmForecast, Forecast
+from evoprompt.experiments.check import Forecast
 from evoprompt.experiments.config import RunConfig
+from evoprompt.experiments.settings import differences
 from evoprompt.section import Settings
 
 MISSING = 3
@@ -29,22 +30,36 @@ def show_forecast(config: RunConfig, found: Forecast, console: Console) -> None:
         found: what it is going to do.
         console: takes the text.
     """
-    console.print(yamlfile.dump(_once(config.shown())).rstrip(), soft_wrap=True)
-    console.print(_arms(found))
-    console.print(_total(found), soft_wrap=True)
-    notices: dict[str, list[str]] = {}
+    settings = config.shown()
+    arms = cast(dict[str, Settings], settings["arms"])
+    first, *others = arms
+    console.print(yamlfile.dump({**settings, "arms": {first: arms[first]}}), soft_wrap=True)
+    for name in others:  # of these, what they have in common is said once
+        for path, _, value in differences(arms[first], arms[name]):
+            console.print(f"{name}: {path} is {json.dumps(value)}", soft_wrap=True)
+    table = Table("arm", "trials", "rollouts each", "generations", "verification", "LM calls")
+    said: dict[str, list[str]] = {}  # notices and figures, each with the arms that it is of
     for arm in found.arms:
-        for notice in arm.notices:
-            notices.setdefault(notice, []).append(arm.arm)
-    for notice, arms in notices.items():
-        console.print(f"{', '.join(arms)}: {notice}", style="yellow", soft_wrap=True)
-    for names, figures in _figures(found).items():
-        console.print(f"\n{names}:", style="bold")
-        for name, text in figures:
-            console.print(f"  {name}: {text}", soft_wrap=True)
+        table.add_row(
+            arm.arm,
+            str(found.seeds),
+            f"{arm.budget:,}",
+            f"at most {arm.generations:,}" if arm.generations else "none",
+            f"at most {arm.verification:,} a round" if arm.verification else "none",
+            str(arm.language.calls) if arm.generations else "none",
+        )
+        for line in (*arm.notices, *(f"{name}: {text}" for name, text in arm.plan.figures)):
+            said.setdefault(line, []).append(arm.arm)
+    console.print(table)
+    each = f"{_many(len(found.arms), 'arm')} x {_many(found.seeds, 'seed')}"
+    most = f"at most {found.rollouts:,} rollouts in all"
+    console.print(f"{_many(found.trials, 'trial')} ({each}), {most}", soft_wrap=True)
+    notices = {notice for arm in found.arms for notice in arm.notices}
+    for line, names in said.items():
+        style = "yellow" if line in notices else None
+        console.print(f"{', '.join(names)}: {line}", style=style, soft_wrap=True)
     if found.language.calls:
-        console.print(f"\nlanguage models, all trials: {found.language}", soft_wrap=True)
-    console.print()
+        console.print(f"language models, all trials: {found.language}", soft_wrap=True)
     later = [need for need in found.needs if need.missing and need not in found.missing]
     _show_needs([need for need in found.needs if need not in later], console)
     for need in later:
@@ -55,6 +70,10 @@ def show_forecast(config: RunConfig, found: Forecast, console: Console) -> None:
         console.print(f"{len(found.missing)} missing: it cannot {does}", style="red")
     else:
         console.print(f"nothing is missing: it can {does}", style="green")
+
+
+def _many(number: int, one: str) -> str:
+    return f"{number:,} {one}{'' if number == 1 else 's'}"
 
 
 def end_dry_run(plan: Plan) -> NoReturn:
@@ -68,77 +87,9 @@ def end_dry_run(plan: Plan) -> NoReturn:
 
 def _show_needs(needs: Sequence[Need], console: Console) -> None:
     for need in needs:
-        mark = ("missing", "red") if need.missing else ("ok", "green")
+        mark, color = ("missing", "red") if need.missing else ("ok", "green")
         remedy = f" -> {need.remedy}" if need.missing else ""
         line = Text.assemble(
-            (f"{mark[0]:8}", mark[1]), (f"{need.subject}: ", "bold"), need.text, (remedy, "cyan")
+            (f"{mark:8}", color), (f"{need.subject}: ", "bold"), need.text, (remedy, "cyan")
         )
         console.print(line, soft_wrap=True)
-
-
-def _once(settings: Settings) -> Settings:
-    """The settings of a run with what all its arms have in common said once, above them."""
-    arms = cast(dict[str, Settings], settings["arms"])
-    common = reduce(_common, arms.values())
-    told: Settings = {}
-    for key, value in settings.items():
-        if key == "arms":
-            told |= {name: common[name] for name in ("host", "engine") if name in common}
-            value = {name: _without(arm, common) for name, arm in arms.items()}
-        told[key] = value
-    return told
-
-
-def _common(one: Settings, other: Settings) -> Settings:
-    found: Settings = {}
-    for key, value in one.items():
-        against = other.get(key)
-        if isinstance(value, dict) and isinstance(against, dict):
-            found[key] = _common(value, against)
-        elif key in other and value == against:
-            found[key] = value
-    return found
-
-
-def _without(settings: Settings, common: Settings) -> Settings:
-    own: Settings = {}
-    for key, value in settings.items():
-        shared = common.get(key)
-        if isinstance(value, dict) and isinstance(shared, dict) and value != shared:
-            own[key] = _without(value, shared)
-        elif key not in common or value != shared:
-            own[key] = value
-    return own
-
-
-def _total(found: Forecast) -> str:
-    arms, seeds = len(found.arms), found.seeds
-    parts = [
-        f"{arms} {'arm' if arms == 1 else 'arms'} x {seeds} {'seed' if seeds == 1 else 'seeds'}"
-    ]
-    trials = f"{found.trials:,} {'trial' if found.trials == 1 else 'trials'}"
-    return f"{trials} ({' + '.join(parts)}), at most {found.rollouts:,} rollouts in all"
-
-
-def _arms(found: Forecast) -> Table:
-    asked = "proposer's LM calls"
-    table = Table("arm", "trials", "rollouts each", "generations", "verification", asked)
-    for arm in found.arms:
-        table.add_row(
-            arm.arm,
-            str(found.seeds),
-            f"{arm.budget:,}",
-            f"at most {arm.generations:,}" if arm.generations else "none",
-            f"at most {arm.verification:,} a round" if arm.verification else "none",
-            str(arm.language.calls) if arm.generations != 0 else "none",
-        )
-    return table
-
-
-def _figures(found: Forecast) -> dict[str, tuple[tuple[str, str], ...]]:
-    """The figures of the plans, by the names of the arms that share them."""
-    shared: dict[tuple[tuple[str, str], ...], list[ArmForecast]] = {}
-    for arm in found.arms:
-        if arm.plan.figures:
-            shared.setdefault(tuple(arm.plan.figures), []).append(arm)
-    return {", ".join(arm.arm for arm in arms): figures for figures, arms in shared.items()}

@@ -8,6 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from evoprompt.experiments.cli.options import (
+    Changes,
+    DryRun,
+    FirstSeed,
+    Jobs,
+    Output,
+    Probe,
+    Resume,
+    Seeds,
+    SeedsFrom,
+    with_seeds_from,
+)
+
 if TYPE_CHECKING:
     from evoprompt.section import Settings
 
@@ -54,32 +67,15 @@ def optimize(
     compare: Annotated[
         bool, typer.Option("--compare", help="Also test the instruction that it starts from.")
     ] = False,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", show_default="runs/NAME", help="Directory to write to."),
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="First, or only, seed.")] = None,
-    seeds: Annotated[int | None, typer.Option(help="Number of seeds.")] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; repeatable."),
-    ] = None,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Trials at a time.")] = 1,
-    seeds_from: Annotated[
-        Path | None,
-        typer.Option(
-            "--seeds-from",
-            metavar="RUN",
-            help="Start from the living instructions of this run, trial or checkpoint.",
-        ),
-    ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue a stopped run.")] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what it would cost at most, and what is missing.")
-    ] = False,
-    probe: Annotated[
-        bool, typer.Option("--probe", help="In a dry run: ask the model of --lm once.")
-    ] = False,
+    output: Output = None,
+    seed: FirstSeed = None,
+    seeds: Seeds = None,
+    changes: Changes = None,
+    jobs: Jobs = 1,
+    seeds_from: SeedsFrom = None,
+    resume: Resume = False,
+    dry_run: DryRun = False,
+    probe: Probe = False,
 ) -> None:
     """Improve the instruction of a model that is not trained.
 
@@ -89,7 +85,7 @@ def optimize(
     """
     from evoprompt import yamlfile
     from evoprompt.errors import InputError
-    from evoprompt.experiments.cli.run import launch, with_seeds_from
+    from evoprompt.experiments.cli.run import launch
     from evoprompt.experiments.config import config_of, load
 
     path = Path(source)
@@ -103,8 +99,8 @@ def optimize(
         "evaluate_every": budget,
         "engine.proposer": lm and {"name": "reflection", "lm": lm},
     }
-    changes = [f"{key}={json.dumps(value)}" for key, value in given.items() if value is not None]
-    changes = with_seeds_from([*changes, *(set_ or ())], seeds_from)
+    overrides = [f"{key}={json.dumps(value)}" for key, value in given.items() if value is not None]
+    overrides = with_seeds_from([*overrides, *(changes or ())], seeds_from)
     if resume and path.is_dir():
         if compare:
             raise InputError(
@@ -113,7 +109,7 @@ def optimize(
             )
         name, output = path / "config.yaml", output or path
         begun = yamlfile.read(name)
-        wanted = load(name, [one for change in changes for one in in_all_arms(change, begun)])
+        wanted = load(name, [one for change in overrides for one in in_all_arms(change, begun)])
     elif path.is_dir():
         raise InputError(f"{path} is a directory; required: a YAML file or a task, or --resume")
     else:
@@ -129,7 +125,7 @@ def optimize(
             "evaluate_every": most,
             "smoke": {},
         }
-        name, wanted = path.with_name(f"{path.stem}-optimized"), config_of(raw, path, changes)
+        name, wanted = path.with_name(f"{path.stem}-optimized"), config_of(raw, path, overrides)
     if not wanted.host.get("model"):
         raise InputError(
             "no model is named; required: --model openai:NAME, or --model NAME with --base-url"

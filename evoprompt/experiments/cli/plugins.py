@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from evoprompt.experiments.cli.options import Changes
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -18,10 +20,7 @@ def plugins(
         str | None, typer.Option(metavar="NAME", help="Run the conformance suite of one.")
     ] = None,
     role: Annotated[str | None, typer.Option(help="Only of this role.")] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="A setting to check with; repeatable."),
-    ] = None,
+    changes: Changes = None,
     limit: Annotated[
         float, typer.Option(min=0.1, max=86_400.0, help="Seconds that one check may take.")
     ] = 120.0,
@@ -38,7 +37,7 @@ def plugins(
     listed = _of_role(found, role)
     if check is not None:
         named = [one for one in listed if one.name == check]
-        if not _keep_promises(found, named, check, set_ or (), limit, console):
+        if not _keep_promises(found, named, check, changes or (), limit, console):
             raise typer.Exit(1)
         return
     _list(listed, console)

@@ -7,50 +7,55 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from evoprompt.experiments.cli.options import OfArm, OfSeed
+
 if TYPE_CHECKING:
-    from evoprompt.experiments.population import Trained
-    from evoprompt.requests import Action
+    from evoprompt.experiments.directory import RunDirectory, TrialId
+    from evoprompt.requests import Action, RequestFiles
 
 app = typer.Typer(name="pool", help="See and change the instructions of a training.")
 
 Run = Annotated[
     Path, typer.Argument(help="A run, or the folder of a training's events.", metavar="RUN")
 ]
-Arm = Annotated[str | None, typer.Option(help="Of this arm.")]
-Seed = Annotated[int | None, typer.Option(help="Of this seed.")]
 Id = Annotated[str, typer.Argument(help="Id of a candidate.", metavar="ID")]
 
 
 @app.command("list")
-def list_(run: Run, arm: Arm = None, seed: Seed = None) -> None:
+def list_(run: Run, arm: OfArm = None, seed: OfSeed = None) -> None:
     """List the living candidates, who waits for approval, and what was asked."""
+    from evoprompt.experiments.history import History
+    from evoprompt.requests import RequestFiles
     from evoprompt.text import printable
 
-    trained = _open(run, arm, seed)
-    history = trained.history()
+    log = _log(run, arm, seed)
+    history, requests = History.read(log), RequestFiles(log)
     for entry in history.living:
         weight = "-" if entry.weight is None else f"{entry.weight:.3f}"
         first = printable(entry.components.get("instruction", "").partition("\n")[0])
         typer.echo(f"{entry.id}\t{weight}\t{entry.proposer}\t{first}")
     if history.statement:
         typer.echo(history.statement)
-    for one in trained.requests.waiting():
+    for one in requests.waiting():
         mean = "" if one.mean is None else f", verified {one.mean:.3f}"
         typer.echo(f"{one.id} waits for approval{mean}")
-    outcomes = trained.outcomes()
-    for request in trained.requests.everything():
-        name, told = outcomes.get(request.id, (request.candidate, ""))
+    for request in requests.everything():
+        name, told = request.candidate, ""
+        if event := history.interventions.get(request.id):
+            name, told = event["candidate"], ": done" if event["done"] else ": not done"
+            told += f", {event['reason']}" if event["reason"] else ""
         when = "not taken up yet" if request.step is None else f"step {request.step}"
         asked = " ".join(filter(None, (request.action, name)))
         typer.echo(printable(f"asked: {asked} ({request.by}, {when}){told}"))
 
 
 @app.command()
-def show(run: Run, candidate: Id, arm: Arm = None, seed: Seed = None) -> None:
+def show(run: Run, candidate: Id, arm: OfArm = None, seed: OfSeed = None) -> None:
     """Print all texts of a candidate, alive or not, with its lineage."""
+    from evoprompt.experiments.history import History
     from evoprompt.text import printable
 
-    entry = _open(run, arm, seed).history().candidate(candidate)
+    entry = History.read(_log(run, arm, seed)).candidate(candidate)
     typer.echo(
         f"{entry.id}: {'alive' if entry.alive else 'not alive'}, born at step {entry.born} by "
         f"{entry.proposer}, from {', '.join(entry.parents) or 'nobody'}, weight {entry.weight}"
@@ -67,41 +72,112 @@ def add(
     override: Annotated[
         bool, typer.Option("--override", help="Even if screening refuses it; it is logged.")
     ] = False,
-    arm: Arm = None,
-    seed: Seed = None,
+    arm: OfArm = None,
+    seed: OfSeed = None,
 ) -> None:
     """Add an instruction of your own at the next step; screening judges it."""
     from evoprompt.experiments.instruction import read_instruction
     from evoprompt.types import INSTRUCTION
 
-    trained = _open(run, arm, seed)
-    trained.require_unfinished()
+    requests = _open(_log(run, arm, seed))
     texts = {INSTRUCTION: read_instruction(file)}
-    _asked(trained.requests.ask("add", components=texts, override=override).id)
+    _asked(requests.ask("add", components=texts, override=override).id)
 
 
-def _changes(action: Action, text: str) -> None:
-    def change(run: Run, candidate: Id, arm: Arm = None, seed: Seed = None) -> None:
-        trained = _open(run, arm, seed)
-        trained.require_unfinished()
-        trained.require_candidate(action, candidate)
-        _asked(trained.requests.ask(action, candidate).id)
+def _change(action: Action, text: str) -> None:
+    def change(run: Run, candidate: Id, arm: OfArm = None, seed: OfSeed = None) -> None:
+        log = _log(run, arm, seed)
+        requests = _open(log)
+        _require_candidate(log, requests, action, candidate)
+        _asked(requests.ask(action, candidate).id)
 
     change.__doc__ = text
     app.command(action)(change)
 
 
-_changes("retire", "Take a candidate out of the population at the next step.")
-_changes("pin", "Keep a candidate alive whatever it earns.")
-_changes("unpin", "Let a pinned candidate live on its merits again.")
-_changes("approve", "Admit a candidate that waits.")
-_changes("refuse", "Turn a candidate away that waits.")
+_change("retire", "Take a candidate out of the population at the next step.")
+_change("pin", "Keep a candidate alive whatever it earns.")
+_change("unpin", "Let a pinned candidate live on its merits again.")
+_change("approve", "Admit a candidate that waits.")
+_change("refuse", "Turn a candidate away that waits.")
 
 
-def _open(run: Path, arm: str | None, seed: int | None) -> Trained:
-    from evoprompt.experiments.population import Trained
+def _log(path: Path, arm: str | None, seed: int | None) -> Path:
+    """The events of the training at ``path``, a run or the folder that holds them."""
+    from evoprompt.errors import InputError
+    from evoprompt.experiments.directory import RunDirectory
+    from evoprompt.experiments.history import LOGS, log_in
 
-    return Trained.open(run, arm, seed)
+    if (path / "config.yaml").is_file():
+        directory = RunDirectory.open(path)
+        return directory.trial(_only(directory, arm, seed)).events
+    log = log_in(path)
+    if log is None:
+        raise InputError(
+            f"{path} holds no {' or '.join(LOGS)}; required: a run, or the log_dir of an "
+            "attached training; check the path"
+        )
+    return log
+
+
+def _only(directory: RunDirectory, arm: str | None, seed: int | None) -> TrialId:
+    from evoprompt.errors import InputError
+
+    found = [
+        trial
+        for trial in directory.trials()
+        if arm in (None, trial.arm)
+        and seed in (None, trial.seed)
+        and directory.trial(trial).events.is_file()
+    ]
+    if arm is None and len(found) > 1:  # of those, most often one arm evolves
+        evolving = [t for t in found if directory.config.engine_of(t.arm).proposer is not None]
+        found = evolving or found
+    if len(found) != 1:
+        names = ", ".join(map(str, found)) or "none"
+        raise InputError(
+            f"{directory.root} has these trainings: {names}; required: one; choose by --arm and "
+            "--seed"
+        )
+    return found[0]
+
+
+def _open(log: Path) -> RequestFiles:
+    """Where changes are asked of a training that has not ended."""
+    from evoprompt.errors import InputError
+    from evoprompt.requests import RequestFiles
+
+    if (log.parent / "result.json").is_file():
+        raise InputError(
+            f"the training of {log.parent} has finished, and nothing will be changed; required: "
+            "one that runs or was stopped; start another with --seeds-from"
+        )
+    return RequestFiles(log)
+
+
+def _require_candidate(log: Path, requests: RequestFiles, action: Action, name: str) -> None:
+    from evoprompt.errors import InputError
+    from evoprompt.experiments.history import History
+
+    answers = ("approve", "refuse")
+    if action not in answers:
+        if not History.read(log).candidate(name).alive:
+            raise InputError(f"{name} is not alive; required: a living candidate; see pool list")
+        return
+    waiting = [one.id for one in requests.waiting()]
+    if name not in waiting:
+        raise InputError(
+            f"{name} does not wait for approval; waiting: {', '.join(waiting) or 'nobody'}; "
+            "required: engine.approve: ask, and a candidate that pool list shows as waiting"
+        )
+    if any(
+        one.step is None and one.action in answers and one.candidate == name
+        for one in requests.everything()
+    ):
+        raise InputError(
+            f"{name} has its answer, not taken up yet; required: a candidate that nobody has "
+            "answered about; see pool list"
+        )
 
 
 def _asked(request: str) -> None:

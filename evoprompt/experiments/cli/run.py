@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from evoprompt.experiments.cli.options import (
+    Changes,
+    DryRun,
+    FirstSeed,
+    Jobs,
+    Output,
+    Probe,
+    Resume,
+    Seeds,
+    SeedsFrom,
+    with_seeds_from,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,27 +35,12 @@ def run(
         Path,
         typer.Argument(help="YAML file of the run, or with --resume its output.", metavar="CONFIG"),
     ],
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", show_default="runs/NAME", help="Directory to write to."),
-    ] = None,
+    output: Output = None,
     arm: Annotated[list[str] | None, typer.Option(help="Only this arm; repeatable.")] = None,
-    seed: Annotated[int | None, typer.Option(help="First, or only, seed.")] = None,
-    seeds: Annotated[int | None, typer.Option(help="Number of seeds.")] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; repeatable."),
-    ] = None,
-    jobs: Annotated[
-        int | None,
-        typer.Option(
-            "--jobs",
-            "-j",
-            min=1,
-            show_default="1 on this machine, else all",
-            help="Trials at a time.",
-        ),
-    ] = None,
+    seed: FirstSeed = None,
+    seeds: Seeds = None,
+    changes: Changes = None,
+    jobs: Jobs = None,
     launcher: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Where trials run: local, ray, slurm."),
@@ -56,21 +53,10 @@ def run(
             help="An arm for each value of a setting of host or engine; repeatable.",
         ),
     ] = None,
-    seeds_from: Annotated[
-        Path | None,
-        typer.Option(
-            "--seeds-from",
-            metavar="RUN",
-            help="Start from the living instructions of this run, trial or checkpoint.",
-        ),
-    ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue a stopped run.")] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be done and what is missing.")
-    ] = False,
-    probe: Annotated[
-        bool, typer.Option("--probe", help="In a dry run: ask each language model once.")
-    ] = False,
+    seeds_from: SeedsFrom = None,
+    resume: Resume = False,
+    dry_run: DryRun = False,
+    probe: Probe = False,
 ) -> None:
     """Train all arms and seeds of a configuration, and compare them.
 
@@ -83,20 +69,12 @@ def run(
 
     if resume and config.is_dir():
         output, config = output or config, config / "config.yaml"
-    overrides = with_seeds_from(set_, seeds_from)
+    overrides = with_seeds_from(changes, seeds_from)
     if launcher is not None:
         overrides.append(f"launcher.name={json.dumps(launcher)}")
     wanted = load(config, overrides, smoke).narrowed(arm or (), seed, seeds)
     wanted = swept(wanted, sweep or ())
     launch(wanted, config, output, jobs, resume=resume, dry_run=dry_run, probe=probe)
-
-
-def with_seeds_from(overrides: Sequence[str] | None, seeds_from: Path | None) -> list[str]:
-    """The overrides, and the one that ``--seeds-from`` stands for."""
-    found = list(overrides or ())
-    if seeds_from is not None:
-        found.append(f"seeds_from={json.dumps(str(seeds_from))}")
-    return found
 
 
 def launch(
@@ -120,6 +98,8 @@ def launch(
         dry_run: whether to say what would be done, and no more.
         probe: whether a dry run asks each language model once.
     """
+    from functools import partial
+
     from rich.console import Console
 
     from evoprompt.experiments.check import check, look_ahead, reach
@@ -155,6 +135,7 @@ def launch(
     spending = SpendTracker(directory.spending if begun else None)
     _ = spending.spent  # refuses now a journal that cannot be read
     console = Console(markup=False, highlight=False)
+    say = partial(console.print, soft_wrap=True)
     notices = list(starter.open())
     if starter.elsewhere:
         found = look_ahead(directory.config, spending=spending, root=root)
@@ -168,11 +149,10 @@ def launch(
         told = [notice for arm in found.arms for notice in arm.plan.notices]
         notices += dict.fromkeys(told)
     for notice in notices:
-        console.print(notice, style="yellow", soft_wrap=True)
-    expected = found.language
-    console.print(f"run of {config} -> {root}", style="dim", soft_wrap=True)
-    if expected.calls:
-        console.print(f"language model: {expected}", style="dim", soft_wrap=True)
+        say(notice, style="yellow")
+    say(f"run of {config} -> {root}", style="dim")
+    if found.language.calls:
+        say(f"language model: {found.language}", style="dim")
     if not begun:
         SpendTracker(directory.spending).join(spending.settled)
     display = Display(directory, console)
@@ -183,27 +163,20 @@ def launch(
         show_costs(directory, console)
         _draw(directory, console)
     if any(seed.limits is not None for seed in outcome.summary.seeds):
-        console.print(
-            f"a limit ended it; it goes on with a higher one: evoprompt optimize {root} --resume "
-            "with --budget, --calls, --usd or --seconds",
-            style="dim",
-            soft_wrap=True,
-        )
+        more = "with --budget, --calls, --usd or --seconds"
+        again = f"evoprompt optimize {root} --resume {more}"
+        say(f"a limit ended it; it goes on with a higher one: {again}", style="dim")
     for trial, reason in outcome.fruitless.items():
-        kept = directory.trial(trial).policy
-        console.print(
-            f"{trial} evolved nothing: {reason}; its policy is kept in {kept}",
-            style="bold red",
-            soft_wrap=True,
-        )
+        kept = f"its policy is kept in {directory.trial(trial).policy}"
+        say(f"{trial} evolved nothing: {reason}; {kept}", style="bold red")
     again = f"evoprompt run {root} --resume" + (f" --jobs {jobs}" if jobs else "")
     if outcome.interrupted:
-        console.print(f"stopped; continue with: {again}", style="yellow", soft_wrap=True)
+        say(f"stopped; continue with: {again}", style="yellow")
         raise typer.Exit(130)
     if outcome.failed:
         for trial in outcome.failed:
-            console.print(f"{trial} failed: see {directory.trial(trial).error}", style="red")
-        console.print(f"fix the cause and continue with: {again}", style="red", soft_wrap=True)
+            say(f"{trial} failed: see {directory.trial(trial).error}", style="red")
+        say(f"fix the cause and continue with: {again}", style="red")
         raise typer.Exit(2 if outcome.bad_input else 1)
     if outcome.fruitless:
         raise typer.Exit(1)
@@ -224,11 +197,8 @@ def _draw(directory: RunDirectory, console: Console) -> None:
     from evoprompt.experiments.report import write_report
 
     try:
-        console.print(str(write_report(directory.root)), style="dim", soft_wrap=True)
+        told, style = str(write_report(directory.root)), "dim"
     except ModuleNotFoundError as error:
-        console.print(
-            f'no report without {error.name}: pip install "evoprompt[report]", then '
-            f"evoprompt report {directory.root}",
-            style="yellow",
-            soft_wrap=True,
-        )
+        again = f'pip install "evoprompt[report]", then evoprompt report {directory.root}'
+        told, style = f"no report without {error.name}: {again}", "yellow"
+    console.print(told, style=style, soft_wrap=True)
