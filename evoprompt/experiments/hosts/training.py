@@ -1,4 +1,4 @@
-"""What a training will do and need: one table, which every host fills."""
+"""What the hosts that train have in common: their plan, and what an evaluation has found."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 
 from evoprompt.agents import Limits
-from evoprompt.agents.tasks import Need, Plan, Room, Trial
+from evoprompt.agents.tasks import Evaluation, Headline, Need, Plan, Room, Score, Trial
+from evoprompt.engine import Engine
+from evoprompt.errors import InputError
+from evoprompt.evaluation import Failures
+from evoprompt.events import Notice
 from evoprompt.experiments import requirements
 from evoprompt.experiments.hosts.settings import HostSettings
 from evoprompt.experiments.requirements import GIB, ModelSize
@@ -91,3 +95,33 @@ def training_plan(
         notices=tuple(filter(None, notices)),
         room=room,
     )
+
+
+def evaluation_of(
+    found: Sequence[Score | str], split: str, headline: Headline, engine: Engine | None
+) -> Evaluation:
+    """The mean over the questions that have a score; the events say why others have none.
+
+    Args:
+        found: the score of each question, or why it has none.
+        split: of the questions.
+        headline: of the task.
+        engine: takes a notice; None in a process that writes no events, and outside of a training.
+
+    Raises:
+        InputError: no question has a score.
+    """
+    scores = [one for one in found if isinstance(one, Score)]
+    errors = [one for one in found if isinstance(one, str)]
+    first = next(iter(errors), "there are none")
+    if errors and engine is not None:
+        told = f"{len(errors)} {split} questions were not scored; the first: {first}"
+        engine.log.append(Notice(engine.step, told))
+    if not scores:
+        raise InputError(
+            f"none of {len(found)} {split} questions could be scored; the first: {first}; "
+            "required: tools that answer, and prompts that leave room for an episode"
+        )
+    mean = Evaluation.of(scores, headline, 1 - len(scores) / len(found))
+    failures = Failures(len(errors), len(found), first if errors else "")
+    return mean.model_copy(update={"failures": failures})

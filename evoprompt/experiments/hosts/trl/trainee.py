@@ -39,8 +39,7 @@ from evoprompt.agents.tasks import (
 )
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
-from evoprompt.evaluation import Failures
-from evoprompt.events import Notice
+from evoprompt.experiments.hosts.training import evaluation_of
 from evoprompt.experiments.hosts.trl.arguments import arguments
 from evoprompt.experiments.hosts.trl.generation import choices, missing, tokenizer_of
 from evoprompt.experiments.hosts.trl.samplers import TransformersSampler, VllmSampler
@@ -180,25 +179,8 @@ class TrlTrainingJob(Policy):
             found = self._scored(mine, split, candidate)
         finally:
             model.train(training)
-        everything = gather_object(found)
-        scores = [one for one in everything if isinstance(one, Score)]
-        errors = [one for one in everything if isinstance(one, str)]
-        self._tell_of(errors, split)
-        if not scores:
-            error = next(iter(everything), "there are none")
-            raise InputError(
-                f"none of {len(everything)} {split} questions could be scored; the first: {error}; "
-                "required: tools that answer, and prompts that leave room for an episode"
-            )
-        mean = Evaluation.of(scores, self._task.headline, 1 - len(scores) / len(everything))
-        failures = Failures(len(errors), len(everything), errors[0] if errors else "")
-        return mean.model_copy(update={"failures": failures})
-
-    def _tell_of(self, errors: Sequence[str], split: str) -> None:
-        """Says in the events, if there is an engine, that questions were not scored."""
-        if errors and self._engine is not None and self._trainer.accelerator.is_main_process:
-            found = f"{len(errors)} {split} questions were not scored; the first: {errors[0]}"
-            self._engine.log.append(Notice(self._engine.step, found))
+        teller = self._engine if accelerator.is_main_process else None
+        return evaluation_of(gather_object(found), split, self._task.headline, teller)
 
     def _scored(
         self, questions: Sequence[Question], split: str, candidate: Candidate

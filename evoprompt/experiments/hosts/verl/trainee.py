@@ -9,17 +9,17 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evoprompt_verl.prompts import VerlPrompts
 from omegaconf import DictConfig, OmegaConf
 
-from evoprompt.agents.tasks import Evaluation, Task, Trial
+from evoprompt.agents.tasks import Evaluation, Score, Task, Trial
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
-from evoprompt.evaluation import Failures
-from evoprompt.events import Notice
+from evoprompt.experiments.hosts.training import evaluation_of
 from evoprompt.experiments.hosts.verl import cluster
 from evoprompt.experiments.hosts.verl.arguments import AGENT, LOOPS, TRAIN, VALIDATION
 from evoprompt.experiments.hosts.verl.asking import Asker
@@ -104,58 +104,33 @@ class VerlTrainingJob:
 
         Means over the questions that were asked and whose tools did not break; ``unscored`` is the
         share of the others. Not asked is a question that is too long for the instruction, as veRL
-        would cut it off; a notice says how many.
+        would cut it off.
 
         Raises:
             InputError: training has not begun, which starts the workers that hold the policy; or
-                no question could be asked, or none scored.
+                no question could be scored.
         """
         if self._asker is None or self._engine is None:
             raise InputError(
                 "the policy was to be evaluated before its training; required: train first, which "
                 "starts veRL's workers"
             )
-        dataset = self._rows(split)
-        asked = self._fitting(dataset, written, split)
-        scores = self._asker.ask(asked)
-        found = [score for score in scores if score is not None]
-        reason = self._trainer.tell_failures(f"the evaluation on the {split} split")
-        if not found:
-            raise InputError(
-                f"none of {len(asked)} {split} questions could be scored ({reason}); required: "
-                "tools that answer, and a task that scores what they do; repair it and resume"
-            )
-        mean = Evaluation.of(found, self._task.headline, unscored=1 - len(found) / len(dataset))
-        failed = len(scores) - len(found)
-        failures = Failures(failed, len(scores), reason if failed else "")
-        return mean.model_copy(update={"failures": failures})
-
-    def _fitting(self, dataset: Sequence[Row], written: Written, split: str) -> list[Row]:
-        """The rows with their prompts, without those that are too long."""
-        assert self._engine is not None
-        candidate = Candidate.of(written)
+        candidate, dataset = Candidate.of(written), self._rows(split)
         writer = VerlPrompts(self._config, self._trainer.tokenizer, self.render)
         prompts = [writer.write(row["prompt"], candidate) for row in dataset]  # type: ignore[arg-type]
-        fitting = [
-            {**row, "raw_prompt": prompt}
-            for row, prompt, length in zip(dataset, prompts, writer.lengths(prompts), strict=True)
-            if length <= writer.longest_allowed
+        most = writer.longest_allowed
+        fits = [length <= most for length in writer.lengths(prompts)]
+        rows_and_prompts = zip(dataset, prompts, strict=True)
+        asked = [{**row, "raw_prompt": prompt} for row, prompt in compress(rows_and_prompts, fits)]
+        scores = iter(self._asker.ask(asked) if asked else ())
+        reason = next(reversed(self._trainer.failures.take()), "it left no score")
+        found: list[Score | str] = [
+            (next(scores) or reason)
+            if fitting
+            else f"too long for the instruction within data.max_prompt_length {most}; raise it"
+            for fitting in fits
         ]
-        if len(fitting) < len(dataset):
-            found = (
-                f"{len(dataset) - len(fitting)} of {len(dataset)} {split} questions are too long "
-                f"for the instruction within data.max_prompt_length "
-                f"{self._config.data.max_prompt_length}"
-            )
-            if not fitting:
-                raise InputError(f"{found}; required: room in at least one; raise it")
-            self._engine.log.append(
-                Notice(
-                    self._engine.step,
-                    f"{found}; they are not asked and count as unscored; raise it to ask them too",
-                )
-            )
-        return fitting
+        return evaluation_of(found, split, self._task.headline, self._engine)
 
     def _started(self) -> HostManager:
         """Starts veRL's workers; they live until the next training begins."""

@@ -30,6 +30,7 @@ class PacedTrainer(PPOTrainerSync):  # type: ignore[misc]
 
     Attributes:
         stopping: whether to save and stop after the current step.
+        failures: why rollouts left no score.
     """
 
     def __init__(self, config: DictConfig, trial: Trial, save_every: int) -> None:
@@ -44,31 +45,12 @@ class PacedTrainer(PPOTrainerSync):  # type: ignore[misc]
         self.stopping = False
         # By default the trainer looks every two seconds whether its rollouts are finished.
         self.replay_buffer.poll_interval = _POLL_SECONDS
-        self._failures = Failures(trial.directory / FAILURES)
+        self.failures = Failures(trial.directory / FAILURES)
 
     def follow(self, engine: Engine, evaluate: Callable[[], None]) -> None:
         """Counts the rollouts of ``engine`` from now on and calls ``evaluate`` when it is time."""
-        self._failures.take()  # of a training before this one
+        self.failures.take()  # of a training before this one
         self._engine, self._evaluate = engine, evaluate
-
-    def tell_failures(self, of: str) -> str:
-        """Tells by a notice how many rollouts left no score, and why the last one did not.
-
-        Args:
-            of: what they were rollouts of.
-
-        Returns:
-            The reason of the last one; empty if there is none.
-        """
-        found = self._failures.take()
-        if found and self._engine is not None:
-            self._engine.log.append(
-                Notice(
-                    self._engine.step,
-                    f"{len(found)} rollout(s) of {of} left no score; the last one: {found[-1]}",
-                )
-            )
-        return found[-1] if found else ""
 
     def on_train_begin(self) -> None:
         """Evaluates the policy before it has learned anything."""
@@ -89,7 +71,9 @@ class PacedTrainer(PPOTrainerSync):  # type: ignore[misc]
         super().on_step_end()
         if self._engine is None:
             return
-        self.tell_failures(f"step {self.global_steps}")
+        if failed := self.failures.take():
+            told = f"{len(failed)} rollout(s) of step {self.global_steps} left no score; the last"
+            self._engine.log.append(Notice(self._engine.step, f"{told} one: {failed[-1]}"))
         rollouts, every = self._engine.rollouts, self._trial.evaluate_every
         finished = rollouts >= self._trial.budget
         if finished or rollouts // every > self._before // every:
