@@ -116,9 +116,7 @@ def test_a_split_of_which_nothing_fits_is_refused(
     small_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trainee, replicas, _ = trained(small_model, tmp_path, monkeypatch, too_long=10)
-    with pytest.raises(
-        InputError, match=r"none of 10 .* too long for the instruction"
-    ):
+    with pytest.raises(InputError, match=r"none of 10 .* too long for the instruction"):
         trainee.evaluate("Name any colour.", "test")
     assert replicas.prompts == []
 
