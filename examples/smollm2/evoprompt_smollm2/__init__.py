@@ -1,1 +1,1 @@
-"""SmolLM2-135M-Instruct, a real language model for a CPU, and tasks that it can be taught."""
+"""SmolLM2-135M-Instruct, a real language model for a CPU."""

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from evoprompt_calculator.bank import SENTENCES
 from evoprompt_calculator.task import Calculator, CalculatorSettings
+from frozen_contract import FrozenContract
 from provider import openai
 
 from evoprompt.experiments.cli import main
@@ -56,6 +57,15 @@ def ended(*arguments: str) -> int:
     with pytest.raises(SystemExit) as end:
         main(list(arguments))
     return int(end.value.code or 0)
+
+
+class TestCalculator(FrozenContract):
+    yaml = YAML
+    task = SIZES
+    budget = 400
+
+    def model(self, settings: Mapping[str, Any]) -> Answer:
+        return calculating()
 
 
 def test_the_instruction_of_a_model_behind_a_server_becomes_better(

@@ -157,37 +157,8 @@ def _write(records: Sequence[Record], split: str, path: Path) -> None:
     import pyarrow
     import pyarrow.parquet
 
-    texts = pyarrow.list_(pyarrow.string())
-    target = pyarrow.struct([("target", texts)])
-    message = pyarrow.struct([("role", pyarrow.string()), ("content", pyarrow.string())])
-    schema = pyarrow.schema(
-        [
-            ("id", pyarrow.string()),
-            ("data_source", pyarrow.string()),
-            ("question", pyarrow.string()),
-            ("golden_answers", texts),
-            ("prompt", pyarrow.list_(message)),
-            ("ability", pyarrow.string()),
-            (
-                "reward_model",
-                pyarrow.struct([("style", pyarrow.string()), ("ground_truth", target)]),
-            ),
-            (
-                "extra_info",
-                pyarrow.struct(
-                    [
-                        ("split", pyarrow.string()),
-                        ("index", pyarrow.int64()),
-                        ("hops", pyarrow.int64()),
-                        ("supporting_ids", texts),
-                        ("answer_passage_ids", texts),
-                    ]
-                ),
-            ),
-        ]
-    )
     rows = [to_row(record, split, index) for index, record in enumerate(records)]
-    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows, schema), path)
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
 
 
 def _repeat(first: Record, again: Record) -> Repeat:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from pydantic import JsonValue
-
-_MOST_HOPS = 99
-"""A larger number of hops is no such number, and may not fit into a column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +18,6 @@ class Record:
         question: what is asked, without any instruction.
         answers: every answer that counts as correct; never empty.
         place: where it was read, as ``file:line``.
-        hops: facts needed, if known.
-        supporting_ids: passages that hold those facts, in order, if known.
-        answer_passage_ids: passages that hold an answer, if known.
     """
 
     source: str
@@ -31,13 +25,10 @@ class Record:
     question: str
     answers: tuple[str, ...]
     place: str
-    hops: int | None = None
-    supporting_ids: tuple[str, ...] = ()
-    answer_passage_ids: tuple[str, ...] = field(default=())
 
 
 def parse(row: object, source: str, place: str) -> Record:
-    """The record in a row of ``id, question, golden_answers`` and, if known, where answers are.
+    """The record in a row of ``id, question, golden_answers``.
 
     Raises:
         ValueError: the row is no question; the message says why, without naming the place.
@@ -53,17 +44,7 @@ def parse(row: object, source: str, place: str) -> Record:
     identity = row.get("id")
     if isinstance(identity, bool) or not isinstance(identity, str | int) or identity == "":
         raise ValueError("has no 'id'; required: a text or a whole number")
-    hops = row.get("hops")
-    return Record(
-        source,
-        str(identity),
-        question.strip(),
-        answers,
-        place,
-        hops if isinstance(hops, int) and 0 < hops <= _MOST_HOPS else None,
-        _texts(row.get("supporting_ids")),
-        _texts(row.get("answer_passage_ids")),
-    )
+    return Record(source, str(identity), question.strip(), answers, place)
 
 
 def to_row(record: Record, split: str, index: int) -> dict[str, JsonValue]:
@@ -77,13 +58,7 @@ def to_row(record: Record, split: str, index: int) -> dict[str, JsonValue]:
         "prompt": [{"role": "user", "content": record.question}],
         "ability": "fact-reasoning",
         "reward_model": {"style": "rule", "ground_truth": {"target": answers}},
-        "extra_info": {
-            "split": split,
-            "index": index,
-            "hops": record.hops,
-            "supporting_ids": list(record.supporting_ids),
-            "answer_passage_ids": list(record.answer_passage_ids),
-        },
+        "extra_info": {"split": split, "index": index},
     }
 
 

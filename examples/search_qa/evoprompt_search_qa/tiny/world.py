@@ -48,30 +48,10 @@ _ENDINGS = {
     "film": ("dawn", "night", "storm"),
     "novel": ("song", "tale", "letters"),
 }
-_HEADS = [
-    "b",
-    "br",
-    "d",
-    "dr",
-    "f",
-    "g",
-    "gr",
-    "h",
-    "j",
-    "k",
-    "kl",
-    "l",
-    "m",
-    "n",
-    "p",
-    "r",
-    "s",
-    "st",
-    "t",
-    "v",
-    "w",
-    "z",
-]
+_HEADS = (
+    *("b", "br", "d", "dr", "f", "g", "gr", "h", "j", "k", "kl"),
+    *("l", "m", "n", "p", "r", "s", "st", "t", "v", "w", "z"),
+)
 _VOWELS = ["a", "e", "i", "o", "u", "ai", "ea", "ou"]
 _TAILS = ["b", "d", "g", "k", "l", "m", "n", "r", "s", "t", "v"]
 

@@ -83,13 +83,7 @@ def test_the_columns_are_those_of_search_r1_verl_and_trl(local: Path, tmp_path: 
         "prompt": [{"role": "user", "content": "triviaqa test 1?"}],
         "ability": "fact-reasoning",
         "reward_model": {"style": "rule", "ground_truth": {"target": ["1"]}},
-        "extra_info": {
-            "split": "test",
-            "index": 7,
-            "hops": None,
-            "supporting_ids": [],
-            "answer_passage_ids": [],
-        },
+        "extra_info": {"split": "test", "index": 7},
     }
     question = question_from_row(found)
     assert (question.id, question.text, question.answers) == (
