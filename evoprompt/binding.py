@@ -250,8 +250,11 @@ class Binding:
         every, until = config.evolve_every, config.evolve_until
         last = "to the end" if until is None else f"up to step {until // every * every}"
         start = "at the start, then " if config.fill_at_start else ""
+        when = f"every {every} steps"
+        if engine.selection.trial.mode == "in-training":
+            when = "whenever those before are decided"
         self._say(
-            f"attached to {self._name} with {alive}; evolves {start}every {every} steps "
+            f"attached to {self._name} with {alive}; evolves {start}{when} "
             f"{last}: each time {self._most_cost()}"
         )
 

@@ -82,4 +82,5 @@ def verifier_of(config: EngineConfig) -> Verifier:
     """Rolls candidates out before some are admitted, as ``config.accept`` says."""
     if config.accept == "all":
         return Unverified()
-    return ReplayTopN(config.verify_questions, config.accept)
+    accept = "not-worse" if config.accept == "in-training" else config.accept
+    return ReplayTopN(config.verify_questions, accept)

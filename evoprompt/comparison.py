@@ -275,6 +275,12 @@ class Evidence:
         """Of candidate ``one`` over ``other``; (0, infinity) where nothing compares them."""
         return self.leads(other).get(one, _NOTHING)
 
+    def compares(self, one: str, other: str) -> bool:
+        """Whether there were questions that compare the two, if only by ties."""
+        if one not in self._names or other not in self._names:
+            return False
+        return bool(self._linked(self._names.index(other))[self._names.index(one)])
+
     def leads(self, other: str) -> Mapping[str, Lead]:
         """Of all candidates over ``other``, without those that nothing compares with it."""
         if other not in self._names:
@@ -390,6 +396,7 @@ class _SavedBest(BaseModel):
     evidence: dict[str, JsonValue]
     champions: list[Candidate]
     looks: int
+    tried: int
     ways: dict[str, float]
     announced: str
 
@@ -412,12 +419,23 @@ class Best:
     Of several who are shown to be better, it is the oldest, then the one with the greatest lead,
     unless a younger one is shown to be better than that.
 
+    Where children are verified inside training there is no moment at which to look, and who lives
+    has been chosen by the same rewards. Then somebody is shown to be better by odds that may be
+    looked at after every step (:meth:`Lead.odds`). The ``n``-th child that was ever on trial has
+    ``1 / (2 n (n + 1))`` of :data:`ERROR`, the first candidates share the other half, and evidence
+    is kept for good.
+
+    Args:
+        useful: a lead that is worth having, in units of the rewards.
+
     Attributes:
         announced: id of the candidate that an event last said to be the best.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, useful: float = USEFUL) -> None:
+        self.useful = useful
         self.evidence = Evidence()
+        self._tried = 0  # children that were ever on trial
         self._champions: list[Candidate] = []  # the first one, and the one of now
         self._looks = 0
         self._ways: dict[str, float] = {}  # logarithm of one over the share, by candidate
@@ -445,13 +463,25 @@ class Best:
         error = ERROR / ((self._looks + 1) * (self._looks + 2))
         leads = self.evidence.leads(champion.id)
         known = [one for one in living if one.id in leads]
-        shown = [one for one in known if leads[one.id].is_shown(error / self._ways_to(one))]
+        shown = [one for one in known if self._shows(leads[one.id], error / self._ways_to(one))]
         shown.sort(key=lambda one: (one.born, -leads[one.id].value, len(one.text)))
         for one in shown:
             lead = self.evidence.lead(one.id, found.id)
-            if found.id == champion.id or lead.is_shown(error / self._ways_to(one)):
+            if found.id == champion.id or self._shows(lead, error / self._ways_to(one)):
                 found = one
         return found
+
+    def _shows(self, lead: Lead, error: float) -> bool:
+        return lead.odds(self.useful) >= 1 / error if self._tried else lead.is_shown(error)
+
+    def try_in_training(self, living: Sequence[Candidate], children: Sequence[Candidate]) -> None:
+        """Takes note of children that are put on trial in training, beside ``living``."""
+        self._begin(living)
+        if not self._tried:
+            self._ways = {name: ways + math.log(2) for name, ways in self._ways.items()}
+        for child in children:
+            self._tried += 1
+            self._ways[child.id] = math.log(2 * self._tried * (self._tried + 1))
 
     def evolve(
         self,
@@ -467,6 +497,12 @@ class Best:
             answers: trajectories of the verification, also of those who were refused.
         """
         champion = self._begin(living)
+        if self._tried:
+            found = self.of(living)
+            if found.id != champion.id:
+                self._champions[1] = found
+                self._looks += 1
+            return
         older = [one for one in living if one.id in before]
         others = [one for one in older if one.id != champion.id]
         compared = self.evidence.leads(champion.id)
@@ -525,6 +561,7 @@ class Best:
             evidence=self.evidence.state_dict(),
             champions=self._champions,
             looks=self._looks,
+            tried=self._tried,
             ways=self._ways,
             announced=self.announced,
         )
@@ -535,4 +572,4 @@ class Best:
         saved = _SavedBest.model_validate(dict(state))
         self.evidence.load_state_dict(saved.evidence)
         self._champions, self._looks, self._ways = saved.champions, saved.looks, saved.ways
-        self.announced = saved.announced
+        self._tried, self.announced = saved.tried, saved.announced

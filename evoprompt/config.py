@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -17,6 +17,7 @@ INSPO: dict[str, Any] = {
     "unmeasured": "zero",
     "reset": "zero",
     "accept": "top",
+    "candidates_per_question": 1,
     "fill_at_start": True,
 }
 """Where Algorithm 1 differs from the default preset; all other numbers are the paper's."""
@@ -61,6 +62,9 @@ They share one baseline, and are rewritten every few steps; pass the proposer of
 of old and new; here two parents stay, and verified children take the other places. How many
 candidates and steps the paper uses could not be found out: those numbers are ours.
 """
+
+MOST_PER_QUESTION = 5
+"""Candidates per question that ``auto`` takes at most: more than five were not measured."""
 
 PRESETS: dict[Any, dict[str, Any]] = {"default": {}, "inspo": INSPO, "espl": ESPL, "fst": FST}
 """What each preset changes."""
@@ -161,8 +165,10 @@ class EngineConfig(BaseModel):
         description="what shares a GRPO baseline: a question under one candidate, "
         "or a question under all its candidates",
     )
-    candidates_per_question: int = Field(
-        default=1, ge=1, description="candidates drawn for each question"
+    candidates_per_question: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
+        default="auto",
+        description="candidates drawn for each question; auto: up to five, as many as divide the "
+        "trainer's rollouts of a question, which then share one baseline (grouping 'question')",
     )
     draw_per: Literal["question", "step"] = Field(
         default="question",
@@ -191,11 +197,12 @@ class EngineConfig(BaseModel):
         description="weights after evolution: 0 (paper), or what verification showed, so that "
         "its rollouts are not thrown away; 'adjusted' weights keep what they knew before",
     )
-    accept: Literal["top", "not-worse", "all"] = Field(
+    accept: Literal["top", "not-worse", "in-training", "all"] = Field(
         default="not-worse",
         description="where no verifier is given: admit the best by verified reward (paper), only "
         "those not worse than the best parent on the same questions (of both at most half of a "
-        "round), or all without verifying",
+        "round), those shown to be better than it in training, without an extra rollout "
+        "(evolve_every is then the least distance, 1 if not given), or all without verifying",
     )
     approve: Approval = Field(
         default=Approval(),
@@ -246,7 +253,11 @@ class EngineConfig(BaseModel):
     @classmethod
     def _fill_from_preset(cls, given: Any) -> Any:
         preset = given.get("preset") if isinstance(given, dict) else None
-        return {**PRESETS[preset], **given} if preset in get_args(Preset) else given
+        if preset in get_args(Preset):
+            given = {**PRESETS[preset], **given}
+        if isinstance(given, dict) and given.get("accept") == "in-training":
+            given = {"evolve_every": 1, **given}
+        return given
 
     @model_validator(mode="after")
     def _check_together(self) -> EngineConfig:
@@ -267,13 +278,24 @@ class EngineConfig(BaseModel):
                 "weights 'window', as in the preset inspo; set it, drop window, or write "
                 f"attributor: {{name: window-mean, window: {self.window}}}"
             )
-        if self.grouping == "question" and self.candidates_per_question < 2:
+        if self.grouping == "question" and self.candidates_per_question == 1:
             raise InputError(
                 f"grouping is 'question' with candidates_per_question "
                 f"{self.candidates_per_question}; required: at least 2, else there is nothing to "
                 "compare within a group; raise candidates_per_question or use grouping 'candidate'"
             )
         return self
+
+    def candidates_for(self, rollouts: int) -> int:
+        """How many candidates a question with so many rollouts is asked under.
+
+        >>> [EngineConfig().candidates_for(rollouts) for rollouts in (5, 7, 8, 16)]
+        [5, 1, 4, 4]
+        """
+        if self.candidates_per_question != "auto":
+            return self.candidates_per_question
+        most = min(MOST_PER_QUESTION, self.population_size)
+        return max(number for number in range(1, most + 1) if rollouts % number == 0)
 
     def rollouts_per_candidate(self, rollouts: int, setting: str, compared: bool = True) -> int:
         """How many of a question's ``rollouts`` are made under each of its candidates.
@@ -287,7 +309,7 @@ class EngineConfig(BaseModel):
         Raises:
             InputError: they cannot be shared out evenly, or a baseline would have one alone.
         """
-        candidates = self.candidates_per_question
+        candidates = self.candidates_for(rollouts)
         if compared and rollouts < 2:
             raise InputError(
                 f"{setting} is {rollouts}; required: at least 2, else there is no baseline to "
@@ -300,7 +322,8 @@ class EngineConfig(BaseModel):
                 "the other"
             )
         each = rollouts // candidates
-        if compared and self.grouping == "candidate" and each < 2:
+        alone = self.grouping == "candidate" and self.candidates_per_question != "auto"
+        if compared and alone and each < 2:
             raise InputError(
                 f"{setting} is {rollouts} with candidates_per_question {candidates}, which leaves "
                 "1 rollout a candidate; required: at least 2 with grouping 'candidate', else there "

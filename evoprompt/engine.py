@@ -18,7 +18,7 @@ from evoprompt import events
 from evoprompt.assignments import AssignmentTracker
 from evoprompt.builtins import attributor_of, sampler_of, verifier_of
 from evoprompt.comparison import state_best
-from evoprompt.config import EngineConfig
+from evoprompt.config import MOST_PER_QUESTION, EngineConfig, Grouping
 from evoprompt.errors import InputError, StateError, warn
 from evoprompt.evaluation import Failures
 from evoprompt.eventlog import EventLog
@@ -56,7 +56,7 @@ from evoprompt.types import (
     VerificationResult,
 )
 
-VERSION = 10
+VERSION = 11
 """Version of the saved state; another one is refused."""
 
 _BROKEN = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
@@ -191,6 +191,7 @@ class Engine:
         )
         self.assignments = AssignmentTracker()
         self.reward_watch = RewardWatch()
+        self._undivided = ""
         self.supervisor: Supervisor | None = None
         self.waits = True
         self.budget: int | None = None
@@ -327,10 +328,50 @@ class Engine:
         """
         self.proposer.check(probe)
 
+    @property
+    def grouping(self) -> Grouping:
+        """What shares a baseline; under ``"auto"`` that is the question."""
+        shared = self.config.candidates_per_question == "auto" and self.selection.trial.each > 1
+        return "question" if shared else self.config.grouping
+
+    def share_out(
+        self, rollouts: int, setting: str, *, compared: bool = True, several: bool = True
+    ) -> int:
+        """Decides how many candidates a question is asked under; adapters call it when attaching.
+
+        Args:
+            rollouts: of a question in a step.
+            setting: the trainer's name for them.
+            compared: whether rollouts that share a baseline are compared, so that it takes two.
+            several: whether the trainer can ask a question under several candidates.
+
+        Returns:
+            Rollouts of each candidate.
+
+        Raises:
+            InputError: they cannot be shared out as the configuration says.
+        """
+        config, trial = self.config, self.selection.trial
+        each = config.rollouts_per_candidate(rollouts, setting, compared)
+        auto, self._undivided = config.candidates_per_question == "auto", ""
+        if auto and (not several or (self.is_static and len(self.selection.living) == 1)):
+            each = rollouts
+        elif auto and each == rollouts and config.population_size > 1 and not self.is_static:
+            self._undivided = (
+                f"{setting} is {rollouts}, which no number from 2 to {MOST_PER_QUESTION} divides: "
+                "each question is asked under one instruction, so that little is learnt of which "
+                "is better; take a multiple of 5 (best) or of 4, or one of 2 or 3"
+            )
+        trial.each = rollouts // each
+        return each
+
     # --------------------------------------------------------------------------------- ask, tell
 
     def ask(self, questions: Sequence[Question], rollouts: int) -> list[Assignment]:
-        """``config.candidates_per_question`` assignments a question, in the order of the questions.
+        """Assignments in the order of the questions, one for each candidate of a question.
+
+        They are as many as ``config.candidates_per_question``. Under ``"auto"`` an adapter has said
+        how many rollouts a question has (:meth:`share_out`), and without one it is one candidate.
 
         Args:
             questions: the batch, at least one.
@@ -353,13 +394,16 @@ class Engine:
                 "and evoprompt.requests.supervise(engine)"
             )
         started = time.perf_counter()
+        left = None if self.budget is None else self.budget - self.rollouts
+        trial = self.selection.trial
+        trial.see(len(questions), rollouts * trial.each, left)
+        if not self.step and not self.is_static:
+            self._say_how_verified()
         self.requests.look(self.step)
         questions = [self.replay.known(question) for question in questions]
         candidate_stats = self.candidate_stats()
         drawn = self.selection.draw(candidate_stats, len(questions))
-        assignments = self.assignments.issue(
-            questions, drawn, rollouts, self.config.grouping, self.step
-        )
+        assignments = self.assignments.issue(questions, drawn, rollouts, self.grouping, self.step)
         chances = self.selection.chances(candidate_stats)
         self.log.append(summarise_ask(self.step + 1, candidate_stats, chances, drawn))
         self.engine_seconds += time.perf_counter() - started
@@ -383,8 +427,8 @@ class Engine:
         self.assignments.receive(trajectories)
         self.step += 1
         self.training_rollouts += len(trajectories)
-        living = {candidate.id for candidate in self.selection.living}
-        counted = [t for t in trajectories if t.candidate.id in living]
+        used = self.selection.used
+        counted = [t for t in trajectories if t.candidate.id in used]
         self.selection.observe(self.step, counted)
         self.replay.add(self.step, trajectories)
         self.assignments.forget_stale(self.step)
@@ -395,6 +439,9 @@ class Engine:
         pruned = self.selection.halve(self.step) if self.config.prunes_at(self.step) else ()
         if self.supervisor is not None:
             self.supervisor.attend()
+        ended = self.selection.decide_trial(self.step)
+        if ended:
+            self.generations.close_trial(self.step, ended)
         self._watch()
         if self.step % self.selection.shown.look_every(len(self.selection.living)) == 0:
             self.selection.announce_best(self.step)
@@ -468,6 +515,8 @@ class Engine:
         """Logs what a generation brought, and reports it."""
         alive = tuple(candidate.id for candidate in self.selection.living)
         admitted = tuple(result.candidate.id for result in offspring.admitted)
+        if offspring.on_trial:
+            admitted = ()
         rounds, rollouts, failure = offspring.rounds, rolled.rollouts, offspring.failure
         self.log.append(events.Evolved(self.step, rounds, admitted, alive, rollouts, failure))
         proposed, lost = offspring.proposed, rolled.failures
@@ -482,6 +531,10 @@ class Engine:
     def conclude(self) -> str:
         """Warns if nothing evolved, and returns the ``failure_reason``, at the end of training."""
         self.selection.announce_best(self.step)
+        if undecided := self.selection.trial.candidates:
+            names = ", ".join(one.id for one in undecided)
+            message = f"training has ended while {names} were on trial: nothing was shown of them"
+            self.log.append(events.Notice(self.step, message))
         if self.failure_reason:
             self._announce(f"training has ended and nothing evolved: {self.failure_reason}")
         return self.failure_reason
@@ -625,6 +678,23 @@ class Engine:
         }
 
     # ----------------------------------------------------------------------------------- details
+
+    def _say_how_verified(self) -> None:
+        """Tells once what cannot be as the configuration wants it, with the rollouts there are."""
+        if self._undivided:
+            self._announce(self._undivided)
+        mode = self.selection.trial.mode
+        if mode not in ("alone", "short"):
+            return
+        alone, short = "a question has one candidate", "there are under ten steps of 512 questions"
+        why, every = alone if mode == "alone" else short, self.requests.period
+        self.log.append(
+            events.Notice(
+                self.step,
+                f"new instructions are not verified in training, since {why}, but by extra "
+                f"rollouts, {self.config.verify_questions} questions each, every {every} steps",
+            )
+        )
 
     def _announce(self, message: str) -> None:
         self.log.notice(self.step, message)

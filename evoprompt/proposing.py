@@ -18,6 +18,7 @@ from evoprompt.types import Candidate, CandidateStats, Setting
 
 _REMEMBERED = 3  # latencies; one that was odd does not count
 _FIRST = 1  # steps that an answer is taken to need, before one was seen
+_EXTRA_EVERY = 15  # steps between verifications by extra rollouts that cannot be in training
 _TO_CHOOSE_FROM = 8  # times as many failures as are shown are handed over for each parent
 
 
@@ -91,6 +92,8 @@ class ProposalRequests:
         thinks ahead and there is one round: then no more is lost than by waiting for up to five
         rounds (``benchmarks/asked_when.py``, 32 seeds; with two .05 of the leader's reward are).
         """
+        if self.selection.trial.mode == "in-training":
+            return self.selection.trial.at_once
         each = 1 if not (step and self.verified) else 3 if self.proposer.anticipates else 2
         return self.config.proposals_per_round or places * each
 
@@ -148,9 +151,22 @@ class ProposalRequests:
         """Whether to evolve after ``step``.
 
         It is not in the first half of a period after a generation that came late: its candidates
-        would have been measured for nothing.
+        would have been measured for nothing. Nor is it while there is a trial in training.
         """
-        return self.config.evolves_at(step) and not self._is_early(step)
+        if self.selection.trial.candidates:
+            return False
+        until = self.config.evolve_until
+        if until is not None and step > until:
+            return False
+        if self.selection.trial.mode == "in-training":
+            return step - self._state.evolved >= self.period
+        return step % self.period == 0 and not self._is_early(step)
+
+    @property
+    def period(self) -> int:
+        """Steps from one generation to the next; at least, where children are tried in training."""
+        every = self.config.evolve_every
+        return max(every, _EXTRA_EVERY) if self.selection.trial.mode == "alone" else every
 
     def watch(self, step: int, due: bool) -> None:
         """Asks the proposer if it is time to, after engine step ``step``.
@@ -227,10 +243,12 @@ class ProposalRequests:
 
     def _is_early(self, step: int) -> bool:
         """Whether ``step`` is in the first half of a period after the last generation."""
-        return step - self._state.evolved < self.config.evolve_every // 2
+        return step - self._state.evolved < self.period // 2
 
     def _is_near(self, step: int) -> bool:
         """Whether a generation is as near as an answer is expected to be."""
+        if self.selection.trial.mode == "in-training":
+            return False  # it depends on when the trial ends, and is asked about who leads then
         due = self.config.next_evolution(step)
         while due is not None and not self.is_due(due):
             due = self.config.next_evolution(due)

@@ -11,7 +11,7 @@ from statistics import fmean
 
 from pydantic import BaseModel, JsonValue
 
-from evoprompt.comparison import Best
+from evoprompt.comparison import USEFUL, Best
 from evoprompt.config import EngineConfig
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Best as BestEvent
@@ -19,7 +19,8 @@ from evoprompt.events import Pruned
 from evoprompt.faults import naming
 from evoprompt.roles import Attributor, Population, Selector
 from evoprompt.selectors import select_distinct, sound_choice
-from evoprompt.types import Candidate, CandidateStats, Trajectory
+from evoprompt.trial import Trial
+from evoprompt.types import Candidate, CandidateStats, Trajectory, VerificationResult
 
 _MOST_HISTORY = 256  # candidates whose last weight a proposer can look back on
 
@@ -30,6 +31,7 @@ class _Saved(BaseModel):
     history: list[tuple[Candidate, float, int]]
     pinned: list[str]
     shown: dict[str, JsonValue]
+    trial: dict[str, JsonValue]
 
 
 class Selection:
@@ -48,6 +50,7 @@ class Selection:
     Attributes:
         pinned: ids of candidates that stay alive whatever they earn.
         shown: who is shown to be better than whom.
+        trial: who is tried in training.
     """
 
     def __init__(
@@ -70,7 +73,9 @@ class Selection:
         self.rng = rng
         self.log = log
         self.pinned: set[str] = set()
-        self.shown = Best()
+        low, high = config.reward_range
+        self.shown = Best(USEFUL * (high - low))
+        self.trial = Trial(config, self.shown)
         self._history: OrderedDict[str, CandidateStats] = OrderedDict()
 
     @property
@@ -91,9 +96,11 @@ class Selection:
 
     def observe(self, step: int, trajectories: Sequence[Trajectory]) -> None:
         """Credits the scored ones of ``trajectories``, all told at engine step ``step``."""
+        weighed = {one.id for one in (*self.living, *self.trial.candidates)}
         with naming("attributor", self.attributor):
-            self.attributor.observe(step, trajectories)
+            self.attributor.observe(step, [t for t in trajectories if t.candidate.id in weighed])
         self.shown.observe(self.living, trajectories)
+        self.trial.observe(trajectories)
 
     def candidate_stats(self) -> list[CandidateStats]:
         """The living candidates with their weights, oldest first.
@@ -121,6 +128,19 @@ class Selection:
         return self.shown.of(self.living)
 
     @property
+    def used(self) -> set[str]:
+        """Ids of those whose rollouts count: who lives, who is on trial, and then the champion."""
+        living, tried = self.living, self.trial.candidates
+        champion = [self.shown.champion(living)] if tried else []
+        return {one.id for one in (*living, *tried, *champion)}
+
+    @property
+    def parent(self) -> Candidate:
+        """Whom those on trial are compared with: their parent, or the leader if that has died."""
+        alive = {one.id: one for one in self.living}
+        return alive.get(self.trial.parent) or self.leader
+
+    @property
     def leader(self) -> Candidate:
         """``argmax_j w_j`` over the living; measured before unmeasured, the oldest on a tie."""
         found = self.candidate_stats()
@@ -133,11 +153,16 @@ class Selection:
             return self.sampler.probabilities(candidate_stats)
 
     def draw(self, candidate_stats: Sequence[CandidateStats], questions: int) -> list[Candidate]:
-        """``candidates_per_question`` candidates per question, different ones as far as they go.
+        """Some candidates per question, different ones as far as they go.
 
         Under ``unmeasured="explore"`` the first questions go to those that are not measured yet.
+        While there is a trial each question is asked under some of those and under their parent.
         """
-        each = self.config.candidates_per_question
+        each = self.trial.each
+        if self.trial.candidates:
+            parent = self.parent
+            blocks = [self._draw_trial(candidate_stats, parent) for _ in range(questions)]
+            return [one for block in blocks for one in block]
         first = self._first(candidate_stats, questions * each)
         if each == 1 and self.config.draw_per == "question":
             rest = questions - len(first)
@@ -156,6 +181,22 @@ class Selection:
             different = list(block.values())
             drawn += [different[index % len(different)].candidate for index in range(each)]
         return drawn if self.config.draw_per == "question" else drawn * questions
+
+    def _draw_trial(
+        self, candidate_stats: Sequence[CandidateStats], parent: Candidate
+    ) -> list[Candidate]:
+        """Whom one question is asked under while there is a trial."""
+        drawn = self.trial.draw()
+        champion = self.shown.champion(self.living)
+        others = [stats for stats in candidate_stats if stats.candidate.id != parent.id]
+        spare = self.trial.each - len(drawn) > 1
+        if spare and champion.id not in self.population and self.trial.asks_champion():
+            drawn.append(champion)
+        more = self.trial.each - len(drawn) - 1
+        if others and more:
+            found = self._distinct("sampler", self.sampler, others, more)
+            drawn += [stats.candidate for stats in found]
+        return drawn + [parent] * (self.trial.each - len(drawn))
 
     def _first(self, candidate_stats: Sequence[CandidateStats], most: int) -> list[CandidateStats]:
         """Up to ``most`` draws of the unmeasured, who lack most groups first."""
@@ -217,11 +258,15 @@ class Selection:
         if dropped:
             with naming("population", self.population):
                 self.population.remove(dropped)
-            with naming("attributor", self.attributor):
-                self.attributor.forget(dropped)
-            self.shown.forget(dropped)
+            self._forget(dropped)
             self.log.append(Pruned(step, dropped, tuple(one.id for one in self.living)))
         return dropped
+
+    def _forget(self, ids: Collection[str]) -> None:
+        """Drops what is known of those who are no longer used."""
+        with naming("attributor", self.attributor):
+            self.attributor.forget(ids)
+        self.shown.forget(ids)
 
     def announce_best(self, step: int) -> None:
         """Notes in the log who is the best from now on, once there is a choice."""
@@ -258,6 +303,36 @@ class Selection:
                 verified.setdefault(one.candidate.id, []).append(one.reward)
         with naming("attributor", self.attributor):
             self.attributor.observe_verification(step, counted, priors | verified)
+
+    def begin_trial(
+        self, step: int, parent: Candidate, kept: Collection[str], children: Sequence[Candidate]
+    ) -> None:
+        """Puts ``children`` on trial beside ``parent``; besides those, only ``kept`` stay."""
+        self.keep_only(step, kept)
+        self.shown.try_in_training(self.living, children)
+        self.trial.begin(parent, children)
+
+    def decide_trial(self, step: int) -> list[VerificationResult]:
+        """Lets who is better than their parent take its place, and drops who is not.
+
+        Returns:
+            What was found of those whose trial has ended.
+        """
+        if not self.trial.candidates:
+            return []
+        ended: list[VerificationResult] = []
+        parent = self.parent
+        while winner := self.trial.succeed(parent):
+            self.add(winner.candidate)
+            if self.config.reset == "zero":
+                with naming("attributor", self.attributor):
+                    self.attributor.reset({})
+            self.keep_only(step, {one.id for one in self.living} - {parent.id})
+            ended.append(winner)
+            parent = winner.candidate
+        dropped = self.trial.drop(parent)
+        self._forget([one.candidate.id for one in dropped])
+        return ended + dropped
 
     def _priors(self) -> dict[str, Sequence[float]]:
         """Rewards that leave to the living, without a verification, the weights they have."""
@@ -304,7 +379,12 @@ class Selection:
     def state_dict(self) -> dict[str, JsonValue]:
         """Past weights, who is pinned and who is shown to be better, as JSON values."""
         past = [(s.candidate, s.weight, s.groups) for s in self._history.values()]
-        saved = _Saved(history=past, pinned=sorted(self.pinned), shown=self.shown.state_dict())
+        saved = _Saved(
+            history=past,
+            pinned=sorted(self.pinned),
+            shown=self.shown.state_dict(),
+            trial=self.trial.state_dict(),
+        )
         return saved.model_dump(mode="json")
 
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
@@ -312,6 +392,7 @@ class Selection:
         saved = _Saved.model_validate(dict(state))
         self.pinned = set(saved.pinned)
         self.shown.load_state_dict(saved.shown)
+        self.trial.load_state_dict(saved.trial)
         self._history = OrderedDict(
             (candidate.id, CandidateStats(candidate, weight, groups=groups))
             for candidate, weight, groups in saved.history

@@ -32,6 +32,7 @@ class TestPresets:
             "unmeasured": "zero",
             "reset": "zero",
             "accept": "top",
+            "candidates_per_question": 1,
             "fill_at_start": True,
         }
 
@@ -43,6 +44,7 @@ class TestPresets:
             "unmeasured": "explore",
             "reset": "verified",
             "accept": "not-worse",
+            "candidates_per_question": "auto",
             "fill_at_start": False,
         }
 
@@ -95,4 +97,4 @@ class TestRefusals:
         with pytest.raises(
             ValidationError, match="candidates_per_question 1; required: at least 2"
         ):
-            EngineConfig(grouping="question")
+            EngineConfig(grouping="question", candidates_per_question=1)

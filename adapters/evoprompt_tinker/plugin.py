@@ -55,7 +55,7 @@ def _require_served(config: HostConfig, request: AttachRequest) -> None:
             "async_config=None; train in step, or with stream_minibatch_config"
         )
     several = request.engine.config.candidates_per_question
-    if several > 1:
+    if several != "auto" and several > 1:
         raise AttachError(
             f"candidates_per_question is {several}, but in tinker-cookbook a question is one "
             "EnvGroupBuilder, whose rollouts share one prompt and one baseline; required: 1; put "

@@ -63,8 +63,11 @@ class TrlAttachment(Binding):
         probe: bool = True,
         resume: Resume = None,
     ) -> None:
-        self._layout = Layout.of(trainer.num_generations, engine.config)
-        _require_own_prompts(trainer, self._layout)
+        served = (
+            getattr(trainer, "use_vllm", False) and getattr(trainer, "vllm_mode", "") == "server"
+        )
+        self._layout = Layout.of(trainer.num_generations, engine, several=not served)
+        _require_own_prompts(served, self._layout)
         require_usable_rows(trainer, verifies=not engine.is_static)
         self._host = trainer
         self._collectives = Collectives(trainer.accelerator)
@@ -308,9 +311,8 @@ def _own_tools(trainer: HostTrainer, engine: Engine) -> OwnTools | None:
     return tools
 
 
-def _require_own_prompts(trainer: HostTrainer, layout: Layout) -> None:
-    server = getattr(trainer, "use_vllm", False) and getattr(trainer, "vllm_mode", "") == "server"
-    if server and layout.baseline > layout.assignment:
+def _require_own_prompts(served: bool, layout: Layout) -> None:
+    if served and layout.baseline > layout.assignment:
         raise InputError(
             "grouping is 'question' with vllm_mode 'server', which sends only every "
             f"{layout.baseline}th prompt and would lose the other candidates of a question; "

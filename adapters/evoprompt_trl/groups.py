@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeVar
 
-from evoprompt.config import EngineConfig
+from evoprompt.engine import Engine
 
 T = TypeVar("T")
 
@@ -33,15 +33,20 @@ class Layout:
     baseline: int
 
     @classmethod
-    def of(cls, generations: int, config: EngineConfig) -> Layout:
+    def of(cls, generations: int, engine: Engine, several: bool = True) -> Layout:
         """The layout for a trainer with ``generations`` rollouts per question.
+
+        Args:
+            generations: the trainer's ``num_generations``.
+            engine: decides how many candidates share them.
+            several: whether the rollouts that share a baseline may have several prompts.
 
         Raises:
             InputError: the rollouts cannot be shared out so that every baseline compares at
                 least two.
         """
-        rollouts = config.rollouts_per_candidate(generations, "num_generations")
-        baseline = rollouts if config.grouping == "candidate" else generations
+        rollouts = engine.share_out(generations, "num_generations", several=several)
+        baseline = rollouts if engine.grouping == "candidate" else generations
         return cls(generations, rollouts, baseline)
 
     def assignments(self, process: int, rows: int) -> list[int]:

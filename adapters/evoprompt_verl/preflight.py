@@ -119,7 +119,7 @@ def check_trainer(config: DictConfig, engine: EngineConfig) -> None:
                 "they were not made under; required: False; drop the override"
             )
     several = engine.candidates_per_question
-    if several > 1:
+    if several != "auto" and several > 1:
         raise InputError(
             f"candidates_per_question is {several}, but veRL makes the group of a question from "
             "one prompt; required: 1; drop the setting, or train with TRL"

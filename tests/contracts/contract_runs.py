@@ -108,6 +108,7 @@ STATIC = EngineSpec(seeds=("be brief",), evolves=False)
 EVOLVING = EngineSpec(
     settings={
         "population_size": 4,
+        "candidates_per_question": 1,
         "prune_every": 2,
         "evolve_every": 2,
         "verify_questions": 3,
@@ -116,10 +117,7 @@ EVOLVING = EngineSpec(
     }
 )
 SIDE_BY_SIDE = replace(EVOLVING, settings={**EVOLVING.settings, "candidates_per_question": 2})
-ONE_BASELINE = replace(
-    EVOLVING,
-    settings={**EVOLVING.settings, "candidates_per_question": 4, "grouping": "question"},
-)
+ONE_BASELINE = replace(EVOLVING, settings={**EVOLVING.settings, "candidates_per_question": "auto"})
 FAILING = replace(EVOLVING, answers=False)
 ADMITS_NOBODY = replace(EVOLVING, seeds=STATIC.seeds, admits=False)
 
