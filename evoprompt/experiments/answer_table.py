@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, pvariance
 
-import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from evoprompt.agents.tasks import Method
@@ -19,9 +19,6 @@ MOST_UNSCORED = 0.05
 need no tool, or short ones, would be favoured among those that are left."""
 
 _SHOWN = 500  # answers of each method and kind on the page
-_RESAMPLES = 10_000
-_AT_A_TIME = 4_000_000  # numbers drawn in one go
-_SEED = 20_260_101
 
 
 class Cell(BaseModel):
@@ -75,7 +72,7 @@ class Table(BaseModel):
     def markdown(self) -> str:
         """The table in percent, with intervals in brackets and unscored questions named."""
         lines = [
-            f"{self.title}; brackets: 95 % bootstrap intervals over questions.",
+            f"{self.title}; brackets: 95 % intervals over questions.",
             "",
             "| method | " + " | ".join(self.columns) + " | calls |",
             "|---|" + "---:|" * (len(self.columns) + 1),
@@ -145,23 +142,9 @@ def _cell(kinds: Sequence[Sequence[float]], asked: Sequence[int]) -> Cell:
     pairs = zip(kinds, asked, strict=True)
     if any(of - len(values) > MOST_UNSCORED * of for values, of in pairs):
         return Cell(value=None, scored=count, unscored=unscored)
-    low, high = _interval(kinds)
     mean = fmean(map(fmean, kinds))
+    # Questions are drawn within each kind, so the mean over kinds varies as its parts do.
+    error = math.sqrt(sum(pvariance(values) / len(values) for values in kinds)) / len(kinds)
+    low = max(mean - 1.96 * error, min(map(min, kinds)))
+    high = min(mean + 1.96 * error, max(map(max, kinds)))
     return Cell(value=mean, low=low, high=high, scored=count, unscored=unscored)
-
-
-def _interval(kinds: Sequence[Sequence[float]]) -> tuple[float, float]:
-    """95 % percentile bootstrap of the mean over kinds of the means within them.
-
-    Questions are drawn anew within each kind (Efron and Tibshirani, 1993, chapter 13).
-    """
-    rng = np.random.default_rng(_SEED)
-    means = np.zeros(_RESAMPLES)
-    for values in map(np.asarray, kinds):
-        at_a_time = max(1, _AT_A_TIME // len(values))
-        for start in range(0, _RESAMPLES, at_a_time):
-            count = min(at_a_time, _RESAMPLES - start)
-            drawn = values[rng.integers(0, len(values), (count, len(values)))]
-            means[start : start + count] += drawn.mean(axis=1) / len(kinds)
-    low, high = np.quantile(means, [0.025, 0.975])
-    return float(low), float(high)

@@ -66,11 +66,26 @@ class ServedModel(Policy):
         """Greedy episodes, asked for together."""
         return play(plays, self._sampler, call, greedy=True)
 
+    def notices(self) -> list[str]:
+        """What a person should know before it is asked."""
+        found = []
+        if self._named is None:
+            found.append(
+                "the policy is asked in chat messages, not with the token stream of training; for "
+                "a policy that was trained here, give --tokenizer"
+            )
+        if not self.weights():
+            found.append(
+                "the weights are unknown, as their server does not say: nobody will notice if they "
+                "are others when this evaluation is continued"
+            )
+        return found
+
     def need(self) -> Need:
         """A server that answers and serves the model."""
         remedy = f"start it, as with 'vllm serve {self._name}'; check --base-url and the key"
         try:
-            served = [one.id for one in _models(self._address)]
+            served = self._served()
         except openai.OpenAIError as error:
             return Need("endpoint", f"{self._address}: {error}", remedy)
         if self._name not in served:
@@ -85,17 +100,29 @@ class ServedModel(Policy):
         the time since when they are served.
         """
         try:
-            served = _models(self._address)
-        except openai.OpenAIError:
-            return ""
-        found = next((one for one in served if one.id == self._name), None)
-        if found is None:
+            found = self._served()[self._name]
+        except (openai.OpenAIError, KeyError):
             return ""
         root = (found.model_extra or {}).get("root")
         if not isinstance(root, str):
             created = getattr(found, "created", None)
             return f"created {created}" if created else ""
         return digest(Path(root)) or root
+
+    def _served(self) -> dict[str, openai.types.Model]:
+        """By name, what the server serves.
+
+        Raises:
+            OpenAIError: it does not answer, refuses, or what it says is of another form.
+        """
+        key = os.environ.get(KEY) or "none"
+        with openai.OpenAI(
+            base_url=self._address, api_key=key, max_retries=0, timeout=10.0
+        ) as server:
+            try:
+                return {one.id: one for one in server.models.list().data}
+            except (TypeError, ValueError, AttributeError) as error:
+                raise openai.OpenAIError(f"it answers garbage ({error})") from error
 
 
 def weights_of(policy: Policy) -> str:
@@ -118,21 +145,6 @@ def digest(folder: Path) -> str:
             file.seek(max(size - _BLOCK, 0))
             found.update(file.read())
     return found.hexdigest() if paths else ""
-
-
-def _models(base_url: str) -> list[openai.types.Model]:
-    """What a server serves.
-
-    Raises:
-        OpenAIError: it does not answer, refuses, or what it says is of another form.
-    """
-    with openai.OpenAI(
-        base_url=base_url, api_key=os.environ.get(KEY) or "none", max_retries=0, timeout=10.0
-    ) as server:
-        try:
-            return list(server.models.list().data)
-        except (TypeError, ValueError, AttributeError) as error:
-            raise openai.OpenAIError(f"it answers garbage ({error})") from error
 
 
 def _sampling(folder: str | None) -> dict[str, JsonValue]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
-from contextlib import redirect_stdout
-from dataclasses import dataclass, replace
+from contextlib import ExitStack, redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from evoprompt.experiments.cli.options import Changes, DryRun
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from evoprompt.agents.tasks import Method, Policy, Task
     from evoprompt.experiments.answers import Answer, Asked, Evaluation
     from evoprompt.experiments.evaluate import Result, Subject
+    from evoprompt.experiments.policies import ServedModel
 
 AGENT = "agent"
 _BATCH = 64  # questions at a time; a kill loses as many at most
@@ -38,10 +41,7 @@ def evaluate(
         Path | None,
         typer.Option(help="Folder of another policy, as a run saves it.", show_default="the run's"),
     ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; repeatable."),
-    ] = None,
+    changes: Changes = None,
     json: Annotated[
         bool, typer.Option("--json", help="One JSON object on standard output.")
     ] = False,
@@ -53,8 +53,8 @@ def evaluate(
         str, typer.Option(help="Of the task, with commas between them, or 'all'; with --output.")
     ] = AGENT,
     kinds: Annotated[
-        str | None, typer.Option(help="Kinds of questions, with commas; with --output.")
-    ] = None,
+        str, typer.Option(help="Kinds of questions, with commas; with --output.")
+    ] = "all",
     limit: Annotated[
         int | None, typer.Option(min=1, help="Questions of each kind; with --output.")
     ] = None,
@@ -69,9 +69,7 @@ def evaluate(
             "chat messages."
         ),
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be asked and what is missing.")
-    ] = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Evaluate a trained policy under its best instruction, greedily.
 
@@ -81,25 +79,57 @@ def evaluate(
     With --output every answer is kept. The same command continues what was stopped, asks nothing
     twice but what could not be scored, and takes further methods and kinds of questions.
     """
-    from evoprompt.errors import EvopromptError, InputError
-    from evoprompt.experiments.evaluate import evaluate as evaluate_subject
-    from evoprompt.experiments.evaluate import subject_of
+    from evoprompt.agents.tasks import POLICY, Need, Plan
+    from evoprompt.errors import InputError
+    from evoprompt.experiments.answers import kinds_of, methods_of
+    from evoprompt.experiments.cli.forecast import end_dry_run
+    from evoprompt.experiments.evaluate import require, subject_of, task_of, written_of
     from evoprompt.experiments.instruction import read_instruction
-    from evoprompt.processes import is_follower
-    from evoprompt.text import format_error, masked
+    from evoprompt.experiments.policies import ServedModel
+    from evoprompt.storage import require_folder
 
-    subject = subject_of(source, set_ or (), arm, seed)
-    lacks = dry_run and instruction is not None and not instruction.is_file()
-    if instruction is not None and not lacks:
+    subject = subject_of(source, changes or (), arm, seed)
+    lacking = dry_run and instruction is not None and not instruction.is_file()
+    if instruction is not None and not lacking:
         subject = replace(subject, written=read_instruction(instruction))
     if policy is not None:
         if not (policy.is_dir() and any(policy.iterdir())):
             raise InputError(f"--policy is {policy}; required: a folder that a run has saved")
         subject = replace(subject, policy=policy)
-    if output is not None:
-        wanted = _Wanted(split, output, methods, kinds, limit, model, base_url, tokenizer, dry_run)
-        _keep(subject, wanted, instruction if lacks else None)
+    if output is None:
+        _evaluate(subject, split, json)
         return
+    require_folder(output, "--output")
+    task = task_of(subject)
+    known = methods_of(task, written_of(subject, task))
+    chosen = {name: known[name] for name in _listed("--methods", methods, list(known))}
+    served = None if model is None else ServedModel(task, model, base_url, tokenizer)
+    needs = [need for need in task.needs() if served is None or need.subject != POLICY]
+    if lacking:
+        remedy = f"evoprompt best RUN > {instruction}"
+        needs.append(Need("instruction", f"{instruction} does not exist", remedy))
+    if dry_run and served is not None:  # only here, as not every server tells what it serves
+        needs.insert(0, served.need())
+    if dry_run and any(need.missing for need in needs):
+        end_dry_run(Plan(needs=needs))
+    require(needs)
+    asked = {kind.name: kind for kind in kinds_of(task, split, limit)}
+    if not asked:
+        raise InputError(f"split {split!r} holds no question; required: at least one")
+    picked = [asked[name] for name in _listed("--kinds", kinds, list(asked))]
+    if dry_run:
+        sizes = ", ".join(f"{kind.name} {len(kind.questions):,}" for kind in picked)
+        titles = ", ".join(method.title for method in chosen.values())
+        end_dry_run(Plan([("methods", titles), ("questions for each", sizes)], needs))
+    _keep(subject, task, served, output, chosen, picked, split)
+
+
+def _evaluate(subject: Subject, split: str, json: bool) -> None:
+    from evoprompt.errors import EvopromptError, InputError
+    from evoprompt.experiments.evaluate import evaluate as evaluate_subject
+    from evoprompt.processes import is_follower
+    from evoprompt.text import format_error, masked
+
     try:
         with redirect_stdout(sys.stderr):  # trainers talk; standard output is for the result
             found = evaluate_subject(subject, split)
@@ -107,91 +137,45 @@ def evaluate(
         raise
     except OSError as error:  # a model that cannot be read, a server that is not there
         raise InputError(
-            f"nothing was evaluated ({format_error(error)}); "
-            "required: the files and services that task "
-            "and policy need; check the paths"
+            f"nothing was evaluated ({format_error(error)}); required: the files and services "
+            "that task and policy need; check the paths"
         ) from error
     except Exception as error:  # in the task, the trainer or the model
         typer.echo(masked(traceback.format_exc()), err=True)
         typer.secho(f"error: the evaluation failed: {format_error(error)}", fg="red", err=True)
         raise typer.Exit(1) from error
-    if is_follower():
-        return
-    if json:
+    if json and not is_follower():
         typer.echo(found.model_dump_json())
-    else:
+    elif not is_follower():
         _show(found)
 
 
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """What is asked and who answers, as it was given."""
-
-    split: str
-    output: Path
-    methods: str
-    kinds: str | None
-    limit: int | None
-    model: str | None
-    base_url: str | None
-    tokenizer: str | None
-    dry_run: bool
-
-
-def _keep(subject: Subject, wanted: _Wanted, lacking: Path | None) -> None:
-    """Asks by several methods and keeps every answer; ``lacking`` is an instruction's file."""
-    from contextlib import ExitStack
-
+def _keep(
+    subject: Subject,
+    task: Task,
+    served: ServedModel | None,
+    output: Path,
+    methods: Mapping[str, Method],
+    kinds: Sequence[Asked],
+    split: str,
+) -> None:
+    """Asks by several methods and keeps every answer."""
     from rich.console import Console
 
-    from evoprompt.agents.tasks import POLICY, Need, Plan, Policy
+    from evoprompt.agents.tasks import Policy
     from evoprompt.errors import InputError
-    from evoprompt.experiments.answers import Evaluation, identity_of, kinds_of, methods_of
-    from evoprompt.experiments.cli.forecast import end_dry_run
-    from evoprompt.experiments.evaluate import require, task_of, trainee_of, written_of
-    from evoprompt.experiments.policies import ServedModel, weights_of
-    from evoprompt.storage import only_writer, require_folder
+    from evoprompt.experiments.answers import Evaluation, identity_of
+    from evoprompt.experiments.evaluate import trainee_of
+    from evoprompt.experiments.policies import weights_of
+    from evoprompt.storage import only_writer
 
-    require_folder(wanted.output, "--output")
-    task = task_of(subject)
-    known = methods_of(task, written_of(subject, task))
-    chosen = {name: known[name] for name in _listed("--methods", wanted.methods, list(known))}
-    needs: list[Need] = list(task.needs())
-    model = None
-    if wanted.model is not None:
-        model = ServedModel(task, wanted.model, wanted.base_url, wanted.tokenizer)
-        needs = [need for need in needs if need.subject != POLICY]
-        if wanted.dry_run:  # not every server tells what it serves
-            needs = [model.need(), *needs]
-    if lacking:
-        remedy = f"evoprompt best RUN > {lacking}"
-        needs.append(Need("instruction", f"{lacking} does not exist", remedy))
-    if wanted.dry_run and any(need.missing for need in needs):
-        end_dry_run(Plan(needs=needs))
-    require(needs)
-    asked = kinds_of(task, wanted.split, wanted.limit)
-    if not asked:
-        raise InputError(f"split {wanted.split!r} holds no question; required: at least one")
-    picked = _listed("--kinds", wanted.kinds or "all", [kind.name for kind in asked])
-    asked = [kind for kind in asked if kind.name in picked]
-    if wanted.dry_run:
-        count = sum(len(kind.questions) for kind in asked)
-        sizes = ", ".join(f"{kind.name} {len(kind.questions):,}" for kind in asked)
-        titles = ", ".join(method.title for method in chosen.values())
-        to_answer = f"{count * len(chosen):,}, each question by each method"
-        figures = [("methods", titles), ("questions", f"{count:,}: {sizes}")]
-        end_dry_run(Plan([*figures, ("to answer", to_answer)], needs))
     console = Console(markup=False, highlight=False, soft_wrap=True)
     with ExitStack() as stack:
         policy: Policy
-        if model is not None:
-            if wanted.tokenizer is None:
-                console.print(
-                    "the policy is asked in chat messages, not with the token stream of training; "
-                    "for a policy that was trained here, give --tokenizer",
-                    style="yellow",
-                )
-            policy, weights = model, model.weights()
+        if served is not None:
+            for notice in served.notices():
+                console.print(notice, style="yellow")
+            policy, weights = served, served.weights()
         else:
             trainee = stack.enter_context(trainee_of(subject, task))
             if not isinstance(trainee, Policy):
@@ -201,16 +185,9 @@ def _keep(subject: Subject, wanted: _Wanted, lacking: Path | None) -> None:
                     "policy; give --model"
                 )
             policy, weights = trainee, weights_of(trainee)
-        if not weights:
-            console.print(
-                "the weights are unknown, as their server does not say: nobody will notice if they "
-                "are others when this evaluation is continued",
-                style="yellow",
-            )
-        stack.enter_context(only_writer(wanted.output, "an evaluation"))
-        identity = identity_of(task, asked, chosen, policy, weights, wanted.split)
-        evaluation = Evaluation(wanted.output, identity)
-        _ask(evaluation, task, chosen, asked, policy, wanted.split, console)
+        stack.enter_context(only_writer(output, "an evaluation"))
+        identity = identity_of(task, kinds, methods, policy, weights, split)
+        _ask(Evaluation(output, identity), task, methods, kinds, policy, split, console)
 
 
 def _ask(
@@ -248,15 +225,11 @@ def _ask(
     console.print(table.markdown())
     for path in write_files(evaluation, table, methods, kinds):
         console.print(str(path), style="dim")
+    if not stopped and table.unscored:
+        count = f"{table.unscored} questions are unscored, the last because {trouble}"
+        stopped = f"{count}; the same command asks them again"
     if stopped:
         console.print(stopped, style="red")
-    elif table.unscored:
-        console.print(
-            f"{table.unscored} questions are unscored, the last because {trouble}; the same "
-            "command asks them again",
-            style="yellow",
-        )
-    if stopped or table.unscored:
         raise typer.Exit(1)
 
 
@@ -288,10 +261,8 @@ def _show(found: Result) -> None:
     values = found.evaluation
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     table.add_row(found.headline.label, f"{values.value:.3f}", style="bold")
-    for name, value in values.by_stratum.items():
-        table.add_row(f"  {name}", f"{value:.3f}")
-    for name, value in values.metrics.items():
-        table.add_row(name, f"{value:.3f}", style="dim")
+    for name, value in {**values.by_stratum, **values.metrics}.items():
+        table.add_row(name, f"{value:.3f}")
     if values.failures.failed:
         table.add_row("", str(values.failures), style="bold red")
     console = Console(markup=False, highlight=False)
