@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection
-from pathlib import Path
+from collections.abc import Mapping
+from typing import Any
 
 import torch
 
@@ -18,7 +17,6 @@ EMULATED = (
 
 _FLAGS = {"amx_bf16", "avx512_bf16", "bf16"}
 """Of x86, x86 and ARM. With AVX-512 alone oneDNN takes bfloat16, too, but converts it."""
-_CPU_FILE = Path("/proc/cpuinfo")
 
 
 def default_device() -> str:
@@ -40,7 +38,10 @@ def native_bf16(device: str | None = None) -> bool:
         return True
     if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return False  # nothing else in torch uses the instructions
-    return not _FLAGS.isdisjoint(_cpu_flags())
+    told: Mapping[str, Any] = getattr(
+        torch.cpu, "get_capabilities", dict
+    )()  # not by an older torch
+    return any(told.get(name) for name in _FLAGS)
 
 
 def slow_bf16(trainer: HostTrainer) -> str:
@@ -59,11 +60,3 @@ def slow_bf16(trainer: HostTrainer) -> str:
     if not remedies:
         return ""
     return f"training computes in bfloat16, but {EMULATED}; {', and '.join(remedies)}"
-
-
-def _cpu_flags() -> Collection[str]:
-    """Names of what the CPU can do."""
-    if hasattr(torch.cpu, "get_capabilities"):
-        return {name for name, there in torch.cpu.get_capabilities().items() if there}
-    # An older torch does not tell; Linux has the same names for these.
-    return set(re.findall(r"\w+", _CPU_FILE.read_text())) if _CPU_FILE.is_file() else ()

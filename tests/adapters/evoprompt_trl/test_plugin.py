@@ -98,14 +98,6 @@ def test_tools_on_a_server_that_would_lose_rollouts_are_refused(trl: ModuleType)
         evoprompt.attach(OnServer(), engine())
 
 
-def test_tools_on_a_server_are_taken_where_trl_samples_for_each_rollout(trl: ModuleType) -> None:
-    class Later(OnServer):
-        def _generate_single_turn(self, prompt_ids: Any, num_generations: Any) -> None: ...
-
-    with pytest.raises(AttributeError):  # it gets as far as binding what stands for a trainer
-        evoprompt.attach(Later(), engine())
-
-
 @pytest.mark.parametrize("base", [object, Trainer], ids=["of its own", "derived"])
 def test_the_asynchronous_trainer_is_refused_with_the_reason_whichever_module_it_is_in(
     base: type, trl: ModuleType

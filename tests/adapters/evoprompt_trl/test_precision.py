@@ -1,13 +1,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
-from evoprompt_trl import precision
 from evoprompt_trl.precision import native_bf16, slow_bf16
 
 AVX512 = {"avx2": True, "avx512_f": True, "avx512_bw": True, "avx512_vnni": True}
@@ -29,19 +27,6 @@ def test_a_cpu_has_instructions_for_bfloat16_or_not(
     assert native_bf16("cpu") is native
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
     assert native_bf16("cpu") is False
-
-
-def test_an_older_torch_is_not_needed_to_know(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delattr(torch.cpu, "get_capabilities")
-    file = tmp_path / "cpuinfo"
-    monkeypatch.setattr(precision, "_CPU_FILE", file)
-    assert native_bf16("cpu") is False
-    file.write_text("flags\t\t: fpu avx2 avx512f avx512_vnni\n")
-    assert native_bf16("cpu") is False
-    file.write_text("flags\t\t: fpu avx2 avx512f avx512_bf16 amx_tile\n")
-    assert native_bf16("cpu") is True
 
 
 def test_of_a_gpu_what_is_emulated_does_not_count(

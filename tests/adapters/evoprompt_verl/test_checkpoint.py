@@ -24,13 +24,6 @@ def folders(root: Path, **settings: Any) -> StepFolders:
     return StepFolders(OmegaConf.create({**config, **settings}))
 
 
-def test_a_checkpoint_is_resumed_from_where_it_lies(tmp_path: Path) -> None:
-    named = str(tmp_path / "old" / "global_step_4")
-    assert folders(tmp_path).resumed(4) == tmp_path / "global_step_4"
-    new = folders(tmp_path / "new", resume_mode="resume_path", resume_from_path=named)
-    assert new.resumed(4) == Path(named)
-
-
 def test_a_remote_directory_gets_a_copy(tmp_path: Path) -> None:
     save(folders(tmp_path / "here", default_hdfs_dir=str(tmp_path / "there")), 2)
     copied = json.loads((tmp_path / "there" / "global_step_2" / STATE_FILE).read_text())

@@ -68,19 +68,6 @@ def test_what_the_command_has_asked_of_language_models_reaches_the_task_runner(
     assert probing.handed_over() == spent
 
 
-def test_ray_accepts_it_beside_what_verl_passes(joining: DictConfig) -> None:
-    from ray.job_config import JobConfig
-    from ray.runtime_env.runtime_env import _merge_runtime_env
-    from verl.trainer.constants_ppo import get_ppo_ray_runtime_env
-
-    cluster.equip(joining, SECTION)
-    given = JobConfig.from_json(json.loads(os.environ[JOB]))
-    merge: Any = _merge_runtime_env
-    merged = merge(given.runtime_env, get_ppo_ray_runtime_env(joining))
-    assert merged is not None
-    assert merged["env_vars"]["OPENAI_API_KEY"] == "secret"
-
-
 def test_a_cluster_made_for_the_run_inherits_everything_anyway(sound: DictConfig) -> None:
     cluster.equip(sound, SECTION)
     assert JOB not in os.environ

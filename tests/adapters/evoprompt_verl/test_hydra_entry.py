@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -150,40 +148,9 @@ def test_a_run_in_which_nothing_evolved_ends_with_one_line_and_exit_code_1(
     assert capsys.readouterr().err == "evoprompt: nothing evolved: no [key]\n"
 
 
-@pytest.mark.parametrize("error", [None, RuntimeError("out of memory")])
-def test_any_other_end_of_a_run_is_left_to_hydra(
-    error: Exception | None, capsys: pytest.CaptureFixture[str]
-) -> None:
-    Preflight().on_run_end(OmegaConf.create(), config_name="x", job_return=ended(error))
-    assert capsys.readouterr().err == ""
-
-
 def test_a_sweep_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert hydra_entry.single(RunMode.RUN) == "RUN"
     with pytest.raises(SystemExit) as exit_:
         hydra_entry.single(RunMode.MULTIRUN)
     assert exit_.value.code == 2
     assert capsys.readouterr().err.startswith("evoprompt: --multirun would train")
-
-
-def test_a_bad_run_never_starts_ray(small_model: Path, questions: Path, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [
-            Path(sys.executable).with_name("evoprompt-verl"),
-            "algorithm.adv_estimator=grpo",
-            "actor_rollout_ref.rollout.name=vllm",
-            f"actor_rollout_ref.model.path={small_model}",
-            f"data.train_files={questions}",
-            "evoprompt.populaton_size=3",
-        ],
-        cwd=tmp_path,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 2, done.stderr
-    line = done.stderr.strip().splitlines()[-1]
-    assert line.startswith("evoprompt: evoprompt: unknown setting 'populaton_size'")
-    assert "ray init" not in done.stdout
-    assert list(tmp_path.iterdir()) == []

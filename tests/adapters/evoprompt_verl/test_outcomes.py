@@ -10,7 +10,7 @@ from evoprompt_verl.outcomes import OutcomeReader, of_assignments
 from tensordict import NonTensorData, NonTensorStack, TensorDict
 
 from evoprompt.binding import Outcome, trajectories
-from evoprompt.types import Assignment, Candidate, Question, Turn
+from evoprompt.types import Assignment, Candidate, Question
 
 
 class Queue:
@@ -92,17 +92,6 @@ def test_feedback_of_the_reward_function_goes_with_what_is_read() -> None:
     pairs = of_assignments({assignment.id: assignment for assignment in assignments}, found)
     told = [one for asked, outcomes in pairs for one in trajectories(asked, outcomes)]
     assert [trajectory.feedback for trajectory in told] == said
-
-
-def test_a_rollout_that_left_nothing_is_told_without_a_reward() -> None:
-    assignment = Assignment("a0", Question("q", "why"), Candidate("c0", {"i": "x"}), 3, "a0")
-    outcome = Outcome(0.25, {"tool_calls": 1.0}, (Turn("a"),))
-    (pair,) = of_assignments({"u": assignment}, {("u", 1): outcome, ("stranger", 0): outcome})
-    told = trajectories(*pair)
-    assert [t.reward for t in told] == [None, 0.25, None]
-    assert [t.rollout for t in told] == [0, 1, 2]
-    assert told[1].turns == (Turn("a"),)
-    assert told[1].metrics == {"tool_calls": 1.0}
 
 
 def test_a_uid_may_hold_anything() -> None:

@@ -26,10 +26,6 @@ class Buffer:
     def sample(self, global_steps: object, partition_id: object, batch_size: object) -> None: ...
 
 
-class MovedBuffer:
-    def sample(self, keys: object) -> None: ...
-
-
 class PPOTrainer:
     """Has what the adapter needs of a V1 trainer."""
 
@@ -67,14 +63,6 @@ def _loaded_verl(monkeypatch: pytest.MonkeyPatch) -> None:
 GREEDY = {"actor_rollout_ref.rollout.val_kwargs.temperature": 0}
 
 
-def test_a_v1_trainer_is_bound_and_released(sound: DictConfig) -> None:
-    trainer = PPOTrainer(sound)
-    attachment = evoprompt.attach(trainer, engine())
-    assert "fit" in vars(trainer)
-    attachment.detach()
-    assert "fit" not in vars(trainer)
-
-
 def test_what_could_not_work_is_refused_with_the_remedy(changed: Changed) -> None:
     with pytest.raises(AttachError, match=r"set trainer\.use_v1=True"):
         evoprompt.attach(RayPPOTrainer(), engine())
@@ -91,15 +79,3 @@ def test_a_trainer_that_is_not_initialised_is_asked_whether_instructions_fit(
     initialised: Any = PPOTrainer(config)
     initialised.tokenizer = None
     evoprompt.attach(initialised, engine())
-
-
-def test_a_verl_that_moved_what_is_wrapped_is_refused(
-    sound: DictConfig, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    trainer = PPOTrainer(sound)
-    trainer.replay_buffer = MovedBuffer()
-    with pytest.raises(AttachError, match=r"has sample\(keys\); required: sample\(global_steps"):
-        evoprompt.attach(trainer, engine())
-    monkeypatch.setattr(PPOTrainer, "_validate", None)
-    with pytest.raises(AttachError, match="has no _validate"):
-        evoprompt.attach(PPOTrainer(sound), engine())

@@ -94,16 +94,3 @@ def test_a_service_that_answers_passes(changed: Changed) -> None:
 def test_what_is_no_address_is_named(changed: Changed, address: str) -> None:
     message = refusal(changed({"evoprompt.services": [address]}))
     assert f"{address!r} is no address" in message
-
-
-def test_a_later_verl_that_moved_what_is_wrapped_is_named(
-    sound: DictConfig, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from verl.trainer.ppo.v1 import replay_buffer, trainer_base
-
-    monkeypatch.setattr(replay_buffer.ReplayBuffer, "sample", lambda self, keys: None)
-    found = refusal(sound)
-    assert "ReplayBuffer has sample(keys); required: sample(global_steps, partition_id" in found
-    assert "docs/verl.md" in found
-    monkeypatch.delattr(trainer_base, "PPOTrainer")
-    assert "trainer_base has no PPOTrainer" in refusal(sound)

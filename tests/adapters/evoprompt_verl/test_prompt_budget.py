@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from shutil import copytree
 
 import pytest
 from cpu_support.world import rows, write_rows
@@ -52,11 +51,6 @@ def test_questions_may_be_handed_in(changed: Changed) -> None:
         check_room(config, SEEDS, system_message, [[{"role": "user", "content": "x" * 40}]])
 
 
-def test_data_that_only_the_trainer_can_read_is_left_to_it(changed: Changed) -> None:
-    files = "hdfs://somewhere/train.parquet"
-    check_room(changed({"data.train_files": files}), SEEDS, system_message)
-
-
 def test_the_positions_of_the_model_bound_a_prompt(changed: Changed) -> None:
     check_room(changed({CUTS: 2047}), SEEDS, system_message)
     found = refusal(changed({CUTS: 2048}))
@@ -66,28 +60,12 @@ def test_the_positions_of_the_model_bound_a_prompt(changed: Changed) -> None:
     check_room(changed(extended), SEEDS, system_message)
 
 
-def test_a_shorter_context_of_the_replicas_bounds_it_too(changed: Changed) -> None:
-    found = refusal(changed({CUTS: 64, f"{ROLLOUT}.max_model_len": 64}))
-    assert "max_model_len allows 64 tokens" in found
-
-
 def test_a_template_without_room_for_a_system_message_is_named(changed: Changed) -> None:
     config = changed({f"{MODEL}.custom_chat_template": REFUSES_SYSTEM})
     found = refusal(config)
     assert "System role not supported" in found
     assert "evoprompt.placement=user" in found
     check_room(config, SEEDS, user_prefix)
-
-
-def test_a_tokenizer_without_a_template_is_named(
-    changed: Changed, tmp_path: Path, small_model: Path
-) -> None:
-    copytree(small_model, tmp_path / "model")
-    (tmp_path / "model" / "chat_template.jinja").unlink()
-    found = refusal(changed({f"{MODEL}.path": str(tmp_path / "model")}))
-    assert "has no chat template" in found
-    assert "placement" not in found
-    assert "custom_chat_template" in found
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 
 from evoprompt.errors import InputError
 from evoprompt.prompts import system_message
-from evoprompt.types import Candidate, Question, Setting
+from evoprompt.types import Candidate, Question
 
 
 class Words:
@@ -76,15 +76,6 @@ def test_a_prompt_over_the_limit_is_refused_with_the_remedy() -> None:
         writer(limit=8).require_room(pairs)
 
 
-def test_the_longest_question_decides_whether_a_seed_fits() -> None:
-    writer(limit=9).require_room_for(["be brief"], [SHORT, LONG])
-    with pytest.raises(InputError, match="'be brief' makes a prompt of 9 tokens"):
-        writer(limit=8).require_room_for(["be brief"], [SHORT, LONG])
-    with pytest.raises(InputError) as error:
-        writer().require_room_for(["word " * 50], [SHORT])
-    assert len(str(error.value)) < 300
-
-
 def test_proposals_may_have_what_the_longest_question_leaves() -> None:
     found = writer(limit=20, questions=[SHORT, LONG])
     limits = found.limits(["use <search> here"], found.longest_question())
@@ -105,12 +96,3 @@ def test_what_does_not_fit_is_left_out_but_never_everything() -> None:
 def test_proposals_are_limited_by_the_longest_question_that_has_room() -> None:
     questions = [asking(count) for count in [*[200] * 70, 60, 30]]
     assert writer(100).longest_with_room(questions, ["x " * 20]) == (62, 70)
-
-
-def test_the_writer_of_instructions_is_told_of_prompt_tools_and_score() -> None:
-    tool: Mapping[str, Any] = {"function": {"name": "look"}}
-    found = writer(questions=[SHORT, LONG], tools=[tool]).setting("`reward`: 1 for why.")
-    assert found == Setting(
-        "system: [here stands the instruction]\n\nuser: why", [tool], "`reward`: 1 for why."
-    )
-    assert writer().setting("").prompt == ""

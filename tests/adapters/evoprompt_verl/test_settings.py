@@ -8,17 +8,11 @@ from typing import Any
 
 import pytest
 from cpu_support.plugin import SEEDS
-from evoprompt_verl.settings import PRESETS, VerlSettings, defaults
+from evoprompt_verl.settings import VerlSettings
 from omegaconf import DictConfig, OmegaConf
 
-from evoprompt.config import EngineConfig, Preset
 from evoprompt.errors import InputError
 from evoprompt.events import Notice
-from evoprompt.lm.budget import Charge, SpendTracker
-from evoprompt.lm.errors import BudgetError
-from evoprompt.lm.settings import BudgetSettings
-from evoprompt.prompts import replace_system_message, system_message, user_prefix
-from evoprompt.testing import OpenAIServer
 
 
 def config(**section: Any) -> DictConfig:
@@ -27,13 +21,6 @@ def config(**section: Any) -> DictConfig:
 
 def settings(**section: Any) -> VerlSettings:
     return VerlSettings.of(config(**section))
-
-
-@pytest.mark.parametrize("preset", PRESETS)
-def test_the_defaults_of_a_preset_are_those_of_the_engine(preset: Preset) -> None:
-    found = VerlSettings.model_validate(defaults(preset))
-    assert found.numbers == EngineConfig(preset=preset)
-    assert set(defaults(preset)) >= set(EngineConfig.model_fields)
 
 
 def test_a_setting_changes_the_engine() -> None:
@@ -59,11 +46,6 @@ def test_a_bad_setting_is_one_line(section: dict[str, Any], finding: str) -> Non
     assert "\n" not in str(error.value)
 
 
-def test_a_configuration_without_the_section_says_how_to_get_one() -> None:
-    with pytest.raises(InputError, match=r"\+evoprompt=inspo"):
-        VerlSettings.of(OmegaConf.create({"trainer": {}}))
-
-
 def test_instructions_come_from_the_command_line_and_from_files(tmp_path: Path) -> None:
     file = tmp_path / "seed.txt"
     file.write_text("Think: then, answer.\nIn <answer> tags.\n")
@@ -87,12 +69,6 @@ def test_a_task_brings_seeds_and_a_bank() -> None:
     assert [candidate.text for candidate in given.population.alive] == ["Name a cold colour."]
 
 
-def test_placement_chooses_the_render_function() -> None:
-    assert settings().render is system_message
-    assert settings(placement="replace").render is replace_system_message
-    assert settings(placement="user").render is user_prefix
-
-
 def test_the_log_of_an_earlier_run_is_kept_aside(tmp_path: Path) -> None:
     run = OmegaConf.create({"trainer": {"default_local_dir": str(tmp_path)}})
     settings().event_log(run, resumes=False).append(Notice(1, "first"))
@@ -100,40 +76,3 @@ def test_the_log_of_an_earlier_run_is_kept_aside(tmp_path: Path) -> None:
     assert len(settings().event_log(run, resumes=True)) == 1
     kept = tmp_path / "evoprompt_events.previous.jsonl"
     assert json.loads(kept.read_text())["message"] == "first"
-
-
-def test_the_log_may_go_elsewhere(tmp_path: Path) -> None:
-    run = OmegaConf.create({"trainer": {"default_local_dir": "unused"}})
-    log = settings(events=str(tmp_path / "log.jsonl")).event_log(run, resumes=False)
-    assert log.path == tmp_path / "log.jsonl"
-
-
-def test_what_was_spent_survives_a_kill_beside_the_events(tmp_path: Path) -> None:
-    run = OmegaConf.create({"trainer": {"default_local_dir": str(tmp_path)}})
-    budget = BudgetSettings(calls=2)
-    killed = settings().spending(run, resumes=False)
-    killed.settle(killed.reserve(Charge(1, 9, 9), budget), Charge(1, 5, 5))
-    killed.reserve(Charge(1, 9, 9), budget)  # a call that the kill has cut
-    resumed = settings().spending(run, resumes=True)
-    assert resumed.spent == Charge(2, 14, 14)
-    with pytest.raises(BudgetError, match="the budget is 2"):
-        resumed.reserve(Charge(1), budget)
-    fresh = settings().spending(run, resumes=False)
-    assert fresh.spent == Charge()
-    kept = tmp_path / "evoprompt_events-lm-spending.previous.jsonl"
-    assert SpendTracker(kept).spent == Charge(2, 14, 14)
-
-
-def test_the_language_models_of_a_run_share_its_journal(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
-    run = OmegaConf.create({"trainer": {"default_local_dir": str(tmp_path)}})
-    with OpenAIServer() as server:
-        lm = {"model": "openai/gpt-4.1-mini", "api_base": server.url}
-        given = settings(instructions=["a"], proposer={"name": "reflection", "lm": lm})
-        engine = given.build_engine(
-            given.event_log(run, resumes=False), given.spending(run, resumes=False)
-        )
-        engine.check(probe=True)
-    assert given.spending(run, resumes=True).spent.calls == len(server.requests) == 1

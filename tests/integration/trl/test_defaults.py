@@ -17,7 +17,6 @@ from PIL import Image
 import evoprompt
 from evoprompt.errors import InputError
 from evoprompt.events import Proposed
-from evoprompt.experiments.cli import main
 from evoprompt.experiments.report.source import read_source
 
 STEPS = 16  # one more than evolve_every
@@ -139,25 +138,6 @@ def test_an_evaluation_is_an_event_and_is_drawn(done: Done) -> None:
         line["eval_reward"] for line in logged
     ]
     assert read_source(done.folder).problems == []
-
-
-def test_six_numbers_are_logged_in_a_line(done: Done) -> None:
-    last = [line for line in done.logged if "loss" in line][-1]
-    ours = {name: value for name, value in last.items() if name.startswith("evoprompt/")}
-    assert len(ours) == 6
-    assert ours["evoprompt/generations"] == 1
-    assert ours["evoprompt/verification_rollouts"] == done.engine.verification_rollouts > 0
-
-
-def test_the_best_is_told_by_the_events_alone(
-    done: Done, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["best", str(done.folder)])
-    assert not ended.value.code
-    said = capsys.readouterr()
-    assert said.out == done.engine.best.text + "\n"
-    assert said.err.startswith(f"candidate {done.engine.best.id} after step {STEPS}, weight ")
 
 
 @pytest.mark.parametrize(

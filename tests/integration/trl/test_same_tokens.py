@@ -82,9 +82,7 @@ TEMPLATES: dict[str, tuple[str, dict[str, Any], bool, str]] = {
     "qwen2.5": ("qwen2_5", {}, True, ""),
     "qwen3 thinks": ("qwen3", {"enable_thinking": True}, True, THOUGHT),
     "qwen3 does not": ("qwen3", {"enable_thinking": False}, True, ""),
-    "llama 3.1": ("llama3_1", {"date_string": "1 May 2031"}, True, ""),
     "gemma 3": ("gemma3", {}, False, ""),
-    "qwen3.8": ("qwen3_8", {"enable_thinking": True}, True, THOUGHT),
     "gemma 4": ("gemma4", {"enable_thinking": False}, True, ""),
 }
 

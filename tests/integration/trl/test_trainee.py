@@ -11,7 +11,6 @@ import pytest
 import torch
 from adding_task import Adding, Scripted, save_model
 from pydantic import JsonValue
-from transformers import PreTrainedTokenizerBase
 
 import evoprompt
 from evoprompt.agents import Action, Broken, Episode
@@ -187,41 +186,6 @@ def test_what_breaks_or_has_no_room_is_unscored_and_told_of_and_training_goes_on
     assert curve[0].metrics["unscored"] > 1 / 6
     notices = [str(event["message"]) for event in log if event["event"] == "notice"]
     assert any("a prompt of" in one and "validation questions were not" in one for one in notices)
-
-
-class Trap(Adding):
-    """What tools of strangers do."""
-
-    limits = Adding.limits
-
-    def __init__(self, tool: Any) -> None:
-        self.tools = (tool,)
-
-
-def test_tools_that_raise_or_flood_are_observations(
-    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def add(a: int, b: int) -> str:
-        """Adds."""
-        if a % 2:
-            raise ValueError("odd")
-        return "7" * 10_000_000
-
-    task = Trap(add)
-    trainee = prepared(task, tmp_path, model=model)
-    lengths: list[int] = []
-    encode = PreTrainedTokenizerBase.encode
-
-    def encoded(tokenizer: Any, text: str, **options: Any) -> Any:
-        lengths.append(len(text))
-        return encode(tokenizer, text, **options)
-
-    monkeypatch.setattr(PreTrainedTokenizerBase, "encode", encoded)
-    _, told, _ = trained(task, trainee, EventLog())
-    assert 50 < max(lengths) < 10_000  # the flood is cut before it is read
-    shown = [one.turns[0].observation for one in told if one.turns]
-    assert any("Error: ValueError: odd" in text for text in shown)
-    assert max(map(len, shown)) < 300
 
 
 class Untested(Adding):

@@ -18,9 +18,8 @@ from evoprompt_trl.sandbox import sandbox
 from trl_host import digest, generators, note_tells
 
 import evoprompt
-from evoprompt.prompts import Prompt
 from evoprompt.roles import ProposalRequest, RolloutFn
-from evoprompt.types import Assignment, Candidate, EvolveReport, Proposal, Trajectory
+from evoprompt.types import Assignment, EvolveReport, Proposal, Trajectory
 from evoprompt.verifiers import Race
 
 SETTINGS: dict[str, Any] = {
@@ -234,21 +233,3 @@ def test_a_proposal_longer_than_the_model_can_read_never_stops_training(tmp_path
     assert results["c1"] is False
     assert results["c2"] is True
     assert attached.step == 4
-
-
-def test_screening_knows_the_models_limits(tmp_path: Path) -> None:
-    """A plain data set is measured as such, also where the tokenizer has a chat template."""
-
-    def before(prompt: Prompt, candidate: Candidate) -> Prompt:
-        assert isinstance(prompt, str)
-        return f"{candidate.text} {prompt}"
-
-    attached = evoprompt.Engine(["be <eos> brief"])
-    bound = evoprompt.attach(tiny_trl.trainer(tmp_path), attached)
-    assert attached.limits.count_tokens("look it up") == 3
-    assert attached.limits.max_prompt_tokens == tiny_trl.POSITIONS - 6 - 8
-    assert attached.limits.control_tokens == ["<unk>", "<pad>"]
-    bound.detach()
-    trainer = tiny_trl.trainer(tmp_path, rows=tiny_trl.questions(chat=False))
-    evoprompt.attach(trainer, attached, render=before)
-    assert attached.limits.max_prompt_tokens == tiny_trl.POSITIONS - 6

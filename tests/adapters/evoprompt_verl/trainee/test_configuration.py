@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from importlib import metadata
 
 import pytest
 
@@ -32,15 +31,6 @@ def test_settings_that_do_not_go_together_are_refused_by_verl_itself() -> None:
             }
         )
     assert "divisible" in str(found.value)
-
-
-def test_packages_that_do_not_work_together_are_named_first(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    versions = {"verl": "0.9.1", "trl": "1.16.0"}
-    monkeypatch.setattr(metadata, "version", versions.__getitem__)
-    with pytest.raises(InputError, match=r"TRL 1\.16\.0 is installed beside veRL 0\.9\.1"):
-        checked({})
 
 
 def test_without_verl_the_host_says_how_to_get_it() -> None:

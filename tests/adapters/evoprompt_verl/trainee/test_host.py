@@ -16,9 +16,7 @@ from verl.utils.import_utils import resolve_config_path
 
 from evoprompt.agents.protocol import TagProtocol
 from evoprompt.agents.tasks import Trial
-from evoprompt.attachment import attach
-from evoprompt.engine import Engine
-from evoprompt.errors import AttachError, InputError
+from evoprompt.errors import InputError
 from evoprompt.experiments.hosts.verl.host import VerlHost
 from evoprompt.experiments.hosts.verl.section import section_text, task_of
 from evoprompt.experiments.hosts.verl.settings import VerlHostSettings
@@ -107,15 +105,6 @@ def test_on_verls_command_line_the_task_is_that_of_the_engine(tmp_path: Path) ->
         task_of(OmegaConf.create({}), None)
 
 
-def test_a_policy_without_room_for_the_instruction_is_refused_before_ray(
-    small_model: Path, tmp_path: Path
-) -> None:
-    """The longest question decides, which only the task knows."""
-    found = host(small_model, prompt_tokens=5).prepare(Colours(), trial(tmp_path))
-    with pytest.raises(AttachError, match=r"at most 5, as data\.max_prompt_length says"):
-        attach(found.trainer, Engine(Colours().seed_instructions), render=found.render)
-
-
 def test_what_is_not_named_is_refused(small_model: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"required: the section of a configuration by which"):
         host(small_model).prepare(Colours(), trial(tmp_path, {}))
@@ -139,20 +128,17 @@ def test_a_model_and_a_task_that_cannot_work_are_refused_before_ray(
         host(model).prepare(Colours(), trial(tmp_path / "run"))
 
 
-@pytest.mark.parametrize("name", ["vllm", "sglang"])
 def test_actions_that_end_at_texts_are_refused_under_sglang_before_ray(
-    name: str, small_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    small_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = tmp_path / "model"
     shutil.copytree(small_model, model)
     (model / "model.safetensors").touch()
     task = Colours()
-    chosen = host(model, arguments={"actor_rollout_ref.rollout.name": name})
+    chosen = host(model, arguments={"actor_rollout_ref.rollout.name": "sglang"})
     chosen.prepare(task, trial(tmp_path / "native"))
     tags = TagProtocol("look_up", "item", "answer", "\n<seen>\n", "\n</seen>\n")
     monkeypatch.setattr(task, "protocol", lambda tokenizer: tags)
-    if name == "vllm":
+    host(model).prepare(task, trial(tmp_path / "vllm"))
+    with pytest.raises(InputError, match=r"</look_up>.*required: vllm"):
         chosen.prepare(task, trial(tmp_path / "tags"))
-    else:
-        with pytest.raises(InputError, match=r"</look_up>.*required: vllm"):
-            chosen.prepare(task, trial(tmp_path / "tags"))

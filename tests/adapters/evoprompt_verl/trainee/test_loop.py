@@ -149,22 +149,6 @@ def test_the_task_scores_its_own_question_and_says_why(
     assert json.loads(json.dumps(output.extra_fields[loops.SCORE])) == asdict(score)
 
 
-def test_a_question_of_another_data_set_is_read_from_its_columns(
-    sound: DictConfig, tokenizer: PreTrainedTokenizerBase
-) -> None:
-    """As under veRL's own command line, where the rows are somebody else's."""
-    columns = {
-        "evoprompt_question": None,
-        "reward_model": {"style": "rule", "ground_truth": {"target": ["red"]}},
-        "parity": 0,
-        "index": 3,
-        "object": object(),
-    }
-    output, _ = play(sound, tokenizer, ["red" + END], columns)
-    assert output.extra_fields[loops.SCORE]["metrics"]["accuracy"] == 1.0
-    assert output.extra_fields[loops.SCORE]["stratum"] == "even"
-
-
 def test_an_evaluation_is_greedy_and_may_ask_for_fewer_calls(
     sound: DictConfig, tokenizer: PreTrainedTokenizerBase
 ) -> None:
@@ -192,10 +176,3 @@ def test_a_broken_tool_leaves_no_trajectory_and_a_reason(
             failures=str(file),
         )
     assert "the colours are gone" in file.read_text()
-
-
-def test_an_aborted_action_leaves_no_trajectory(
-    sound: DictConfig, tokenizer: PreTrainedTokenizerBase
-) -> None:
-    with pytest.raises(ToolUnavailable, match="the rollout replica aborted an action"):
-        play(sound, tokenizer, ["blue" + END], stops="aborted")
