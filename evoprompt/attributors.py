@@ -8,14 +8,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
-from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
-from pydantic import BaseModel, Field, JsonValue, PlainSerializer, PlainValidator, TypeAdapter
+from pydantic import BaseModel, Field, JsonValue, TypeAdapter
 
 from evoprompt.roles import Attributor
-from evoprompt.types import Candidate, CandidateStats, Trajectory
+from evoprompt.types import Candidate, CandidateStats, SentenceWorth, Trajectory
+from evoprompt.worth import Equations, Floats, SentenceLedger
 
 __all__ = ["Adjusted", "WindowMean"]
 
@@ -209,12 +208,6 @@ def _standard_error(steps: Sequence[Sequence[float]]) -> float:
     return math.sqrt(variance * math.fsum(1 / len(step) for step in steps)) / len(steps)
 
 
-_Floats = NDArray[np.float64]
-_Equations = Annotated[
-    _Floats,
-    PlainValidator(lambda rows: np.array(rows, np.float64).reshape(len(rows), len(rows) + 1)),
-    PlainSerializer(lambda equations: equations.tolist()),
-]
 _Record = dict[str, tuple[float, float]]
 """Of a question, by candidate: rollouts, and the sum of their rewards beyond their steps' levels.
 
@@ -248,7 +241,7 @@ class _Fit:
     """
 
     names: list[str] = field(default_factory=list)
-    equations: _Equations = field(default_factory=lambda: np.zeros((0, 1)))
+    equations: Equations = field(default_factory=lambda: np.zeros((0, 1)))
     level: float | None = None
     within: float = 0.0
     freedom: float = 0.0
@@ -271,23 +264,23 @@ class _Fit:
         return noise + _LEAST * difficulty + _TINY, difficulty + _LEAST * noise + _TINY
 
     @cached_property
-    def covariance(self) -> _Floats:
+    def covariance(self) -> Floats:
         """Of the effects, in units of the noise."""
         matrix = self.equations[:, :-1] + _RIDGE * np.eye(len(self.names))
         return np.linalg.inv(matrix).astype(np.float64)
 
     @cached_property
-    def effects(self) -> _Floats:
+    def effects(self) -> Floats:
         """About a mean of 0."""
         return self.covariance @ self.equations[:, -1]
 
     @cached_property
-    def errors(self) -> _Floats:
+    def errors(self) -> Floats:
         """Standard errors of their differences from the mean of all."""
         means = self.covariance.mean(axis=0)
         alone = len(means) == 1  # and its own mean
         spread = np.diag(self.covariance) - (0 if alone else 2 * means - means.mean())
-        found: _Floats = np.sqrt(np.maximum(spread, 0.0) * self.variances[0])
+        found: Floats = np.sqrt(np.maximum(spread, 0.0) * self.variances[0])
         return found
 
     def without(self, names: Collection[str]) -> _Fit:
@@ -358,7 +351,7 @@ class _Fit:
         }
         return replace(fit, level=float(step + level)), records
 
-    def _with_spread(self, count: _Floats, total: _Floats, scatter: float) -> _Fit:
+    def _with_spread(self, count: Floats, total: Floats, scatter: float) -> _Fit:
         """With the variances of one more step."""
         plain = total.copy()
         plain[:, : len(self.names)] -= count[:, : len(self.names)] * self.effects
@@ -376,7 +369,7 @@ class _Fit:
         )
 
 
-def _without_questions(count: _Floats, total: _Floats, ridge: float) -> _Floats:
+def _without_questions(count: Floats, total: Floats, ridge: float) -> Floats:
     """Equations of the columns, with an effect of each row taken out."""
     shares = count / (count.sum(axis=1, keepdims=True) + ridge)
     matrix = np.diag(count.sum(axis=0)) - count.T @ shares
@@ -395,6 +388,8 @@ class _State:
         step: number of that step; None before the first.
         rewards: of that step, by question and candidate.
         assignments: that were told in it.
+        texts: of the candidates met in it.
+        ledger: what the steps before told of candidates that share sentences, dead ones too.
     """
 
     fit: _Fit = field(default_factory=_Fit)
@@ -404,6 +399,8 @@ class _State:
     step: int | None = None
     rewards: list[tuple[str, str, list[float]]] = field(default_factory=list)
     assignments: dict[str, None] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
+    ledger: SentenceLedger = field(default_factory=SentenceLedger)
 
 
 _STATE = TypeAdapter(_State)
@@ -450,6 +447,7 @@ class Adjusted(Attributor):
             new = identity not in state.assignments
             state.groups[candidate] = state.groups.get(candidate, 0) + new
             state.assignments[identity] = None
+            state.texts[candidate] = together[0].candidate.text
         self._fitted = None
 
     def observe_verification(
@@ -477,6 +475,23 @@ class Adjusted(Attributor):
             float(fit.errors[place]),
             self._state.groups[candidate.id],
         )
+
+    def sentences(self) -> Sequence[SentenceWorth]:
+        """What each sentence that not all candidates hold is worth, by all steps so far."""
+        return self._ledger().worth(self._fit()[0].variances[0])
+
+    def _ledger(self) -> SentenceLedger:
+        """With the step that is being told."""
+        state, after = self._state, self._fit()[0]
+        if after is state.fit:
+            return state.ledger
+        known = {**state.ledger.texts, **state.texts}
+        texts = {name: known[name] for name in after.names if name in known}
+        told, size = after.equations.copy(), len(state.fit.names)
+        told[:size, :size] -= state.fit.equations[:, :-1]
+        told[:size, -1] -= state.fit.equations[:, -1]
+        places = [after.places[name] for name in texts]
+        return state.ledger.plus(texts, told[np.ix_(places, [*places, len(after.names)])])
 
     def reset(self, priors: Mapping[str, Sequence[float]]) -> None:
         """Forgets everything; what is given are everybody's rewards for the same questions."""
@@ -515,6 +530,7 @@ class Adjusted(Attributor):
     def _close(self) -> None:
         """Goes on to the next step."""
         state = self._state
+        state.ledger = self._ledger()
         state.fit, records = self._fit()
         for question, record in records.items():
             if question != _PRIOR:
@@ -522,7 +538,7 @@ class Adjusted(Attributor):
                 state.records.move_to_end(question)
         while len(state.records) > self.records:
             state.records.popitem(last=False)
-        state.step, state.rewards, state.assignments = None, [], {}
+        state.step, state.rewards, state.assignments, state.texts = None, [], {}, {}
         self._fitted = None
 
     def state_dict(self) -> dict[str, JsonValue]:

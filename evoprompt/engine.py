@@ -59,6 +59,8 @@ from evoprompt.types import (
 VERSION = 11
 """Version of the saved state; another one is refused."""
 
+_SENTENCES = 32  # that an event tells of, the clearest ones
+
 _BROKEN = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
@@ -478,6 +480,7 @@ class Engine:
         most = 0 if champion.id in before else self.config.verify_questions
         room = None if self.budget is None else self.budget - self.rollouts
         rolled = VerificationRollouts(rollout, champion, most, room)
+        self._announce_sentences()
         offspring = self._breed(rolled)
         shown.evolve(before, self.selection.living, [*rolled.answers, *rolled.champions])
         report = self._record(offspring, rolled)
@@ -535,6 +538,7 @@ class Engine:
             names = ", ".join(one.id for one in undecided)
             message = f"training has ended while {names} were on trial: nothing was shown of them"
             self.log.append(events.Notice(self.step, message))
+        self._announce_sentences()
         if self.failure_reason:
             self._announce(f"training has ended and nothing evolved: {self.failure_reason}")
         return self.failure_reason
@@ -695,6 +699,11 @@ class Engine:
                 f"rollouts, {self.config.verify_questions} questions each, every {every} steps",
             )
         )
+
+    def _announce_sentences(self) -> None:
+        found = tuple(self.selection.sentences()[:_SENTENCES])
+        if found:
+            self.log.append(events.Sentences(self.step, found))
 
     def _announce(self, message: str) -> None:
         self.log.notice(self.step, message)

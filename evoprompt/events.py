@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, ClassVar
 
 from evoprompt.evaluation import Headline
-from evoprompt.types import Turn, VerificationResult
+from evoprompt.types import SentenceWorth, Turn, VerificationResult
 
 _ATOMS = frozenset({str, int, float, bool, type(None)})
 _NAMES: dict[type, tuple[str, ...]] = {}  # the fields of each dataclass, once looked up
@@ -278,6 +278,14 @@ class Best(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Sentences(Event):
+    """What sentences are worth by all steps so far, the clearest first."""
+
+    kind: ClassVar[str] = "sentences"
+    found: tuple[SentenceWorth, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Notice(Event):
     """Something a person should know, such as a proposer that failed or is late."""
 
@@ -297,6 +305,7 @@ KINDS = (
     Evaluated,
     Intervened,
     Best,
+    Sentences,
     Notice,
 )
 """Everything that can happen."""

@@ -126,6 +126,7 @@ class ProposalRequests:
             refusals=[f"{one.rule}: {one.reason}" for one in self.screening.findings],
             max_tokens=self.screening.remaining_tokens(),
             setting=self.setting,
+            sentences=self.selection.sentences(),
         )
 
     def report(self, step: int) -> None:

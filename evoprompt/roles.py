@@ -31,6 +31,7 @@ from evoprompt.types import (
     CandidateStats,
     Estimate,
     Proposal,
+    SentenceWorth,
     Setting,
     Trajectory,
     Verification,
@@ -218,6 +219,10 @@ class Attributor(Component, ABC):
     def forget(self, ids: Collection[str]) -> None:
         """Drops what is known about candidates that are no longer alive."""
 
+    def sentences(self) -> Sequence[SentenceWorth]:
+        """What each sentence is worth, the clearest first; empty, as by default, if unknown."""
+        return ()
+
     def observe_verification(
         self,
         step: int,
@@ -259,6 +264,7 @@ class ProposalRequest:
         refusals: why texts that were proposed the last time did not become candidates.
         max_tokens: most tokens of all texts of a proposal; None where nobody knows.
         setting: what stands around an instruction.
+        sentences: what sentences are worth, as far as the attributor says, the clearest first.
     """
 
     count: int
@@ -275,6 +281,7 @@ class ProposalRequest:
     refusals: Sequence[str] = ()
     max_tokens: int | None = None
     setting: Setting = field(default_factory=Setting)
+    sentences: Sequence[SentenceWorth] = ()
 
 
 class Proposer(Component, ABC):

@@ -20,7 +20,13 @@ from evoprompt.faults import naming
 from evoprompt.roles import Attributor, Population, Selector
 from evoprompt.selectors import select_distinct, sound_choice
 from evoprompt.trial import Trial
-from evoprompt.types import Candidate, CandidateStats, Trajectory, VerificationResult
+from evoprompt.types import (
+    Candidate,
+    CandidateStats,
+    SentenceWorth,
+    Trajectory,
+    VerificationResult,
+)
 
 _MOST_HISTORY = 256  # candidates whose last weight a proposer can look back on
 
@@ -121,6 +127,11 @@ class Selection:
             stats if known else replace(stats, weight=average)
             for stats, known in zip(found, counts, strict=True)
         ]
+
+    def sentences(self) -> Sequence[SentenceWorth]:
+        """What each sentence is worth, the clearest first."""
+        with naming("attributor", self.attributor):
+            return self.attributor.sentences()
 
     @property
     def best(self) -> Candidate:

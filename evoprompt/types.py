@@ -222,6 +222,37 @@ class CandidateStats:
 
 
 @dataclass(frozen=True, slots=True)
+class SentenceWorth:
+    """What a sentence adds to the mean reward of a candidate that holds it.
+
+    Attributes:
+        text: the sentence; several that are always together are one.
+        value: what it adds, shrunk towards 0 where little is known.
+        stderr: standard error of ``value``.
+        holders: candidates that held it, of those told last.
+    """
+
+    text: str
+    value: float
+    stderr: float
+    holders: int
+
+    def __str__(self) -> str:
+        return f"{self.value:+.3f} ± {self.stderr:.3f}"
+
+    @property
+    def verdict(self) -> str:
+        """``"good"`` or ``"bad"`` beyond two standard errors, else ``"not shown"``.
+
+        >>> SentenceWorth("Be brief.", 0.06, 0.02, 3).verdict
+        'good'
+        """
+        if abs(self.value) <= 2 * self.stderr:
+            return "not shown"
+        return "good" if self.value > 0 else "bad"
+
+
+@dataclass(frozen=True, slots=True)
 class Proposal:
     """What a proposer returns: texts for a new candidate, before any check.
 

@@ -20,11 +20,12 @@ from evoprompt.events import (
     Proposed,
     Pruned,
     Seeded,
+    Sentences,
     Shown,
     Told,
     Verified,
 )
-from evoprompt.types import Turn
+from evoprompt.types import SentenceWorth, Turn
 
 ONE_OF_EACH: list[Event] = [
     Seeded(0, "c0", {"instruction": "Search."}),
@@ -40,6 +41,7 @@ ONE_OF_EACH: list[Event] = [
     Evaluated(15, "test", "c2", 120, {"right": 0.5}, {"easy": 0.9}, Headline("right", "right")),
     Intervened(15, "1-retire", "retire", "c2", "a person", done=True),
     Best(15, "c2"),
+    Sentences(15, (SentenceWorth("Search twice.", 0.06, 0.02, 3),)),
     Notice(16, "the proposer failed"),
 ]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ from evoprompt.comparison import state_best
 from evoprompt.errors import InputError
 from evoprompt.evaluation import Headline
 from evoprompt.experiments.eventfile import damaged, read_events
-from evoprompt.types import legible
+from evoprompt.types import SentenceWorth, legible
 from evoprompt.validation import nearest
 
 LOGS = ("events.jsonl", "evoprompt_events.jsonl")
@@ -121,6 +121,7 @@ class History:
             ``refused`` in it.
         notices: (step, message) of all that a person should know.
         interventions: by the id of a person's request, what became of it.
+        sentences: what they are worth as it was last told, the clearest first.
     """
 
     texts: list[Entry] = field(default_factory=list)
@@ -135,6 +136,7 @@ class History:
     generations: list[Json] = field(default_factory=list)
     notices: list[tuple[int, str]] = field(default_factory=list)
     interventions: dict[str, Json] = field(default_factory=dict)
+    sentences: Sequence[SentenceWorth] = ()
     _alive: set[str] = field(default_factory=set)
 
     @classmethod
@@ -281,6 +283,8 @@ class History:
                 self._keep_alive(event["kept"], step)
             case "intervened":
                 self._intervene(event)
+            case "sentences":
+                self.sentences = [SentenceWorth(**one) for one in event["found"]]
             case "notice":
                 self.notices.append((step, event["message"]))
             case "best":

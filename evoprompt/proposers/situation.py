@@ -13,6 +13,7 @@ from evoprompt.types import TOOL, Candidate, CandidateStats, estimate_tokens
 
 _NONE = "(none)"
 _EARLIER = 6  # texts that are no longer in use and are told of, the latest ones
+_SENTENCES = 12  # the clearest ones
 _TEXT = 400  # characters of each text that is told of
 _PROMPT, _TOOLS, _REWARD = 1_600, 2_400, 1_200  # characters
 _TOKENS_A_WORD = 1.4
@@ -67,6 +68,11 @@ def tried_of(request: ProposalRequest, candidate: Candidate, component: str) -> 
         if text is not None and text not in seen:
             seen.add(text)
             lines.append(f"- {state}, {_earned(one)}: {clip(text, _TEXT)}")
+    if request.sentences and lines:
+        lines.append("What single sentences add to the score, wherever they stand:")
+        for worth in request.sentences[:_SENTENCES]:
+            said = f"worth {worth}" if worth.verdict != "not shown" else f"nothing shown, {worth}"
+            lines.append(f"- {clip(worth.text, _TEXT)}: {said}")
     return "\n".join(lines) or _NONE
 
 

@@ -7,9 +7,10 @@ from command_line import evoprompt
 
 from evoprompt.comparison import state_best
 from evoprompt.eventlog import EventLog
-from evoprompt.events import Best, Evolved, Proposed, Seeded, Told
+from evoprompt.events import Best, Evolved, Proposed, Seeded, Sentences, Told
 from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory
+from evoprompt.types import SentenceWorth
 
 CONFIG = RunConfig.model_validate(
     {"task": "fake", "host": "fake", "budget": 80, "evaluate_every": 40, "seeds": 2}
@@ -49,3 +50,13 @@ def test_of_an_attached_training_the_events_are_enough(
     said = capsys.readouterr()
     assert said.out == "Look twice.\n\nTool look: Looks.\n"
     assert said.err == f"candidate c1 after step 2, weight 0.700\n{state_best('c1', 'c0')}\n"
+    assert evoprompt("best", str(tmp_path), "--explain") == 2
+    assert "does not say what sentences are worth" in capsys.readouterr().err
+    worth = (SentenceWorth("Look twice.", 0.06, 0.02, 3), SentenceWorth("Be nice.", 0.01, 0.02, 2))
+    log.append(Sentences(2, worth))
+    assert evoprompt("best", str(tmp_path), "--explain") == 0
+    said = capsys.readouterr()
+    assert said.out == "Look twice.\n\nTool look: Looks.\n"
+    told = [" ".join(line.split()) for line in said.err.splitlines()]
+    assert "+0.060 ± 0.020 good 3 Look twice." in told
+    assert "+0.010 ± 0.020 2 Be nice." in told

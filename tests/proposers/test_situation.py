@@ -8,7 +8,7 @@ import pytest
 
 from evoprompt.proposers.situation import length_of, refused_of, setting_of, tried_of
 from evoprompt.testing.samples import candidate, candidate_stats, request
-from evoprompt.types import Candidate, CandidateStats, Setting
+from evoprompt.types import Candidate, CandidateStats, SentenceWorth, Setting
 
 NAME = "instruction"
 END = "no longer than its content needs"
@@ -41,6 +41,14 @@ def test_those_in_use_come_before_those_given_up_and_each_text_once() -> None:
         "- given up, score 0.12, measured 5 times",
     ]
     assert stats[2].candidate.text in told[1]
+
+
+def test_what_sentences_are_worth_is_told() -> None:
+    worth = [SentenceWorth("Be brief.", 0.06, 0.02, 3), SentenceWorth("Be nice.", 0.01, 0.02, 2)]
+    told = tried_of(replace(request(), sentences=worth), PARENT, NAME).splitlines()
+    assert "Be brief." in told[-2]
+    assert "+0.060 ± 0.020" in told[-2]
+    assert "nothing" in told[-1]
 
 
 def test_of_a_long_history_the_latest_are_told() -> None:

@@ -118,6 +118,7 @@ def test_the_page_needs_nothing_but_itself_and_tells_everything(directory: RunDi
         result.best_instruction,
         "population_size: 7",
         "first instruction, c0",  # whether the best is shown to be better
+        "What sentences are worth",
     ):
         assert told in page.text
     assert write_report(directory.root).read_text(encoding="utf-8") == text, "the same again"

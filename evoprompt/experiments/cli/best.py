@@ -20,6 +20,9 @@ def best(
     ],
     arm: OfArm = None,
     seed: OfSeed = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Say on the error output what sentences are worth.")
+    ] = False,
 ) -> None:
     """Print a run's best instruction.
 
@@ -30,12 +33,18 @@ def best(
     than the first instruction, and else that one, as the error output says; of the log_dir of a
     training without checkpoints, the same after the last step in its events. Of the directory of
     evoprompt.optimize, it is what that returned.
+
+    With --explain: what each sentence adds to the mean reward of a text that holds it, by all
+    rollouts of the training, with its standard error. Two of these are the line between shown and
+    not shown.
     """
     from evoprompt.text import printable
 
     found, statement = _best_of(run, arm, seed)
     if statement:
         typer.echo(statement, err=True)
+    if explain:
+        _explain(run, arm, seed)
     instruction = found.encode("utf-8", "backslashreplace").decode("utf-8")
     typer.echo(printable(instruction) if sys.stdout.isatty() else instruction)
 
@@ -71,3 +80,33 @@ def _best_of(run: Path, arm: str | None, seed: int | None) -> tuple[str, str]:
     worth = "" if entry.weight is None else f", weight {entry.weight:.3f}"
     told = [f"candidate {entry.id} after step {history.step}{worth}", history.statement]
     return entry.text, "\n".join(filter(None, told))
+
+
+def _explain(run: Path, arm: str | None, seed: int | None) -> None:
+    """Prints what sentences are worth by the events of the trial that did best."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from evoprompt.errors import InputError
+    from evoprompt.experiments.best import best_trial
+    from evoprompt.experiments.directory import RunDirectory
+    from evoprompt.experiments.history import History, log_in
+    from evoprompt.text import printable
+
+    log = log_in(run)
+    if (run / "config.yaml").is_file():
+        directory = RunDirectory.open(run)
+        log = directory.trial(best_trial(directory, arm, seed).trial).events
+    found = [] if log is None else History.read(log).sentences
+    if not found:
+        raise InputError(
+            f"{run} does not say what sentences are worth; required: the events of a training with "
+            "the attributor adjusted (the default) and texts that differ in their sentences, after "
+            "its first generation; wait, or leave --explain out"
+        )
+    table = Table("adds", "", "texts", "sentence", box=None)
+    for one in found:
+        verdict = "" if one.verdict == "not shown" else one.verdict
+        table.add_row(str(one), verdict, str(one.holders), Text(printable(one.text)))
+    Console(stderr=True, markup=False, highlight=False).print(table)
