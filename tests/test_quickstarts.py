@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -23,8 +24,27 @@ BETTER = "Work it out step by step, then write the number."
 pytestmark = pytest.mark.lm
 
 
+def run_here(
+    name: str,
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    *arguments: str,
+) -> list[str]:
+    """What it says in this process."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "argv", [name, *arguments])
+    runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+    return capsys.readouterr().out.splitlines()
+
+
+def test_none_is_long() -> None:
+    for script in EXAMPLES.glob("quickstart_*.py"):
+        assert len(script.read_text(encoding="utf-8").splitlines()) <= 80, script
+
+
 def run(name: str, folder: Path, *arguments: str) -> list[str]:
-    assert len((EXAMPLES / name).read_text(encoding="utf-8").splitlines()) <= 80
+    """What it says in a process of its own."""
     finished = subprocess.run(
         [sys.executable, str(EXAMPLES / name), *arguments],
         cwd=folder,
@@ -41,7 +61,9 @@ def run(name: str, folder: Path, *arguments: str) -> list[str]:
     return finished.stdout.splitlines()
 
 
-def test_the_instruction_of_a_frozen_model_becomes_better(tmp_path: Path) -> None:
+def test_the_instruction_of_a_frozen_model_becomes_better(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     attempts = count(1)
 
     def answer(body: Mapping[str, Any]) -> str:
@@ -54,7 +76,7 @@ def test_the_instruction_of_a_frozen_model_becomes_better(tmp_path: Path) -> Non
 
     with openai(answer) as server:
         given = ("--server", server.url, "--budget", "200", "--directory", "runs/new")
-        said = run("quickstart_frozen.py", tmp_path, *given)
+        said = run_here("quickstart_frozen.py", tmp_path, capsys, monkeypatch, *given)
     assert said[-1].startswith(BETTER)
     assert (tmp_path / "runs" / "new" / "result.json").is_file()
 
@@ -90,10 +112,14 @@ def test_the_tool_of_a_dspy_program_is_described_better(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_trl_trains_while_the_instruction_evolves(tmp_path: Path) -> None:
-    given = ["--model", str(tiny_model(tmp_path / "model")), "--tokens", "8", "--steps", "3"]
+@pytest.mark.filterwarnings("ignore")
+def test_trl_trains_while_the_instruction_evolves(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = ["--model", str(tiny_model(tmp_path / "model")), "--tokens", "4", "--steps", "3"]
+    given += ["--evolve-every", "1"]
     with openai(rewriting(BETTER)) as server:
-        said = run("quickstart_trl.py", tmp_path, *given, "--evolve-every", "1")
+        said = run_here("quickstart_trl.py", tmp_path, capsys, monkeypatch, *given)
         assert {request.body["model"] for request in server.requests} == {"gpt-5-mini"}
     assert said[-1]
     assert (tmp_path / "runs" / "quickstart" / "checkpoint-3").is_dir()

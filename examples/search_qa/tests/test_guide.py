@@ -6,12 +6,8 @@ import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
-from evoprompt_retrieval.commands import app as retriever_app
-from evoprompt_search_qa.commands import app
-from typer.main import get_command
 
 from evoprompt.experiments.cli import main
 
@@ -25,7 +21,6 @@ DRY = (
     *("run", "retriever build", "retriever serve", "retriever query"),
     *("search-qa data prepare", "eval"),
 )
-GROUPS = {"search-qa": app, "retriever": retriever_app}
 
 
 def commands() -> list[str]:
@@ -78,16 +73,6 @@ def test_what_can_run_dry_says_what_is_missing_here(
     assert all(" -> " in line for line in missing)
     if command.startswith("run ") and "qwen" in command and "verl" not in command:
         assert any(line.startswith("missing GPU") for line in missing) or code == 0
-
-
-@pytest.mark.parametrize("command", [line for line in commands() if line.split()[1] in GROUPS])
-def test_the_options_of_our_commands_exist(command: str) -> None:
-    _, group, *words = shlex.split(command)
-    found: Any = get_command(GROUPS[group])
-    while words and words[0] in getattr(found, "commands", {}):
-        found = found.commands[words.pop(0)]
-    assert not hasattr(found, "commands"), f"{words[0]} is no command"
-    found.make_context("", words)
 
 
 def test_as_many_processes_are_launched_as_the_configuration_asks_for() -> None:

@@ -56,13 +56,3 @@ def test_what_is_missing_comes_with_its_remedy(
     (need,) = [need for need in found.needs if need.missing]
     assert need.subject == subject
     assert remedy in need.remedy
-
-
-def test_a_configuration_for_gpus_asks_for_them(
-    settings: dict[str, JsonValue], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
-    found = planned(task_of(settings), tmp_path, processes=2, micro_batch=4)
-    missing = {need.subject: need.text for need in found.needs if need.missing}
-    assert "2 CUDA device(s)" in missing["GPU"]
-    assert "--num_processes 2" in dict(found.figures)["start"]

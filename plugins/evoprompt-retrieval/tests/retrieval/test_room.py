@@ -67,13 +67,12 @@ def test_a_build_that_was_killed_at_any_file_is_finished_by_the_same_command(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mount", [True, False])
 def test_without_room_a_build_says_so_and_is_finished_when_there_is_some(
-    forks: Forks, whole: Path, tmp_path: Path, mount: bool
+    forks: Forks, whole: Path, tmp_path: Path
 ) -> None:
     sizes = [len(content) for content in files(whole).values()]
     begin(whole, tmp_path)
-    disk = SmallDisk(tmp_path / WORK, 8 * sum(sizes), mount)
+    disk = SmallDisk(tmp_path / WORK, 8 * sum(sizes))
     most, refused = sum(sizes) if disk.mounted else max(sizes), 0
     try:
         for point in range(8):
