@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 import runpy
-import subprocess
 import sys
 from collections.abc import Mapping
 from itertools import count
@@ -43,24 +41,6 @@ def test_none_is_long() -> None:
         assert len(script.read_text(encoding="utf-8").splitlines()) <= 80, script
 
 
-def run(name: str, folder: Path, *arguments: str) -> list[str]:
-    """What it says in a process of its own."""
-    finished = subprocess.run(
-        [sys.executable, str(EXAMPLES / name), *arguments],
-        cwd=folder,
-        env={
-            **os.environ,
-            "OMP_NUM_THREADS": "1",
-            "HF_HUB_OFFLINE": "1",
-            "DSPY_CACHEDIR": str(folder / "cache"),  # or an earlier run's answers would be given
-        },
-        capture_output=True,
-        text=True,
-    )
-    assert finished.returncode == 0, finished.stdout + finished.stderr
-    return finished.stdout.splitlines()
-
-
 def test_the_instruction_of_a_frozen_model_becomes_better(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -79,36 +59,6 @@ def test_the_instruction_of_a_frozen_model_becomes_better(
         said = run_here("quickstart_frozen.py", tmp_path, capsys, monkeypatch, *given)
     assert said[-1].startswith(BETTER)
     assert (tmp_path / "runs" / "new" / "result.json").is_file()
-
-
-def test_the_tool_of_a_dspy_program_is_described_better(tmp_path: Path) -> None:
-    attempts = count(1)
-
-    def answer(body: Mapping[str, Any]) -> str:
-        if len(body["messages"]) == 1:
-            return "ready"  # the writer is asked first whether it is there
-        system, user = (one["content"] for one in body["messages"])
-        if body["model"] != "gpt-4.1-nano":
-            better = f"Looks an item up by its name in small letters. Attempt {next(attempts)}."
-            return chat_fields(analysis="It guesses.", candidates=[better])
-        seen = re.findall(r"## observation_\d ## \]\]\n(.*)", user)
-        if "next_tool_name" not in user:
-            number = re.findall(r": (\d+) in stock", user)
-            return chat_fields(reasoning="so", answer=number[0] if number else "unknown")
-        if seen:
-            return chat_fields(next_thought="so", next_tool_name="finish", next_tool_args={})
-        (item,) = re.findall(r"pieces of (.*) are", user)
-        asked = {"item": item.lower() if "small letters" in system else item}
-        return chat_fields(next_thought="so", next_tool_name="look_up", next_tool_args=asked)
-
-    with openai(answer) as server:
-        said = run("quickstart_dspy.py", tmp_path, "--budget", "120")
-        assert {request.body["model"] for request in server.requests} == {
-            "gpt-4.1-nano",
-            "gpt-5-mini",
-        }
-    assert "small letters" in (tmp_path / "agent.json").read_text(encoding="utf-8")
-    assert "stopped: the incumbent is perfect" in said[-2]
 
 
 @pytest.mark.slow

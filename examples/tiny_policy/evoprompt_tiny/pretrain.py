@@ -92,7 +92,6 @@ def pretrain(
     tokenizer: PreTrainedTokenizerFast,
     draw: Draw,
     on_step: Callable[[int, float], None] = lambda step, loss: None,
-    device: str = "cpu",
 ) -> tuple[LlamaForCausalLM, list[float]]:
     """A pretrained policy and the loss of every step, in nats a token.
 
@@ -101,17 +100,15 @@ def pretrain(
         tokenizer: of the demonstrations.
         draw: draws them; all randomness comes from the generator it is handed.
         on_step: called after each step with its number, from 1, and its loss.
-        device: where to train.
     """
     policy = build_policy(settings, tokenizer)
-    policy.to(device)  # type: ignore[arg-type]
     optimizer = torch.optim.AdamW(
         policy.parameters(), lr=settings.learning_rate, betas=(0.9, 0.98), weight_decay=0.01
     )
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step, settings))
     losses: list[float] = []
     for ids, labels in _batches(settings, int(tokenizer.pad_token_id), draw):
-        loss = _loss(policy, ids.to(device), labels.to(device))
+        loss = _loss(policy, ids, labels)
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(policy.parameters(), 1.0)

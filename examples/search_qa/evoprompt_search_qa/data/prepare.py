@@ -13,8 +13,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pydantic import JsonValue
-
 from evoprompt.errors import InputError
 from evoprompt_search_qa.data.overlap import question_key
 from evoprompt_search_qa.data.records import Record, to_row
@@ -44,10 +42,6 @@ class Preparation:
     seed: int = 0
 
 
-Repeat = dict[str, JsonValue]
-"""A question that was met again: its text, both places, and whether an answer is the same."""
-
-
 @dataclass(slots=True)
 class Report:
     """What was found.
@@ -64,13 +58,13 @@ class Report:
     counts: Counter[str] = field(default_factory=Counter)
     files: dict[str, str] = field(default_factory=dict)
     skipped: list[str] = field(default_factory=list)
-    test_repeats: list[Repeat] = field(default_factory=list)
-    train_repeats: list[Repeat] = field(default_factory=list)
-    overlap: list[Repeat] = field(default_factory=list)
+    test_repeats: list[str] = field(default_factory=list)
+    train_repeats: list[str] = field(default_factory=list)
+    overlap: list[str] = field(default_factory=list)
 
     def as_json(self) -> dict[str, object]:
         """All counts, and the first 1,000 of every finding."""
-        findings: dict[str, Sequence[object]] = {
+        findings: dict[str, Sequence[str]] = {
             "bad rows (left out)": self.skipped,
             "repeats within the test sets (kept)": self.test_repeats,
             "repeats within the training mix (left out)": self.train_repeats,
@@ -161,11 +155,7 @@ def _write(records: Sequence[Record], split: str, path: Path) -> None:
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
 
 
-def _repeat(first: Record, again: Record) -> Repeat:
-    shared = {*map(normalise, first.answers)} & {*map(normalise, again.answers)}
-    return {
-        "question": again.question,
-        "first": first.place,
-        "again": again.place,
-        "same answers": bool(shared),
-    }
+def _repeat(first: Record, again: Record) -> str:
+    alike = {*map(normalise, first.answers)} & {*map(normalise, again.answers)}
+    answers = "the same answer" if alike else "other answers"
+    return f"{again.place}: {again.question!r} repeats {first.place}, with {answers}"

@@ -20,26 +20,24 @@ class QuestionSet:
 
     Attributes:
         name: its ``data_source``, and its configuration on the hub.
-        multi_hop: whether its questions need several passages.
         splits: the official split that is used for training and testing; where the answers of
             the official test split are secret, the development split is the test.
     """
 
     name: str
-    multi_hop: bool
     splits: Mapping[Split, str]
 
 
 SETS: Mapping[str, QuestionSet] = {
     found.name: found
     for found in (
-        QuestionSet("nq", False, {"train": "train", "test": "test"}),
-        QuestionSet("triviaqa", False, {"train": "train", "test": "test"}),
-        QuestionSet("popqa", False, {"test": "test"}),
-        QuestionSet("hotpotqa", True, {"train": "train", "test": "dev"}),
-        QuestionSet("2wikimultihopqa", True, {"train": "train", "test": "dev"}),
-        QuestionSet("musique", True, {"train": "train", "test": "dev"}),
-        QuestionSet("bamboogle", True, {"test": "test"}),
+        QuestionSet("nq", {"train": "train", "test": "test"}),
+        QuestionSet("triviaqa", {"train": "train", "test": "test"}),
+        QuestionSet("popqa", {"test": "test"}),
+        QuestionSet("hotpotqa", {"train": "train", "test": "dev"}),
+        QuestionSet("2wikimultihopqa", {"train": "train", "test": "dev"}),
+        QuestionSet("musique", {"train": "train", "test": "dev"}),
+        QuestionSet("bamboogle", {"test": "test"}),
     )
 }
 

@@ -18,8 +18,6 @@ SOURCE = "data_source"
 def read_questions(path: Path, limit: int | None = None) -> tuple[Question, ...]:
     """The questions in the parquet file ``path``, the first ``limit`` of them.
 
-    A question's row is what a trainer needs of it: id, prompt, question, answers and source.
-
     Raises:
         InputError: there is no such file, or a row of it is no question with an answer.
     """
@@ -55,14 +53,5 @@ def _question(row: Mapping[str, JsonValue], place: str) -> Question:
             "reward_model.ground_truth.target; drop the row or prepare the data again"
         )
     return Question(
-        found.id,
-        found.text,
-        found.answers,
-        {
-            "id": found.id,
-            "prompt": [{"role": "user", "content": found.text}],
-            "question": found.text,
-            "answers": list(found.answers),
-            SOURCE: str(row.get(SOURCE) or "unknown"),
-        },
+        found.id, found.text, found.answers, {SOURCE: str(row.get(SOURCE) or "unknown")}
     )

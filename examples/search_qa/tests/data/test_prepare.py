@@ -112,16 +112,19 @@ def test_training_questions_of_a_test_set_are_left_out_and_reported(
     with (local / "popqa_test.jsonl").open("a") as file:
         file.write('{"id": "z", "question": "nq test 0", "golden_answers": ["0"]}\n')
     report = prepare(Preparation(str(local)), tmp_path / "out")
-    assert [(one["question"], one["same answers"]) for one in report.overlap] == [
-        ("MuSiQue test, 3", False)
-    ]
-    assert [one["question"] for one in report.train_repeats] == ["the nq train 2"]
-    assert [one["question"] for one in report.test_repeats] == ["nq test 0"]
+    for found, question, answers in (
+        (report.overlap, "MuSiQue test, 3", "other answers"),
+        (report.train_repeats, "the nq train 2", "the same answer"),
+        (report.test_repeats, "nq test 0", "the same answer"),
+    ):
+        (only,) = found
+        assert question in only
+        assert only.endswith(answers)
     assert report.counts["popqa/test"] == 7
     assert report.counts["nq/train"] == 6
     text = json.loads((tmp_path / "out" / "report.json").read_text())
     first = text["repeats within the training mix (left out)"]["first"][0]
-    assert first["again"] == f"{local / 'nq_train.jsonl'}:8"
+    assert first.startswith(f"{local / 'nq_train.jsonl'}:8: ")
 
 
 def test_bad_rows_are_named_and_the_rest_is_kept(local: Path, tmp_path: Path) -> None:

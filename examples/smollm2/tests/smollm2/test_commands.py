@@ -18,8 +18,8 @@ def tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         found.append("weights")
         return tmp_path / "weights.gguf"
 
-    def convert(weights: Path, folder: Path, dtype: str) -> None:
-        found.append(f"convert to {dtype}")
+    def convert(weights: Path, folder: Path) -> None:
+        found.append("convert")
 
     monkeypatch.setattr(commands, "weights", weights)
     monkeypatch.setattr(commands, "convert", convert)
@@ -34,18 +34,16 @@ def run(*arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
     return ended.value.code, " ".join((shown.out + shown.err).split())
 
 
-def finished(folder: Path, dtype: str = "float32") -> None:
+def finished(folder: Path) -> None:
     folder.mkdir()
-    (folder / NOTE).write_text(
-        f'{{"dtype": "{dtype}", "package": "p", "sha256": "s", "licence": "l"}}'
-    )
+    (folder / NOTE).write_text("{}")
 
 
 def test_a_new_folder_is_made(
     tmp_path: Path, tried: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, shown = run(str(tmp_path / "model"), "--dtype", "bfloat16", capsys=capsys)
-    assert (code, tried) == (0, ["weights", "convert to bfloat16"])
+    code, shown = run(str(tmp_path / "model"), capsys=capsys)
+    assert (code, tried) == (0, ["weights", "convert"])
     assert "wrote" in shown
 
 
@@ -58,14 +56,12 @@ def test_a_finished_folder_is_left_alone(
     assert "is there already" in shown
 
 
-@pytest.mark.parametrize("there", ["another dtype", "another file", "no folder"])
+@pytest.mark.parametrize("there", ["another file", "no folder"])
 def test_what_is_there_is_not_overwritten(
     tmp_path: Path, tried: list[str], there: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "model"
-    if there == "another dtype":
-        finished(folder, "bfloat16")
-    elif there == "another file":
+    if there == "another file":
         folder.mkdir()
         (folder / "thesis.tex").write_text("...")
     else:
