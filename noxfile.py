@@ -340,7 +340,7 @@ def plugins(session: nox.Session) -> None:
         "evoprompt plugins",
         "evoprompt run examples/search_qa/tiny.yaml --smoke --arm coevolve --output $TMP/hello"
         " --set 'engine.proposer={name: hello, sentences: [stay focused ., take great care .]}'",
-        """grep -qi '"proposer": *"hello"' $TMP/hello/events.jsonl""",
+        """grep -qi '"proposer": *"hello"' $TMP/hello/trials/coevolve/seed-0/events.jsonl""",
         TMP=session.create_tmp(),
     )
 

@@ -59,5 +59,6 @@ def test_the_tutorial_s_commands_build_list_check_and_use_the_plugin(tmp_path: P
     assert re.search(r"proposer +evoprompt-hello 0\.1\.0\s+hello +Adds a sentence", said[listing])
     assert "keeps what is required" in said[check]
     assert "FAIL" not in said[check]
-    log = (tmp_path / "runs" / "tiny" / "events.jsonl").read_text(encoding="utf-8")
+    trial = tmp_path / "runs" / "tiny" / "trials" / "coevolve" / "seed-0"
+    log = (trial / "events.jsonl").read_text(encoding="utf-8")
     assert re.search(r'"proposer": ?"hello"', log, re.IGNORECASE), said[use]

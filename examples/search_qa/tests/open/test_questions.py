@@ -8,17 +8,13 @@ import pytest
 from evoprompt_search_qa.open.questions import read_questions
 
 from evoprompt.errors import InputError
-from evoprompt.rows import question_from_row
 
 
-def test_prepared_questions_are_read_with_what_a_trainer_needs(data: Path) -> None:
+def test_prepared_questions_are_read(data: Path) -> None:
     found = read_questions(data / "train.parquet")
     assert len(found) == 6
     assert found[0].row["data_source"] == "nq"
-    assert found[0].row["answers"] == list(found[0].answers)
-    # What verification makes of the row is the same question.
-    again = question_from_row(dict(found[0].row))
-    assert (again.id, again.text, again.answers) == (found[0].id, found[0].text, found[0].answers)
+    assert all(one.answers and one.text.startswith("Where was ") for one in found)
     assert read_questions(data / "train.parquet", 2) == found[:2]
 
 
