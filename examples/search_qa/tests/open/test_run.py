@@ -49,11 +49,8 @@ def test_it_trains_and_the_summary_is_the_usual_one(config: Path, tmp_path: Path
     assert list(seed["test"]["by_stratum"]) == ["hotpotqa"]
     assert seed["test"]["metrics"]["tool_calls"] > 0
     assert len(seed["curve"]) >= 3
-    lines = (
-        (tmp_path / "out/trials/coevolve/seed-0/events.jsonl")
-        .read_text(encoding="utf-8")
-        .splitlines()
-    )
+    trial = tmp_path / "out" / "trials" / "coevolve" / "seed-0"
+    lines = (trial / "events.jsonl").read_text(encoding="utf-8").splitlines()
     events = [json.loads(line) for line in lines]
     assert any(event["event"] == "verified" for event in events)
     assert (trial / "policy" / "config.json").exists()
