@@ -8,9 +8,11 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from pydantic import JsonValue
 
+from evoprompt.agents.conversation import UNNAMED, read_arguments
 from evoprompt.agents.protocol import Call
 
 NAMES, KEY, VALUE = ("name_4b1f_a", "name_4b1f_b"), "key_4b1f", "value-4b1f"
@@ -18,7 +20,10 @@ NAMES, KEY, VALUE = ("name_4b1f_a", "name_4b1f_b"), "key_4b1f", "value-4b1f"
 
 _NAME = r"[^\s<>{}()\[\]\"',=]+"
 _GAP = 200  # characters between the name of a tool and its arguments, at most
+_MOST_FAULTS = 8
+"""Calls that cannot be read, after which no further one is: each may have been read to the end."""
 _CONSTANTS = {"true": True, "false": False, "null": None}
+_NAMED = re.compile(r"""["']name["']\s*:\s*["']([\w./:-]+)["']""")
 
 
 @dataclass(frozen=True)
@@ -27,25 +32,34 @@ class CallForm(ABC):
 
     Attributes:
         opening: text before each of them; empty where an action that is a call has no mark.
+        wanted: what follows it, in words.
     """
 
     opening: str
+    wanted: ClassVar[str]
 
-    def calls(self, said: str) -> list[Call | None] | None:
-        """The calls of an action, None for each that cannot be read; no list without any."""
+    def calls(self, said: str) -> list[Call] | None:
+        """The calls of an action, with a fault where one cannot be read; no list without any."""
         if self.opening not in said:
             return None
-        found: list[Call | None] = []
+        found: list[Call] = []
         at = said.find(self.opening)
-        while at >= 0:
+        faults = 0
+        while at >= 0 and faults < _MOST_FAULTS:
             calls, end = self.read(said, at + len(self.opening))
             found += calls
-            at = said.find(self.opening, end) if None not in calls else -1
+            faults += bool(calls and calls[-1].fault)
+            at = said.find(self.opening, end)
         return found
 
     @abstractmethod
-    def read(self, said: str, at: int) -> tuple[list[Call | None], int]:
+    def read(self, said: str, at: int) -> tuple[list[Call], int]:
         """The calls that follow an opening, and where they end."""
+
+    def unread(self, name: str = UNNAMED, why: str = "") -> Call:
+        """A call that cannot be read, which the policy is told and may make again."""
+        reason = f" ({why})" if why else ""
+        return Call(name, {}, f"the call cannot be read{reason}; required: {self.wanted}")
 
 
 @dataclass(frozen=True)
@@ -53,41 +67,49 @@ class ObjectForm(CallForm):
     """A JSON object with the name and the arguments; several in a row may follow one opening."""
 
     key: str = "arguments"
+    wanted: ClassVar[str] = (
+        "one JSON object with the name and the arguments, texts and names in double quotes, and no "
+        "comma after the last"
+    )
 
-    def calls(self, said: str) -> list[Call | None] | None:
+    def calls(self, said: str) -> list[Call] | None:
         """The calls; without a mark, only an object with a name and arguments is one."""
         if self.opening:
             return super().calls(said)
         bare = re.sub(r"^\s*(?:<[^<>\s]+>\s*)*", "", said)
-        if not bare.startswith("{"):
-            return None
-        calls, _ = self.read(bare, 0)
-        begun = re.match(rf'\{{\s*"name"\s*:\s*"[^"]*"\s*,\s*"{self.key}"\s*:', bare)
-        return calls if begun or None not in calls else None
+        quoted = """["'][^"']*["']"""
+        begun = rf"""\{{\s*["']name["']\s*:\s*{quoted}\s*,\s*["']{self.key}["']\s*:"""
+        given, _, _ = _json_at(bare, 0)
+        named = isinstance(given, dict) and isinstance(given.get("name"), str) and self.key in given
+        return self.read(bare, 0)[0] if named or re.match(begun, bare) else None
 
-    def read(self, said: str, at: int) -> tuple[list[Call | None], int]:
+    def read(self, said: str, at: int) -> tuple[list[Call], int]:
         """The objects, up to the first that is none."""
-        calls: list[Call | None] = []
+        calls: list[Call] = []
         while True:
-            given, at = _json_at(said, at)
+            given, at, why = _json_at(said, at)
+            if why:
+                following = said.find(self.opening, at) if self.opening else -1
+                named = _NAMED.search(said, at, following if following >= 0 else at + _GAP)
+                return [*calls, self.unread(named[1] if named else UNNAMED, why)], at
             calls.append(self._call(given))
-            more = re.match(r"\s*[,;]\s*(?=\{)", said[at:])
-            if calls[-1] is None or more is None:
+            more = re.compile(r"\s*[,;]\s*(?=\{)").match(said, at)
+            if more is None:
                 return calls, at
-            at += more.end()
+            at = more.end()
 
-    def _call(self, given: object) -> Call | None:
+    def _call(self, given: object) -> Call:
         if not isinstance(given, dict) or not isinstance(given.get("name"), str):
-            return None
-        if not self.opening and self.key not in given:
-            return None
-        name, arguments = given["name"], given.get(self.key)
+            return self.unread(why="it has no name")
+        name, arguments, why = given["name"], given.get(self.key), ""
         if isinstance(arguments, str):  # some models write them as a text
-            arguments = _json_at(arguments, 0)[0] if arguments else None
-        if arguments is None or isinstance(arguments, dict):
+            try:
+                arguments = read_arguments(arguments)
+            except (ValueError, RecursionError) as error:
+                why = f" ({_reason(error)})"
+        if not why and (arguments is None or isinstance(arguments, dict)):
             return Call(name, arguments or {})
-        written = json.dumps(given[self.key], ensure_ascii=False)[:_GAP]
-        fault = f"the arguments of {name} are {written}; required: an object with their names"
+        fault = f"the arguments of {name} are no JSON object{why}; required: an object with names"
         return Call(name, {}, fault)
 
 
@@ -95,13 +117,17 @@ class ObjectForm(CallForm):
 class NamedForm(CallForm):
     """The name, then the arguments as a JSON object."""
 
-    def read(self, said: str, at: int) -> tuple[list[Call | None], int]:
+    wanted: ClassVar[str] = "a name, then the arguments as one JSON object"
+
+    def read(self, said: str, at: int) -> tuple[list[Call], int]:
         """The call."""
         head = re.compile(rf"\s*({_NAME})[^{{]{{0,{_GAP}}}").match(said, at)
         if head is None:
-            return [None], at
-        given, end = _json_at(said, head.end())
-        return [Call(head[1], given) if isinstance(given, dict) else None], end
+            return [self.unread()], at
+        given, end, why = _json_at(said, head.end())
+        if isinstance(given, dict):
+            return [Call(head[1], given)], end
+        return [self.unread(head[1], why)], end
 
 
 @dataclass(frozen=True)
@@ -115,12 +141,13 @@ class LooseForm(CallForm):
 
     quote: str = '"'
     closing: str = "}"
+    wanted: ClassVar[str] = "a name, then the arguments between braces, texts in their quotes"
 
-    def read(self, said: str, at: int) -> tuple[list[Call | None], int]:
+    def read(self, said: str, at: int) -> tuple[list[Call], int]:
         """The call."""
         head = re.compile(rf"\s*({_NAME})\s*(?=\{{)").match(said, at)
         if head is None:
-            return [None], at
+            return [self.unread()], at
         quote, closing = re.escape(self.quote), re.escape(self.closing)
         # Each token is read once, whatever follows it: a run of marks takes no longer than words.
         word = rf"(?:(?!{quote}|{closing})[^\s:,{{}}\[\]])++"
@@ -134,8 +161,8 @@ class LooseForm(CallForm):
                 break
             end = one.end()
             given += one[0] if text is None and not bare else _loose(text, bare, colon or "")
-        found, _ = _json_at(given, 0)
-        return [Call(head[1], found) if isinstance(found, dict) else None], end
+        found, _, _ = _json_at(given, 0)
+        return [Call(head[1], found) if isinstance(found, dict) else self.unread(head[1])], end
 
 
 def _loose(text: str | None, word: str | None, colon: str) -> str:
@@ -154,20 +181,21 @@ class PythonForm(CallForm):
     """
 
     closing: str = ""
+    wanted: ClassVar[str] = "calls as Python writes them, each argument with its name"
 
-    def read(self, said: str, at: int) -> tuple[list[Call | None], int]:
+    def read(self, said: str, at: int) -> tuple[list[Call], int]:
         """The calls of one list."""
         body, closed, _ = said[at:].partition(self.closing)
         end = at + len(body) + len(closed)
         # Templates write the line ends of a text as they are, which Python does not take.
-        for text in (body, body.replace("\n", "\\n")):
+        for text in (body, body.replace("\n", "\\n")) if closed else ():
             try:
                 parsed = ast.parse(f"[{text}]", mode="eval").body
                 assert isinstance(parsed, ast.List)
-                return [_python_call(one) for one in parsed.elts] if closed else [None], end
+                return [_python_call(one) or self.unread() for one in parsed.elts], end
             except (SyntaxError, ValueError, RecursionError, MemoryError):
                 continue
-        return [None], end
+        return [self.unread()], end
 
 
 @dataclass(frozen=True)
@@ -185,6 +213,7 @@ class FieldForm(CallForm):
     value: str = ""
     end: str = ""
     closing: str = ""
+    wanted: ClassVar[str] = "a name, then each argument between its marks, and all marks closed"
     _field: re.Pattern[str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -193,18 +222,20 @@ class FieldForm(CallForm):
         pattern = rf"\s*{key}([^<>\n]*?){value}{line}(.*?){line}{end}"
         object.__setattr__(self, "_field", re.compile(pattern, re.DOTALL))
 
-    def read(self, said: str, at: int) -> tuple[list[Call | None], int]:
+    def read(self, said: str, at: int) -> tuple[list[Call], int]:
         """The call."""
         head = re.compile(rf"\s*({_NAME})[\"'>]*").match(said, at)
         if head is None:
-            return [None], at
+            return [self.unread()], at
         arguments: dict[str, JsonValue] = {}
         at = head.end()
         while found := self._field.match(said, at):
             arguments[found[1].strip()] = found[2]
             at = found.end()
         closed = re.compile(rf"\s*{_spaced(self.closing)}").match(said, at)
-        return [Call(head[1], arguments) if closed else None], closed.end() if closed else at
+        if closed is None:
+            return [self.unread(head[1])], at
+        return [Call(head[1], arguments)], closed.end()
 
 
 def form_of(one: str, both: str) -> CallForm | None:
@@ -249,7 +280,7 @@ def form_of(one: str, both: str) -> CallForm | None:
 
 def _object_form(one: str) -> ObjectForm | None:
     for match in re.finditer(r"\{", one):
-        call, _ = _json_at(one, match.start())
+        call, _, _ = _json_at(one, match.start())
         if not isinstance(call, dict) or call.get("name") != NAMES[0]:
             continue
         keys = [key for key, value in call.items() if value == {KEY: VALUE}]
@@ -282,13 +313,22 @@ def _spaced(text: str) -> str:
     return r"\s*".join(map(re.escape, text.split()))
 
 
-def _json_at(text: str, at: int) -> tuple[object, int]:
-    """The JSON value at a place and where it ends; None where there is none."""
-    start = at + len(text[at:]) - len(text[at:].lstrip())
+def _json_at(text: str, at: int) -> tuple[object, int, str]:
+    """The JSON value at a place, where it ends, and why there is none."""
+    start = at
+    while text[start : start + 1].isspace():
+        start += 1
     try:
-        return json.JSONDecoder().raw_decode(text, start)
-    except (ValueError, RecursionError):
-        return None, at
+        return *json.JSONDecoder().raw_decode(text, start), ""
+    except (ValueError, RecursionError) as error:
+        return None, at, _reason(error, start)
+
+
+def _reason(error: Exception, start: int = 0) -> str:
+    """Why a text is no JSON; none of it is repeated, as it may hold marks."""
+    if isinstance(error, json.JSONDecodeError):
+        return f"{error.msg} at character {error.pos - start + 1}"
+    return str(error)
 
 
 def _python_call(node: ast.expr) -> Call | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 
 from pydantic import JsonValue
 
@@ -19,6 +20,8 @@ CALL, END_CALL = "<tool_call>", "</tool_call>"
 RESULT, END_RESULT = "<tool_response>", "</tool_response>"
 END = "<|im_end|>"
 """Ends an action."""
+UNNAMED = "unnamed"
+"""Stands for the name of a tool where a call has none; no server and no template takes none."""
 
 _MARKS = (CALL, END_CALL, END)
 _UNSEEN = "\u200b"  # within what looks like a mark and is none
@@ -31,7 +34,7 @@ def written_action(
     *,
     cut: bool = False,
 ) -> str:
-    r"""An action as the text of an episode; arguments that are no JSON stay unreadable.
+    r"""An action as the text of an episode; arguments that are no JSON stay a text.
 
     Args:
         content: what was said beside the calls; what looks like a call in it is none.
@@ -47,11 +50,10 @@ def written_action(
     parts = [f"{OPEN_THOUGHT}{apart}{closing}"] if thought else []
     parts += [_quoted(content)] if content else []
     for name, arguments in calls:
-        try:
-            given = {"name": name, "arguments": _read(arguments)}
-            call = json.dumps(given, ensure_ascii=False)
-        except (ValueError, RecursionError):
-            call = f"{name}({arguments})"
+        given = arguments
+        with suppress(ValueError, RecursionError):
+            given = read_arguments(arguments) if isinstance(arguments, str) else arguments
+        call = json.dumps({"name": name, "arguments": given}, ensure_ascii=False)
         parts.append(f"{CALL}\n{_escaped(call)}\n{END_CALL}")
     return "\n".join(parts)
 
@@ -71,11 +73,13 @@ def read_results(observation: str, calls: int) -> list[str]:
     return [body] if calls == 1 else body.split(f"\n{END_RESULT}\n{RESULT}\n")
 
 
-def _read(arguments: JsonValue) -> JsonValue:
-    """Arguments as the value that they are or hold as text, by the letter of JSON."""
-    if not isinstance(arguments, str):
-        return arguments
-    found: JsonValue = json.loads(arguments or "{}", parse_constant=_refuse)
+def read_arguments(written: str) -> JsonValue:
+    """Arguments that are written as a text, by the letter of JSON.
+
+    Raises:
+        ValueError: it is no JSON.
+    """
+    found: JsonValue = json.loads(written or "{}", parse_constant=_refuse)
     return found
 
 

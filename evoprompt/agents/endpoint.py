@@ -12,17 +12,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 
 from evoprompt.agents.agent import EpisodeSteps, Sample, Sampling
-from evoprompt.agents.conversation import read_results, written_action
+from evoprompt.agents.conversation import (
+    UNNAMED,
+    read_arguments,
+    read_results,
+    written_action,
+)
 from evoprompt.agents.drivers import play_one
 from evoprompt.agents.episode import Action, Broken, Episode, Result
 from evoprompt.agents.protocol import Call
 from evoprompt.agents.server import KEY as KEY
 from evoprompt.agents.server import Answered, Server
+from evoprompt.agents.thoughts import marks_in
 from evoprompt.agents.tokenizer import TextTokenizer
 from evoprompt.errors import warn
 from evoprompt.text import masked
@@ -113,9 +120,9 @@ class _Message(BaseModel):
         ids = [one.id for one in calls]
         made = []
         for number, call in enumerate(calls):
-            function, given = call.function.model_dump(), call.function.arguments
-            function["arguments"] = given if given and isinstance(given, str) else _as_json(given)
-            function["name"] = function["name"] or "unnamed"  # no server takes an empty one
+            function = call.function.model_dump()
+            function["arguments"] = _an_object(call.function.arguments)
+            function["name"] = function["name"] or UNNAMED
             known = call.id if call.id and ids.count(call.id) == 1 else None
             own = known or f"t{turn % 10_000:04d}{number % 10_000:04d}"
             made.append({**call.model_dump(), "id": own, "type": "function", "function": function})
@@ -177,7 +184,7 @@ class ChatEndpoint(Server[_Spoken]):
     """Samples in chat messages, by ``/chat/completions``; episodes begin with messages.
 
     Tools that a prompt shows are passed as schemas. Calls are read strictly, several at a time if
-    the model makes them; one whose arguments are no JSON object makes its action malformed.
+    the model makes them; one whose arguments are no JSON object is told so in its result.
 
     Attributes:
         tokenizer: of the agents that it samples for.
@@ -267,24 +274,26 @@ class ChatEndpoint(Server[_Spoken]):
             return choice
         message, tools, ended = choice.message, "tools" in body, choice.finish_reason
         calls = (message.tool_calls or []) if tools else []
-        silent = not (message.text or calls)
-        if silent and (ended == "content_filter" or (ended == "length" and not message.thought)):
+        parted = marks_in(message.text).part(message.text)
+        thought, text = message.thought or parted.thought, parted.rest
+        silent = not (text or calls)
+        if silent and (ended in ("content_filter", "error") or (ended == "length" and not thought)):
             return Broken(
                 f"{self._where} answered nothing (finish_reason {ended}); required: a text or a "
                 "call; see its filter, or raise the limit of tokens of an answer "
                 f"({_limit_of(body)})"
             )
-        if ended == "length" and message.text:
+        if ended == "length" and text:
             self._warn_of_cut(_limit_of(body))
         # What was cut at the limit of tokens is no closed call or answer, as in training.
-        text = message.text if ended == "length" else with_stop(message.text, stop)
+        text = text if ended == "length" else with_stop(text, stop)
         messages = body["messages"]
         assert isinstance(messages, list)
         back = message.sent_back(calls, text, len(messages))
-        if message.thought or tools:
+        if thought or tools:
             made = [(one.function.name, one.function.arguments) for one in calls]
             cut = silent and ended == "length"
-            text = written_action(text, made, message.thought, cut=cut)
+            text = written_action(text, made, thought, cut=cut)
         return Action(self.tokenizer.encode(text, add_special_tokens=False), message=back)
 
 
@@ -306,8 +315,15 @@ def _plain(role: str, text: str) -> list[JsonValue]:
     return [{"role": role, "content": text}] if text else []
 
 
-def _as_json(arguments: JsonValue) -> str:
-    return json.dumps(arguments or {})
+def _an_object(arguments: JsonValue) -> str:
+    """Arguments as the text of a JSON object: servers whose templates read them take no other."""
+    if not arguments:
+        return "{}"
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+    with suppress(ValueError, RecursionError):
+        if isinstance(read_arguments(text), dict):
+            return text
+    return json.dumps({"unreadable": text})
 
 
 def _limit_of(body: Mapping[str, JsonValue]) -> str:

@@ -49,6 +49,9 @@ _BYTES_AROUND = 2**24  # some servers repeat the tokens of the prompt
 _TOO_MUCH = re.compile(r"too (?:large|long|big|high)|exceed|at most|maximum", re.IGNORECASE)
 """Words of a server that takes a limit of tokens, but not so many."""
 
+_OF_A_KEY = re.compile(r"api_?key|authenti|unauthori[sz]|permission", re.IGNORECASE)
+"""Words in the code of an error that a key is refused with."""
+
 _HALF = re.compile("[\ud800-\udfff]")
 _OF_THE_WIRE = ("content-encoding", "content-length", "transfer-encoding")
 _ADDRESS = TypeAdapter(HttpUrl)
@@ -256,6 +259,14 @@ class Server(Generic[ChoiceT]):
             try:
                 answered = self._read(response.content)
             except ValidationError as error:
+                if status := _told_status(response.content):
+                    told = httpx.Response(
+                        status,
+                        headers=response.headers,
+                        content=response.content,
+                        request=response.request,
+                    )
+                    raise openai.APIStatusError("", response=told, body=None) from error
                 garbage = masked(response.text)[:100]
                 raise self._passing(f"answered garbage: {garbage!r}") from error
             if isinstance(used := answered.usage, dict):
@@ -356,6 +367,21 @@ def _refused_parameter(error: openai.APIStatusError, sent: Mapping[str, JsonValu
     places = {name: re.search(rf"(?<![\w-]){name}(?![\w-])", said) for name in candidates}
     found = {name: place.start() for name, place in places.items() if place}
     return min(found, key=found.__getitem__, default=None)
+
+
+def _told_status(content: bytes) -> int | None:
+    """The status of an error that came as if it were an answer, as from gateways."""
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+    error = found.get("error", found) if isinstance(found, dict) else None
+    if not isinstance(error, dict):
+        return None
+    told = [str(error.get(name)) for name in ("code", "status", "status_code", "type")]
+    statuses = [int(one) for one in told if re.fullmatch(r"[45]\d\d", one)]
+    keyless = 401 if any(map(_OF_A_KEY.search, told)) else None
+    return next(iter(statuses), keyless)
 
 
 def _retry_after(said: str) -> float | None:

@@ -12,6 +12,7 @@ from evoprompt.turns import CLOSE_THOUGHT, OPEN_THOUGHT
 
 _ASKED, _THOUGHT, _SAID = "asked-4b1f", "thought-4b1f", "said-4b1f"
 _MARK = re.compile(r"<[^<>]+>|\[[^\[\]\s]+\]")
+_BEGUN = re.compile(r"\s*(<(?:\w+:)?think(?:ing)?>|\[THINK\])")
 _CALL = {"type": "function", "id": "call00000", "function": {"name": "f", "arguments": {}}}
 
 
@@ -91,6 +92,15 @@ class Marks:
             return rest
         _, headed, answer = rest.rpartition(self.heading)
         return answer if headed or _MARK.search(rest) is None else ""
+
+
+def marks_in(content: str) -> Marks:
+    """The marks of the thought that ``content`` begins with, where no template tells of them."""
+    begun = _BEGUN.match(content)
+    if begun is None:
+        return Marks()
+    opening = begun[1]
+    return Marks(opening, f"{opening[0]}/{opening[1:]}", alone=False)
 
 
 def marks_of(tokenizer: Tokenizer) -> Marks:

@@ -69,8 +69,8 @@ class ToolCallProtocol(Protocol):
     def act(self, said: str) -> Move:
         """What an action does.
 
-        A call that cannot be read makes it malformed, and so do more calls than the template
-        takes at a time.
+        A call that cannot be read has a fault, and so has an action of more calls than the
+        template takes at a time: the policy is told, and may make it again.
         """
         text = said.rstrip()
         while ends := [one for one in self._ends if text.endswith(one)]:
@@ -79,8 +79,10 @@ class ToolCallProtocol(Protocol):
         calls = self._form.calls(text)
         if calls is None:
             return Move(text, answer=self._marks.answer(text).strip() or None)
-        read = tuple(call for call in calls if call)
-        return Move(text, read if len(read) == len(calls) and self._frames(read) else ())
+        if not self._frames(calls):
+            fault = f"the action makes {len(calls)} calls; required: one at a time"
+            calls = [Call(calls[0].name, {}, fault)]
+        return Move(text, tuple(calls) if self._frames(calls) else ())
 
     def frame(self, calls: Sequence[Call], said: str) -> Sequence[str]:
         """The texts around the results, up to where the policy goes on."""

@@ -28,6 +28,9 @@ from evoprompt.lm.errors import BudgetError
 from evoprompt.lm.settings import BudgetSettings, Prices
 from evoprompt.storage import append_line
 
+_MOST_TOKENS = 10_000_000
+"""Of a prompt or an answer that a server is believed: no model has a longer context."""
+
 TOKENS_AROUND = 256
 """Tokens of a request, at most, that are in none of its texts: of chat templates and roles."""
 
@@ -301,8 +304,9 @@ class Attempt:
 
     def used(self, inputs: object, outputs: object) -> None:
         """Counts the tokens that a server says were used, unless these are no numbers of tokens."""
-        if isinstance(inputs, int) and isinstance(outputs, int) and min(inputs, outputs) >= 0:
-            self.charge = self._spending.charge(inputs, outputs)
+        told = [one for one in (inputs, outputs) if isinstance(one, int)]
+        if len(told) == 2 and min(told) >= 0 and max(told) <= _MOST_TOKENS:
+            self.charge = self._spending.charge(*told)
 
 
 def status_of(error: BaseException) -> int | None:

@@ -52,7 +52,7 @@ test compares it. Templates with the suffix `_training` are played as those with
 - **One call**: the form in which it is read. *Refused* are templates that show no tools: a task
   with tools is told so, and plays by `TagProtocol`.
 - **Calls side by side**: whether several calls of one action are read. Where a template takes one
-  at a time, more make the action malformed.
+  at a time, the policy is told so if it makes more.
 - **Result**: whether the policy is shown, token by token, what the template writes.
 - **Thought**: its marks; "begun" where the prompt ends with the first one. `<think>` is understood
   where a template has none.

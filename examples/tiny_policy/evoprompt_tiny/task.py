@@ -5,17 +5,20 @@ from __future__ import annotations
 import random
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from evoprompt.agents import Episode, Sampler
+from evoprompt.agents import Episode, Move, Protocol, Sampler, TextTokenizer, ToolCallProtocol
 from evoprompt.agents.tasks import Headline, Score, Task
 from evoprompt.errors import InputError
 from evoprompt.types import Question
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
+
+    from evoprompt.agents import ChatTokenizer
 
 DrawnT = TypeVar("DrawnT")
 
@@ -78,6 +81,18 @@ def draw_splits(
     return splits
 
 
+class OneTry(ToolCallProtocol):
+    """Tool calls of which one that cannot be read ends the episode.
+
+    The policies that come along were trained on such episodes, and know no word of what went wrong.
+    """
+
+    def act(self, said: str) -> Move:
+        """What an action does."""
+        move = super().act(said)
+        return replace(move, calls=()) if any(call.fault for call in move.calls) else move
+
+
 class TinyTask(Task):
     """A task for a policy that comes along."""
 
@@ -111,6 +126,12 @@ class NumberTask(TinyTask):
     """A task whose answers are numbers: each question has one answer."""
 
     headline = Headline("accuracy", "share solved")
+
+    def protocol(self, tokenizer: ChatTokenizer) -> Protocol:
+        """The model's own tool calls; the policy that comes along has one try at each."""
+        if isinstance(tokenizer, TextTokenizer):  # of a model behind a server
+            return ToolCallProtocol(tokenizer)
+        return OneTry(tokenizer)
 
     def score(self, episode: Episode, question: Question) -> Score:
         """1 for the right number and nothing else."""

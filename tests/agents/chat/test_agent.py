@@ -126,6 +126,19 @@ def test_a_call_cut_at_the_limit_is_closed_for_the_policy(hermes: PreTrainedToke
     assert episode.answer == "3"
 
 
+def test_a_call_that_cannot_be_read_is_told_and_may_be_made_again(
+    hermes: PreTrainedTokenizerFast,
+) -> None:
+    agent = Agent(ToolCallProtocol(hermes), hermes, Limits(2, 400, 400))
+    call = '<tool_call>\n{"name": "add", "arguments": {"a": 1, "b": 2}}\n</tool_call><|im_end|>'
+    script = Script(hermes, call.replace("2}}", "2}"), call, "3<|im_end|>")
+    (episode,) = play([agent.play([5])], script, Tools([add]))
+    assert (episode.end, episode.answer, episode.tool_calls) == ("answered", "3", 2)
+    assert "Error: the call cannot be read" in episode.turns[0].observation
+    first, second, third = script.contexts
+    assert (second[: len(first)], third[: len(second)]) == (first, second)
+
+
 def test_more_calls_than_are_left_end_the_episode(hermes: PreTrainedTokenizerFast) -> None:
     agent = Agent(ToolCallProtocol(hermes), hermes, Limits(1, 400, 400))
     one = '<tool_call>\n{"name": "add", "arguments": {}}\n</tool_call>'

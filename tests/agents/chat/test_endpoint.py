@@ -34,7 +34,7 @@ def said(endpoint: ChatEndpoint, *episodes: Episode) -> list[str | Broken]:
     ]
 
 
-def error(endpoint: ChatEndpoint) -> str:
+def failed(endpoint: ChatEndpoint) -> str:
     (reply,) = said(endpoint)
     assert isinstance(reply, Broken)
     return reply.error
@@ -83,10 +83,33 @@ def test_passing_trouble_is_waited_out(trouble: Answer) -> None:
         assert said(chat(server)) == ["fine"]
 
 
-@pytest.mark.parametrize("when", ["3600", "Fri, 01 Jan 2100 00:00:00 GMT"])
+@pytest.mark.parametrize(
+    ("error", "told", "requests"),
+    [
+        ({"code": 401, "message": "User not found."}, "refused the request with 401", 1),
+        ({"code": "invalid_api_key", "message": "no"}, "refused the request with 401", 1),
+        ({"status": "503", "message": "busy"}, "answered 503", 3),
+        ({"code": "odd", "message": "who knows"}, "answered garbage", 3),
+    ],
+)
+def test_an_error_that_comes_as_an_answer_is_told_as_what_it_is(
+    error: dict[str, object], told: str, requests: int
+) -> None:
+    with OpenAIServer(default=Body(json.dumps({"error": error}).encode())) as server:
+        assert told in failed(chat(server))
+        assert len(server.requests) == requests
+
+
+@pytest.mark.parametrize("when", ["Fri, 01 Jan 99999 00:00:00 GMT", "nan", "-5", "soon"])
+def test_a_time_to_wait_that_cannot_be_is_not_waited_for(when: str) -> None:
+    with OpenAIServer([Status(429, {"Retry-After": when})], "fine") as server:
+        assert said(chat(server)) == ["fine"]
+
+
+@pytest.mark.parametrize("when", ["3600", "1e308", "inf", "Fri, 01 Jan 2100 00:00:00 GMT"])
 def test_nobody_waits_longer_than_the_deadline_because_a_server_asks_for_it(when: str) -> None:
     with OpenAIServer(default=Status(429, {"Retry-After": when})) as server:
-        assert "answered 429" in error(chat(server))
+        assert "answered 429" in failed(chat(server))
         assert len(server.requests) == 1
 
 
@@ -119,7 +142,7 @@ def test_lasting_trouble_costs_only_its_own_reply(
 @pytest.mark.parametrize("status", [200, 400])
 def test_an_answer_that_is_too_long_is_not_read_to_its_end(status: int) -> None:
     with OpenAIServer(default=Body(b" " * 2**27, status)) as server:
-        told = error(chat(server))
+        told = failed(chat(server))
     read = int(told.partition("has ")[2].partition(" ")[0].replace(",", ""))
     assert 2**24 < read < 2**25
 
@@ -130,6 +153,7 @@ def test_an_answer_that_is_too_long_is_not_read_to_its_end(status: int) -> None:
         b'\xef\xbb\xbf{"choices": [{"message": {"content": "4"}}]}',
         b'{"choices": [{"message": {"content": "4", "reasoning": "\\ud83d"}}]}',
         b'{"choices": [{"message": {"content": "4"}, "finish_reason": 5}]}',
+        b'{"choices": [{"message": {"content": "4", "reasoning": {"text": "Hm."}}}]}',
         b'{"choices": [{"message": {"content": ["4"]}}]}',
         b'{"choices": [{"message": {"content": {"type": "text", "text": "4"}}}]}',
         b'{"choices": [{"message": {"content": "4", "tool_calls": [null, {"function": null}]}}]}',
@@ -146,7 +170,7 @@ def test_odd_things_around_an_answer_spoil_none(content: bytes) -> None:
 @pytest.mark.parametrize("why", ["max_tokens", "MAX_TOKENS", "refusal", "SAFETY"])
 def test_other_words_for_an_end_mean_the_same(why: str) -> None:
     with OpenAIServer(default=completion(message={"content": ""}, finish_reason=why)) as server:
-        assert "answered nothing" in error(chat(server))
+        assert "answered nothing" in failed(chat(server))
 
 
 @pytest.mark.parametrize(
@@ -158,7 +182,7 @@ def test_other_words_for_an_end_mean_the_same(why: str) -> None:
 )
 def test_a_limit_that_is_too_large_is_none_that_a_server_refuses(told: str) -> None:
     with OpenAIServer(default=Status(400, message=told)) as server:
-        assert "refused the request with 400" in error(chat(server))
+        assert "refused the request with 400" in failed(chat(server))
         assert len(server.requests) == 1
 
 
@@ -166,14 +190,14 @@ def test_an_answer_that_drips_ends_at_the_deadline_and_is_paid_in_full() -> None
     spending = Spending()
     with OpenAIServer(default=Text("late", seconds=1.0, pieces=300)) as server:
         policy = chat(server, deadline=1.0, spending=spending)
-        assert "gave no answer in 1 s" in error(policy)
+        assert "gave no answer in 1 s" in failed(policy)
     assert spending.tracker.spent.output_tokens == 50
 
 
 def test_a_server_that_is_down_and_an_address_that_is_none_are_named() -> None:
     with OpenAIServer() as server:
         gone = chat(server, attempts=9, pause=9.0)
-    assert "does not answer" in error(gone)
+    assert "does not answer" in failed(gone)
     assert "does not answer" in gone.unusable
     for url in ("localhost:80", "http://127.0.0.1:99999/v1"):
         with pytest.raises(InputError, match=r"is no address .* required: that of a server"):
@@ -181,7 +205,12 @@ def test_a_server_that_is_down_and_an_address_that_is_none_are_named() -> None:
 
 
 @pytest.mark.parametrize(
-    "usage", [None, {}, "many", [1], {"prompt_tokens": "3"}, {"prompt_tokens": 3}, {"a": 1e400}]
+    "usage",
+    [
+        *(None, {}, "many", [1], {"prompt_tokens": "3"}, {"prompt_tokens": 3}, {"a": 1e400}),
+        {"prompt_tokens": 1, "completion_tokens": 10**30},
+        {"prompt_tokens": -1, "completion_tokens": 7},
+    ],
 )
 def test_a_usage_that_cannot_be_read_spoils_no_answer_and_counts_as_the_most(usage: object) -> None:
     spending = Spending()
@@ -229,10 +258,10 @@ def test_a_reply_that_was_cut_is_not_closed_and_is_told_of_once() -> None:
         assert said(endpoint) == ["<say> Ul"]
 
 
-@pytest.mark.parametrize("why", ["content_filter", "length"])
+@pytest.mark.parametrize("why", ["content_filter", "length", "error"])
 def test_an_empty_answer_that_a_server_ended_says_nothing_of_the_policy(why: str) -> None:
     with OpenAIServer(default=completion(message={"content": None}, finish_reason=why)) as server:
-        assert f"answered nothing (finish_reason {why})" in error(chat(server))
+        assert f"answered nothing (finish_reason {why})" in failed(chat(server))
 
 
 UNSUPPORTED = "Unsupported parameter: 'max_tokens' is not supported with this model. Use another."
@@ -268,7 +297,7 @@ def test_a_parameter_that_a_server_refuses_in_words_is_left_out(
 def test_a_context_that_is_too_short_leaves_no_limit_out() -> None:
     message = "This model's maximum context length is 4096 tokens; your max_tokens leaves too few."
     with OpenAIServer(default=Status(400, message=message)) as server:
-        assert message in error(chat(server))
+        assert message in failed(chat(server))
         assert len(server.requests) == 1
 
 

@@ -94,13 +94,24 @@ def test_calls_are_answered_in_messages_of_the_protocol() -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    ['{"a": 1, "b"', '{"a": NaN, "b": 2}', '{"a": 1}} {"b": 2}'],
+    ['{"a": 1, "b"', '{"a": NaN, "b": 2}', '{"a": 1}} {"b": 2}', "{'a': 1}", '{"a": 1,}', "No."],
 )
-def test_arguments_that_are_no_json_make_an_action_malformed(arguments: str) -> None:
-    with StrictServer(default=Calls([("echo", '{"text": ""}'), ("add", arguments)])) as server:
+def test_arguments_that_are_no_json_are_told_to_the_policy_which_may_try_again(
+    arguments: str,
+) -> None:
+    steps = script(
+        Calls([("add", arguments), ("echo", '{"text": "b"}')]),
+        Calls([("add", '{"a": 1, "b": 2}')]),
+        "3",
+    )
+    with StrictServer(steps) as server:
         episode = played(server, endpoint(server))
-        assert len(server.requests) == 2
-    assert (episode.end, episode.answer, episode.tool_calls) == ("malformed", None, 0)
+        said, *results = server.requests[1].body["messages"][1:]
+    assert (episode.end, episode.answer, episode.tool_calls) == ("answered", "3", 2)
+    assert "the arguments of add are no JSON object" in results[0]["content"]
+    assert results[1]["content"] == "b"
+    # Servers whose templates read the arguments refuse the whole request otherwise.
+    assert json.loads(said["tool_calls"][0]["function"]["arguments"]) == {"unreadable": arguments}
 
 
 def test_what_the_policy_does_wrong_is_a_result_for_it_to_read() -> None:
@@ -227,8 +238,7 @@ def test_arguments_of_a_wrong_shape_are_a_mistake_to_read(arguments: object) -> 
         assert played(server, endpoint(server)).answer == "4"
         said, result = server.requests[1].body["messages"][1:]
     assert isinstance(said["tool_calls"][0]["function"]["arguments"], str)
-    assert "Error: the arguments of add are " in result["content"]
-    assert "required: an object" in result["content"]
+    assert result["content"].endswith("of add are no JSON object; required: an object with names")
 
 
 @pytest.mark.parametrize("ids", [[None, None], ["", ""], ["c", "c"]])
@@ -252,8 +262,44 @@ def test_no_arguments_are_an_empty_object(arguments: object) -> None:
         assert played(server, endpoint(server)).answer == "4"
 
 
-def test_a_thought_that_a_server_cut_is_no_answer() -> None:
-    cut = message(content=None, reasoning_content="It is 3", why="length")
-    with StrictServer(default=cut) as server:
+@pytest.mark.parametrize(
+    "said",
+    [{"content": None, "reasoning_content": "It is 3"}, {"content": "<thinking>It is <think>3"}],
+)
+def test_a_thought_that_a_server_cut_is_no_answer(said: dict[str, object]) -> None:
+    with StrictServer(default=message(**said, why="length")) as server:
         episode = played(server, endpoint(server))
     assert (episode.end, episode.answer) == ("cut in thought", None)
+    with StrictServer(default=message(**said)) as server:  # ended by the model: silence
+        episode = played(server, endpoint(server))
+    assert (episode.end, episode.answer) == ("malformed", None)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "<think>Not 4.</think>\n\n3",
+        "\n<thinking>Not 4.</thinking>3",
+        "[THINK]Not 4.[/THINK]3",
+        "Not 4.</think>3",
+    ],
+)
+def test_a_thought_in_plain_content_is_told_apart_as_no_parser_did(content: str) -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "add", "arguments": "{}"}}
+    steps = script(message(content=content.removesuffix("3"), tool_calls=[call]), Text(content))
+    with StrictServer(steps) as server:
+        episode = played(server, endpoint(server))
+        assert server.requests[1].body["messages"][1]["content"] == content.removesuffix("3")
+    assert (episode.end, episode.answer) == ("answered", "3")
+    assert [readable(turn).thought for turn in episode.turns] == ["Not 4."] * 2
+
+
+@pytest.mark.parametrize("function", [{"name": None, "arguments": "{}"}, {"arguments": "{}"}, None])
+def test_a_call_without_a_name_is_a_mistake_to_read(function: object) -> None:
+    call = {"id": None, "type": "function", "function": function}
+    with StrictServer(script(message(content=None, tool_calls=[call]), "4")) as server:
+        assert played(server, endpoint(server)).answer == "4"
+        said, result = server.requests[1].body["messages"][1:]
+    assert said["tool_calls"][0]["function"]["name"] == "unnamed"
+    assert said["tool_calls"][0]["id"] == result["tool_call_id"]
+    assert "there is no tool" in result["content"]

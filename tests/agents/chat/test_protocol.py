@@ -77,14 +77,30 @@ def test_calls_in_a_list_after_one_mark_are_read(make: MakeTokenizer) -> None:
 
 
 @pytest.mark.parametrize(
-    "inside",
-    ["{", "[]", '{"name": "add"', '{"name": 1}', "[" * 9_999],
+    ("inside", "name"),
+    [
+        ("{", "unnamed"),
+        ("[]", "unnamed"),
+        ('{"name": "add"', "add"),
+        ('{"name": 1}', "unnamed"),
+        ("[" * 9_999, "unnamed"),
+        ("{'name': 'add', 'arguments': {'a': 1}}", "add"),
+        ('{"name": "add", "arguments": {"a": 1,}}', "add"),
+        ('{"name": "add", "arguments": {"a": 1}', "add"),
+        ('{"name": "add", "arguments": {"a": True}}', "add"),
+        ('Sure: {"name": "add", "arguments": {"a": 1}}', "add"),
+    ],
 )
-def test_a_call_that_cannot_be_read_is_malformed(
-    hermes: PreTrainedTokenizerFast, inside: str
+def test_a_call_that_cannot_be_read_is_told_beside_those_that_can(
+    hermes: PreTrainedTokenizerFast, inside: str, name: str
 ) -> None:
-    move = ToolCallProtocol(hermes).read(f"<tool_call>\n{inside}\n</tool_call><|im_end|>")
-    assert (move.calls, move.answer) == ((), None)
+    good = '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'
+    said = f"{good}\n<tool_call>\n{inside}\n</tool_call>\n{good}<|im_end|>"
+    first, broken, last = ToolCallProtocol(hermes).read(said).calls
+    assert first == last == Call("now", {})
+    assert (broken.name, broken.arguments) == (name, {})
+    assert "cannot be read" in broken.fault
+    assert "required: one JSON object" in broken.fault
 
 
 @pytest.mark.parametrize("given", ["[1]", '"[1]"', "3"], ids=["list", "text", "number"])
@@ -136,7 +152,7 @@ def test_a_template_that_drops_results_is_refused(make: MakeTokenizer) -> None:
         ToolCallProtocol(make(template))
 
 
-def test_more_calls_than_the_template_takes_are_malformed(make: MakeTokenizer) -> None:
+def test_more_calls_than_the_template_takes_are_told_to_the_policy(make: MakeTokenizer) -> None:
     """Llama 3.1's template, as others, raises where an action makes two calls."""
     single = "{% if m.tool_calls | length > 1 %}{{ raise_exception('one') }}{% endif %}"
     template = (
@@ -148,8 +164,8 @@ def test_more_calls_than_the_template_takes_are_malformed(make: MakeTokenizer) -
     protocol = ToolCallProtocol(make(template))
     one = '<call>{"name": "add", "arguments": {}}'
     assert len(protocol.read(one).calls) == 1
-    move = protocol.read(one + one)
-    assert (move.calls, move.answer) == ((), None)
+    (told,) = protocol.read(one + one).calls
+    assert "makes 2 calls; required: one at a time" in told.fault
 
 
 @pytest.mark.parametrize(

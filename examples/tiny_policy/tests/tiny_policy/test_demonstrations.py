@@ -2,11 +2,12 @@ from __future__ import annotations
 
 from evoprompt_tiny.demonstrations import Scene
 from evoprompt_tiny.habits import Script
+from evoprompt_tiny.task import NumberTask
 from evoprompt_tiny.template import END, call_phrases
 from evoprompt_tiny.vocabulary import build_tokenizer
 
 from evoprompt.agents import Episode, Limits
-from evoprompt.agents.tasks import Score, Task
+from evoprompt.agents.tasks import Score
 from evoprompt.types import Question
 
 OPENING, CLOSING = call_phrases("look", "at")
@@ -18,13 +19,14 @@ def look(at: str) -> str:
     return f"door {at}"
 
 
-class Looking(Task):
+class Looking(NumberTask):
     seed_instructions = ("Look.",)
     tools = (look,)
     limits = Limits(2, 20, 20)
 
-    def questions(self, split: str) -> list[Question]:
-        return []
+    @property
+    def splits(self) -> dict[str, tuple[Question, ...]]:
+        return {}
 
     def score(self, episode: Episode, question: Question) -> Score:
         return Score(0.0)

@@ -78,7 +78,6 @@ def test_bad_lines_are_named_and_the_rest_is_kept(tmp_path: Path, packed: bool) 
         (b'"text"', "required: an object"),
         (b"\xff\xfe", "not UTF-8"),
         (b"[" * 100_000, "nested too deeply"),
-        (b'{"id": "1", "contents": "\\ud83c"}', "half of a character"),
         (b'{"id": true, "contents": "x"}', "no 'id'"),
         (b'{"id": "1", "contents": "  "}', "no text"),
         (b'{"id": "1", "title": "t", "text": 5}', "no text"),
@@ -94,9 +93,12 @@ def test_contents_come_back_unchanged(contents: str) -> None:
     assert parse_line(json.dumps({"id": 1, "contents": contents}).encode()).contents == contents
 
 
-def test_numbers_are_ids_titles_lose_their_newlines_and_a_mark_begins_a_file() -> None:
+def test_numbers_are_ids_and_odd_characters_in_titles_texts_and_files_are_read() -> None:
     assert parse_line(b'{"id": 3, "title": "A\\nB", "text": "x"}') == Passage("3", "A B", "x")
     assert parse_line(b'{"_id": "d", "title": 1984, "text": "x"}') == Passage("d", "1984", "x")
+    assert (
+        parse_line(b'{"id": 1, "text": "a \\ud83c \\ud83d\\ude00"}').text == "a \ufffd \U0001f600"
+    )
     marked = b'\xef\xbb\xbf{"id": "0", "contents": "text"}\r\n'
     assert parse_line(marked) == Passage("0", "", "text")
 
