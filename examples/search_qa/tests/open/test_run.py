@@ -53,7 +53,7 @@ def test_it_trains_and_the_summary_is_the_usual_one(config: Path, tmp_path: Path
     lines = (trial / "events.jsonl").read_text(encoding="utf-8").splitlines()
     events = [json.loads(line) for line in lines]
     assert any(event["event"] == "verified" for event in events)
-    assert (trial / "policy" / "config.json").exists()
+    assert (tmp_path / "out/trials/coevolve/seed-0/policy/config.json").exists()
 
 
 def test_a_run_whose_server_is_down_fails_with_the_remedy_and_resumes(
