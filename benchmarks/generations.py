@@ -21,7 +21,7 @@ import numpy as np
 
 from benchmarks.simulation import Journal, Nature, mean, table, text_of
 from evoprompt.roles import Verifier
-from evoprompt.verifiers import Race, Unverified
+from evoprompt.verifiers import Sequential, Unverified
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +87,13 @@ ROLLOUTS = (
     Design("default"),
     *(Design(f"{n} questions", {"verify_questions": n}) for n in (25, 50, 100, 400)),
     Design("50 questions, every 40 steps", {"verify_questions": 50, "evolve_every": 40}),
-    Design("race", verifier=lambda: Race(200)),
+    Design("sequential", verifier=lambda: Sequential(200)),
     Design("unverified", verifier=Unverified),
 )
 LARGE = (
     Design("default"),
     *(Design(f"{n} questions", {"verify_questions": n}) for n in (25, 50, 100, 400)),
-    Design("race", verifier=lambda: Race(200)),
+    Design("sequential", verifier=lambda: Sequential(200)),
     Design("unverified", verifier=Unverified),
 )
 MIXED, HARMFUL = (-0.1, 0.3), (-0.8, 0.5)

@@ -26,7 +26,7 @@ from evoprompt.selectors import (
     Deap,
     Softmax,
 )
-from evoprompt.verifiers import Race, ReplayTopN, Unverified
+from evoprompt.verifiers import ReplayTopN, Sequential, Unverified
 
 
 @hookimpl
@@ -47,7 +47,7 @@ def evoprompt_components() -> Sequence[type[Component] | tuple[str, type[Compone
         WindowMean,
         Adjusted,
         ReplayTopN,
-        Race,
+        Sequential,
         Unverified,
         named("steady", SteadyPopulation),
     ]

@@ -17,6 +17,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from statistics import NormalDist, fmean
 from typing import Literal
 
@@ -303,8 +304,7 @@ class Evidence:
         values = weights @ self._evidence[linked]
         squares = (weights * (self._squares[block] @ weights)).sum(axis=0)
         if self._asked:
-            scores = np.stack([one.score[linked] for one in self._asked.values()])
-            squares = squares + ((scores @ weights) ** 2).sum(axis=0)
+            squares = squares + ((self._scores[:, linked] @ weights) ** 2).sum(axis=0)
         names = [name for name, there in zip(self._names, linked, strict=True) if there]
         return {
             name: Lead(float(value), math.sqrt(square))
@@ -336,8 +336,10 @@ class Evidence:
         self._information = (information + information.T) / 2
         self._evidence = rest @ self._evidence
         self._squares = rest @ self._squares @ rest.T
-        for asked in self._asked.values():
-            asked.score = rest @ asked.score
+        if self._asked:
+            scores = self._scores @ rest.T
+            for asked, score in zip(self._asked.values(), scores, strict=True):
+                asked.score = score
         self._names = [name for name, drop in zip(self._names, gone, strict=True) if not drop]
         self._changed()
 
@@ -351,10 +353,16 @@ class Evidence:
         self._evidence = np.pad(self._evidence, (0, more))
         self._squares = np.pad(self._squares, (0, more))
         for asked in self._asked.values():
-            asked.score = np.pad(asked.score, (0, more))
+            asked.score = np.concatenate((asked.score, np.zeros(more)))
+
+    @cached_property
+    def _scores(self) -> Floats:
+        """What the questions that are kept said, until more is known."""
+        return np.stack([one.score for one in self._asked.values()])
 
     def _changed(self) -> None:
         self._leads.clear()
+        self.__dict__.pop("_scores", None)
 
     def state_dict(self) -> dict[str, JsonValue]:
         """Everything that is known, as JSON values."""

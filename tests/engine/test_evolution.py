@@ -31,7 +31,7 @@ from evoprompt.types import (
     TextLimits,
     Trajectory,
 )
-from evoprompt.verifiers import Race
+from evoprompt.verifiers import Sequential
 
 
 class TestEvolve:
@@ -161,12 +161,12 @@ class TestBudget:
             assert one.metrics()["generations_refused"] == 0
         assert not one.evolution_due
 
-    def test_a_race_ends_where_it_does_not_fit_and_what_it_spent_counts(self) -> None:
+    def test_a_sequential_one_ends_where_it_does_not_fit_and_what_it_spent_counts(self) -> None:
         one = Engine(
             [SEED],
             proposer=Numbered(),
             config=EngineConfig(evolve_every=3, population_size=3),
-            verifier=Race(8, looks=2),
+            verifier=Sequential(8, batch=4),
         )
         one.budget = 48 + 28
         policy = ScriptedPolicy(lambda assignment: float(number_of(assignment) % 2))

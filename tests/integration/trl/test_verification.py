@@ -20,7 +20,7 @@ from trl_host import digest, generators, note_tells
 import evoprompt
 from evoprompt.roles import ProposalRequest, RolloutFn
 from evoprompt.types import Assignment, EvolveReport, Proposal, Trajectory
-from evoprompt.verifiers import Race
+from evoprompt.verifiers import Sequential
 
 SETTINGS: dict[str, Any] = {
     "population_size": 5,
@@ -168,13 +168,13 @@ def test_verification_comes_in_chunks_no_larger_than_a_batch_and_without_log_pro
 
 
 def test_a_verifier_may_ask_in_batches_and_for_several_rollouts(tmp_path: Path) -> None:
-    """As ``race`` does: the parent answers three times where six children race it."""
+    """As ``sequential`` does: the parent answers three times where twelve children are tried."""
     trainer = tiny_trl.trainer(tmp_path, max_steps=3)
     attached = evoprompt.Engine(
         ["be brief"],
         proposer=RandomWords(),
         config=evoprompt.EngineConfig(**SETTINGS),
-        verifier=Race(4, error=0.9, looks=2),
+        verifier=Sequential(4, batch=2),
         rules=[],
     )
     seen: list[list[tuple[str, float | None]]] = []
