@@ -260,7 +260,7 @@ class Sequential(Verifier):
         """What each child of this round may spend of the error rate."""
         if self.error is None:
             return None
-        return self.error / 2 ** (len(request.earlier) + 1) / len(request.proposed)
+        return self.error * 0.5 ** (len(request.earlier) + 1) / len(request.proposed)
 
 
 def _often(children: int) -> int:
