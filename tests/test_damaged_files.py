@@ -112,7 +112,6 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
 DEEP = "[" * 100_000
 MOST_CALLS = 10_000_000
 """Of functions; the most is 260,000."""
-ANYTHING = ["[]", DEEP]
 NUMBERS = ["NaN", '"x"', "9" * 5_000]
 
 
@@ -125,8 +124,9 @@ def with_number(path: Path, key: str, number: str) -> None:
     path.write_text(f'{before}"{key}":{number}{rest}', encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", [RESULT, SECONDS, SPENDING_FILE, "state"])
-@pytest.mark.parametrize("text", ANYTHING)
+@pytest.mark.parametrize(
+    ("name", "text"), [(RESULT, "[]"), (SECONDS, DEEP), (SPENDING_FILE, "[]"), ("state", DEEP)]
+)
 def test_a_run_with_a_file_of_something_else_is_not_resumed(
     stopped: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, text: str
 ) -> None:
@@ -141,16 +141,10 @@ def test_a_run_with_a_file_of_something_else_is_not_resumed(
     ("name", "key", "number"),
     [
         (RESULT, "value", "NaN"),
-        (RESULT, "rollouts", "-1"),
-        (RESULT, "train_seconds", "null"),
         (SECONDS, "verify", "-Infinity"),
-        (SPENDING_FILE, "usd", "NaN"),
         (SPENDING_FILE, "input_tokens", '"x"'),
         ("state", "step", "9" * 5_000),
-        ("state", "training_rollouts", "1e999"),
-        ("state", "events", "-1"),
         ("state", "rng", "[]"),
-        ("state", "parts", "null"),
     ],
 )
 def test_a_run_with_a_number_that_is_none_is_not_resumed(
@@ -166,16 +160,15 @@ def test_a_run_with_a_number_that_is_none_is_not_resumed(
     refused(capsys, "run", run.root, "--resume")
 
 
-@pytest.mark.parametrize("number", NUMBERS[:2])
 def test_a_run_that_remembers_a_reward_that_is_none_is_not_resumed(
-    stopped: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str], number: str
+    stopped: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = stopped.copy(tmp_path / "out")
     path = run.root / run.state
     state = json.loads(path.read_text(encoding="utf-8"))
     (memory, *_) = state["parts"]["replay"]["memories"]
     memory[8] = "this reward"
-    path.write_text(json.dumps(state).replace('"this reward"', number), encoding="utf-8")
+    path.write_text(json.dumps(state).replace('"this reward"', "NaN"), encoding="utf-8")
     refused(capsys, "run", run.root, "--resume")
 
 
@@ -209,16 +202,10 @@ Change = tuple[str, str, object]
 CHANGES: list[Change] = [
     ("evaluated", "metrics", None),
     ("evaluated", "metrics.solved", "high"),
-    ("evaluated", "headline.name", "rolling"),
-    ("evaluated", "by_stratum", {"child": None}),
     ("evaluated", "candidate", "c999"),
     ("evaluated", "step", 10**30),
-    ("seeded", "components", None),
-    ("told", "weights", {"c999": 1}),
     ("told", "feedback", {"c999": {"reward": 0.0, "text": "no"}}),
     ("proposed", "candidate", "c0"),
-    ("proposed", "components", {"instruction": 3}),
-    ("pruned", "kept", None),
 ]
 
 
@@ -282,7 +269,7 @@ FILES: dict[str, Callable[[Path], object]] = {
 
 @seed(20261122)
 @settings(
-    max_examples=5 * settings().max_examples,
+    max_examples=3 * settings().max_examples,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(

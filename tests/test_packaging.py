@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import shlex
 import tomllib
@@ -92,17 +91,16 @@ def declared(requirement: Requirement) -> Iterator[str]:
         yield from declared(Requirement(wanted))
 
 
+IMPORT = re.compile(r"^ *(?:import|from) (\w+)(?=[\w., ]*(?:#|$)|[\w.]* import )", re.MULTILINE)
+
+
 def imported(folder: Path) -> set[str]:
     """Top-level modules that the files of a folder import when they are run."""
-    found: set[str] = set()
-    for path in folder.rglob("*.py"):
-        nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
-        for node in nodes:
-            if isinstance(node, ast.Import):
-                found |= {alias.name.partition(".")[0] for alias in node.names}
-            elif isinstance(node, ast.ImportFrom) and not node.level:
-                found.add(str(node.module).partition(".")[0])
-    return found
+    return {
+        module
+        for path in folder.rglob("*.py")
+        for module in IMPORT.findall(path.read_text(encoding="utf-8"))
+    }
 
 
 @cache

@@ -1,4 +1,4 @@
-"""The real TRL on a tiny policy, as a host of the contract; also a program for other processes."""
+"""The real TRL on a tiny policy, as a host of the contract; ``main`` is for other processes."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import os
 import pickle
 import random
 import signal
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +17,7 @@ import tiny_trl
 import torch
 from accelerate.utils import gather_object
 from contract_runs import STATIC, Job, Row, Run
+from faults import OUTPUT, Forks
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from transformers import TrainerCallback
 
@@ -29,6 +28,8 @@ from evoprompt.types import StepReport, Trajectory
 
 WEIGHTS = (0.75, 0.5)
 LONG_WORD = "france"
+JOB, DONE = "job.pickle", "run.pickle"
+"""Files in a directory of another process: what it is to do, and what came of it."""
 
 
 @dataclass
@@ -210,33 +211,33 @@ def run(job: Job, directory: Path) -> Run:
 
 
 class TrlHost:
-    """The TRL trainers, in this process where possible and in others where needed."""
+    """The TRL trainers, in this process where possible and in forks of another where needed."""
 
     group = 4
+
+    def __init__(self) -> None:
+        self._forks: Forks | None = None
 
     def run(self, job: Job, directory: Path) -> Run | None:
         """Does the job; in other processes if there are to be two, or one is to die."""
         directory.mkdir(parents=True, exist_ok=True)
         if job.processes == 1 and job.kill_in is None:
             return run(job, directory)
-        (directory / "job.pickle").write_bytes(pickle.dumps(job))
-        launcher = [
-            *("-m", "torch.distributed.run", "--standalone", "--nproc-per-node"),
-            str(job.processes),
-        ]
-        done = subprocess.run(
-            [sys.executable, *(launcher if job.processes > 1 else []), __file__, str(directory)],
-            env=os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        (directory / JOB).write_bytes(pickle.dumps(job))
+        self._forks = self._forks or Forks("trl_host")
+        code = self._forks.run(directory)
+        said = (directory / OUTPUT).read_text()
         if job.kill_in is not None:
-            assert done.returncode == -signal.SIGKILL, done.stderr
+            assert code == -signal.SIGKILL, said
             return None
-        assert done.returncode == 0, done.stderr
-        found: Run = pickle.loads((directory / "run.pickle").read_bytes())
+        assert code == 0, said
+        found: Run = pickle.loads((directory / DONE).read_bytes())
         return found
+
+    def close(self) -> None:
+        """Ends the other process."""
+        if self._forks is not None:
+            self._forks.close()
 
     def forget_engine(self, directory: Path) -> None:
         """Removes the engine's state from every checkpoint."""
@@ -255,13 +256,35 @@ class TrlHost:
 
 
 def main(directory: Path) -> None:
-    """Does the job written in ``directory`` and leaves the run there."""
+    """Does the job written in ``directory`` and leaves the run there; as one of several if so."""
     torch.set_num_threads(1)
-    job: Job = pickle.loads((directory / "job.pickle").read_bytes())
+    job: Job = pickle.loads((directory / JOB).read_bytes())
+    if job.processes > 1:
+        _as_ranks(job.processes)
     done = run(job, directory)
     if os.environ.get("RANK", "0") == "0":
-        (directory / "run.pickle").write_bytes(pickle.dumps(done))
+        (directory / DONE).write_bytes(pickle.dumps(done))
 
 
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+def _as_ranks(count: int) -> None:
+    """Returns in ``count`` forks of this process, which meet as torchrun would have them do.
+
+    This process waits for them, and ends as the worst of them.
+    """
+    store = torch.distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    os.environ |= {
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(store.port),
+        "TORCHELASTIC_USE_AGENT_STORE": "True",  # the store is here, not in the first of them
+        "WORLD_SIZE": str(count),
+        "LOCAL_WORLD_SIZE": str(count),
+    }
+    ranks = []
+    for rank in range(count):
+        os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+        child = os.fork()
+        if not child:
+            return
+        ranks.append(child)
+    codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in ranks]
+    os._exit(max(map(abs, codes)))

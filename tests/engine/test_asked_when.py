@@ -78,7 +78,7 @@ class Training:
         self,
         writer: Writer,
         preset: Preset = "default",
-        questions: int = 32,
+        questions: int = 8,
         worth: Mapping[int, float] | float = 0.5,
     ) -> None:
         self.writer = writer
@@ -126,12 +126,11 @@ class Training:
         return [event["message"] for event in self.engine.log if event["event"] == "notice"]
 
 
-@pytest.mark.parametrize("preset", ["default", "inspo"])
-def test_at_the_paper_s_size_the_children_are_those_of_the_leader(preset: Preset) -> None:
+def test_at_the_paper_s_size_the_children_are_those_of_the_leader() -> None:
     """They are known by then; at the first step of a cycle one of seven newcomers led by luck."""
     worth = {0: 0.4, 3: 0.7, **dict.fromkeys([1, 2, *range(4, 13)], 0.45)}
-    due = 30 if preset == "default" else 15
-    training = Training(Writer(1), preset, 512, worth).run(due + 1)
+    due = 15
+    training = Training(Writer(1), "inspo", 512, worth).run(due + 1)
     (leader,) = [one.id for one in training.engine.population.alive if one.text == "Number 3."]
     assert due - 1 in [step for step, _ in training.writer.asked]
     proposed = [

@@ -86,12 +86,12 @@ class TestWhereNoInstructionMatters:
 
     def test_a_random_suffix_leads_and_is_not_the_best(self, preset: str) -> None:
         leaders, wrong = 0, 0
-        for seed in range(6):
+        for seed in range(3):
             world = Suffixes(seed=seed)
             engine = train(begin(world, seed=seed, preset=preset), world, 31)
             leaders += engine.selection.leader.text != FIRST
             wrong += engine.best.text != FIRST
-        assert leaders >= 5
+        assert leaders == 3
         assert wrong <= 1
 
     def test_the_first_is_the_best_though_it_is_dead_and_this_is_said(self, preset: str) -> None:
@@ -110,7 +110,7 @@ class TestWhereNoInstructionMatters:
 class TestWhereSomeAreBetter:
     def test_a_large_lead_is_found_and_said(self) -> None:
         found = 0
-        for seed in range(5):
+        for seed in range(3):
             world = Suffixes(0.15, lambda number: number % 6 == 0, seed)
             engine = train(begin(world, seed=seed), world, 31)
             found += engine.best.text in world.better
@@ -120,7 +120,7 @@ class TestWhereSomeAreBetter:
                 )
                 told = [one["candidate"] for one in engine.log if one["event"] == "best"]
                 assert told[-1] == engine.best.id
-        assert found >= 4
+        assert found >= 2
 
     @pytest.mark.nightly
     def test_a_suffix_to_the_better_one_does_not_take_its_place(self) -> None:
@@ -244,9 +244,9 @@ class TestTheChoiceAmongSeveral:
         return engine
 
     def test_the_luckiest_of_twenty_equal_ones_is_not_shown_to_be_better(self) -> None:
-        found = [self.told(seed, 20, lambda name, rng: rng.random()) for seed in range(60)]
-        assert sum(one.best.id != "c0" for one in found) <= 5
-        assert sum(one.selection.leader.id != "c0" for one in found) > 50
+        found = [self.told(seed, 20, lambda name, rng: rng.random()) for seed in range(20)]
+        assert sum(one.best.id != "c0" for one in found) <= 3
+        assert sum(one.selection.leader.id != "c0" for one in found) > 15
 
     @pytest.mark.parametrize("value", [0.0, 0.3])
     def test_of_equal_rewards_it_is_the_first(self, value: float) -> None:

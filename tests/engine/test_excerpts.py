@@ -42,7 +42,7 @@ def test_a_short_one_is_shown_whole() -> None:
     assert found == Excerpt("c0", asked.text, answer, 0.0, turns, "expected 5", 0)
 
 
-@given(st.lists(st.tuples(st.text(max_size=9000), st.text(max_size=9000)), min_size=1, max_size=40))
+@given(st.lists(st.tuples(st.text(max_size=2000), st.text(max_size=2000)), min_size=1, max_size=20))
 def test_a_long_one_is_cut_and_says_how_much(texts: list[tuple[str, str]]) -> None:
     turns = tuple(Turn(*pair) for pair in texts)
     told = replace(trajectory(candidate(0), question(0), 0.0), turns=turns)

@@ -45,6 +45,6 @@ def output(hash_seed: str) -> str:
 
 @pytest.mark.slow
 def test_neither_state_nor_events_depend_on_it() -> None:
-    first, *others = [output(hash_seed) for hash_seed in ("1", "2", "4242")]
+    first, second = output("1"), output("4242")
     assert '"told": [' in first
-    assert others == [first, first]
+    assert first == second

@@ -25,7 +25,7 @@ from evoprompt.types import Assignment, Proposal, Question, Trajectory
 
 RECORDING = Path(__file__).parent / "recorded_decisions.json"
 SIZES = {"16x5": (16, 45), "512x5": (512, 31)}
-RUNS = [*(("16x5", seed) for seed in range(5)), ("512x5", 5)]
+RUNS = [("16x5", 0), ("16x5", 1), ("512x5", 5)]
 ADVICE = ("Add the tens first.", "Count twice.", "Say what you know.", "Draw a line.", "Be brief.")
 
 

@@ -67,7 +67,7 @@ def test_the_price_is_told_before_and_kept_to(
 
 
 @pytest.mark.lm
-@pytest.mark.parametrize("jobs", ["1", "2"])
+@pytest.mark.parametrize("jobs", ["1", pytest.param("2", marks=pytest.mark.nightly)])
 def test_a_budget_is_of_the_whole_run_and_of_what_resumes_it(tmp_path: Path, jobs: str) -> None:
     with OpenAIServer([], chat_fields(analysis="It guesses.", candidates=[BETTER])) as server:
         run(tmp_path, server.url, "--seeds", "3", "--jobs", jobs)

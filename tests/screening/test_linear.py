@@ -12,11 +12,14 @@ from evoprompt.rules import ScreeningContext, default_rules
 from evoprompt.types import Proposal
 
 SIZE = 1_000_000
-PIECES = [" ", "\n", "a, ", "<a", "</a>b<a>", "`a", "{{ [a b ", "a. new instruction:\n"]
+PIECES = [" ", "a, ", "<a"]
+MORE = ["\n", "</a>b<a>", "`a", "{{ [a b ", "a. new instruction:\n"]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("piece", PIECES)
+@pytest.mark.parametrize(
+    "piece", [*PIECES, *(pytest.param(one, marks=pytest.mark.nightly) for one in MORE)]
+)
 def test_a_megabyte_is_judged(piece: str) -> None:
     proposal = Proposal.of((piece * (SIZE // len(piece) + 1))[:SIZE])
     context = ScreeningContext(

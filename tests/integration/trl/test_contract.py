@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from adapter_contract import AdapterContract
 from contract_runs import Run
@@ -13,8 +15,10 @@ class TestTrlAdapter(AdapterContract):
 
     @pytest.fixture(scope="class")
     @classmethod
-    def host(cls) -> TrlHost:
-        return TrlHost()
+    def host(cls) -> Iterator[TrlHost]:
+        found = TrlHost()
+        yield found
+        found.close()
 
     def check_rewards(self, run: Run) -> None:
         """Feedback is that of the same row, whichever process it was in."""

@@ -10,6 +10,7 @@ from pathlib import Path
 import bytewise
 import pytest
 
+pytestmark = pytest.mark.nightly
 GATE = Path(__file__).parents[3] / "benchmarks" / "gpu_gate.py"
 
 
@@ -18,7 +19,6 @@ def gate(*words: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.nightly
 def test_every_phase_is_told_and_what_needs_cuda_is_not_run(tmp_path: Path) -> None:
     model, out = bytewise.tiny_model(tmp_path / "model"), tmp_path / "gate"
     done = gate(model, "--output", out)
@@ -41,7 +41,6 @@ def test_what_is_no_model_is_named_before_anything_starts(tmp_path: Path) -> Non
     assert not (tmp_path / "gate").exists()
 
 
-@pytest.mark.nightly
 def test_a_phase_that_fails_is_named_and_what_builds_on_it_is_not_run(tmp_path: Path) -> None:
     model = bytewise.tiny_model(tmp_path / "model")
     done = gate(model, "--output", tmp_path / "gate", "--limit", "2", "--only", "trl")

@@ -153,7 +153,12 @@ def test_three_members_are_enough_for_any_causal_model(tmp_path: Path) -> None:
     task = Least()
     folder = save_model(tmp_path / "model", None)
     trainee = prepared(
-        task, tmp_path / "out", model=folder, questions_per_step=2, rollouts_per_question=4
+        task,
+        tmp_path / "out",
+        model=folder,
+        questions_per_step=2,
+        rollouts_per_question=4,
+        turn_tokens=16,
     )
     engine, told, curve = trained(task, trainee, EventLog())
     assert engine.rollouts == 24
