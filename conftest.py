@@ -39,6 +39,11 @@ BEYOND_THE_CORE = (
 GROUPS = {"browser", "data", "endpoint", "exact", "gpu", "lm", "report", "slow", "verl"}
 """Markers of tests that need an extra, data or patience."""
 
+LAST = tuple(
+    f"tests/{folder}/" for folder in ("agents", "attributors", "engine", "proposers", "selectors")
+)
+"""Folders of files that take seconds: begun last, so that no worker waits long for the other."""
+
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     if config.option.markexpr != "quick":
@@ -52,6 +57,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if not any(mark.name in GROUPS for mark in item.iter_markers()):
             item.add_marker(pytest.mark.quick)
+    items.sort(key=lambda item: item.nodeid.startswith(LAST))
 
 
 def pytest_collection_finish() -> None:
