@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evoprompt.engine import Engine
-from evoprompt.errors import InputError, StateError, warn
+from evoprompt.errors import InputError, StateError
 from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory
 from evoprompt.experiments.history import History
 from evoprompt.experiments.sections import Pool, PoolSeed
 from evoprompt.rules import ScreeningContext, default_rules, duplicate
-from evoprompt.screening import Finding, check, clean, usable_seeds
+from evoprompt.screening import Finding, check, clean
 from evoprompt.storage import STATE_FILE, load_state
 from evoprompt.types import INSTRUCTION, Proposal
 
@@ -52,52 +51,30 @@ def fit(pool: Pool, source: str, task: Task, most: int) -> Fitted:
     Raises:
         InputError: the task can use none of them.
     """
-    first = task.seeds[0]
+    first, required = task.seeds[0], task.required
     components = {INSTRUCTION} if isinstance(first, str) else set(first)
-    return fit_texts(pool, source, task.seed_instructions, components, task.required, most)
-
-
-def fit_texts(
-    pool: Pool,
-    source: str,
-    own: Sequence[str],
-    components: Set[str],
-    required: Sequence[str],
-    most: int,
-) -> Fitted:
-    """The best of ``pool`` that a task with these texts can use; see :func:`fit`.
-
-    Args:
-        pool: what was read, the highest weight first.
-        source: the run it was read from, for messages and lineage.
-        own: the seed instructions of the task.
-        components: names of what they consist of.
-        required: texts that an instruction must hold.
-        most: instructions that there is room for.
-
-    Raises:
-        InputError: the task can use none of them.
-    """
-    rules = [rule for rule in default_rules() if rule is not duplicate]
-    context = ScreeningContext(parents=list(own), required=tuple(required))
+    context = ScreeningContext(parents=list(task.seed_instructions), required=tuple(required))
     seeds: list[Proposal] = []
     refused: list[str] = []
     for one in pool:
-        proposal = clean(Proposal(one.components, rationale=_origin(source, one)))
-        found = (
-            _mismatch(proposal, components)
-            or check(proposal, context, rules)
-            or check(proposal, ScreeningContext(living=[seed.text for seed in seeds]), [duplicate])
-        )
+        weight = "" if one.weight is None else f", weight {one.weight:.2f}"
+        proposal = clean(Proposal(one.components, rationale=f"{source}: {one.origin}{weight}"))
+        context = replace(context, living=[seed.text for seed in seeds])
+        found = check(proposal, context, [rule for rule in default_rules() if rule != duplicate])
+        found = found or check(proposal, replace(context, parents=()), [duplicate])
+        if proposal.components.keys() != components:
+            has = f"has the components {sorted(proposal.components)}"
+            found = Finding("components", f"{has}; required: {sorted(components)}")
         if found is None:
             seeds.append(proposal)
         else:
             refused.append(f"{one.origin} ({found.rule}: {found.reason})")
     if not seeds:
+        holding = f", that hold {', '.join(required)}" if required else ""
         raise InputError(
             f"this task can use none of the {len(pool)} instructions of {source}: "
             f"{'; '.join(refused[:_TOLD])}; required: instructions for a tool of the same kind"
-            f"{_holding(required)}; choose another run, or start without seeds_from"
+            f"{holding}; choose another run, or start without seeds_from"
         )
     notices = [f"not taken over from {source}: {one}" for one in refused]
     if len(seeds) > most:
@@ -106,24 +83,6 @@ def fit_texts(
             f"lowest weight; there is room for {most}"
         )
     return Fitted(tuple(seeds[:most]), tuple(notices))
-
-
-def _mismatch(proposal: Proposal, components: Set[str]) -> Finding | None:
-    if set(proposal.components) == components:
-        return None
-    return Finding(
-        "components",
-        f"has the components {sorted(proposal.components)}; required: {sorted(components)}",
-    )
-
-
-def _origin(source: str, one: PoolSeed) -> str:
-    weight = "" if one.weight is None else f", weight {one.weight:.2f}"
-    return f"{source}: {one.origin}{weight}"
-
-
-def _holding(required: Sequence[str]) -> str:
-    return f", that hold {', '.join(required)}" if required else ""
 
 
 def with_pools(config: RunConfig) -> RunConfig:
@@ -140,36 +99,6 @@ def with_pools(config: RunConfig) -> RunConfig:
         if source is not None and source not in pools:
             pools[source] = read_pool(Path(source))
     return config.model_copy(update={"pools": pools})
-
-
-def seeds_with(
-    source: str | Path,
-    seed_instruction: str | Mapping[str, str],
-    required: Sequence[str] = (),
-    most: int = 16,
-) -> list[Proposal]:
-    """``seed_instruction`` and after it the pool of another run, for ``evoprompt.optimize``.
-
-    Warns of what of the pool cannot be used.
-
-    Args:
-        source: a run, trial, checkpoint or the directory of an optimization.
-        seed_instruction: where to start besides.
-        required: texts that every instruction must hold.
-        most: instructions that are taken over.
-
-    Raises:
-        InputError: there is no pool, or none of it can be used.
-    """
-    own = usable_seeds([seed_instruction], 1, required)
-    pool = tuple(one for one in read_pool(Path(source)) if one.components != own[0].components)
-    if not pool:
-        return own
-    names = set(own[0].components)
-    fitted = fit_texts(pool, str(source), [own[0].text], names, required, most)
-    for notice in fitted.notices:
-        warn(notice)
-    return [*own, *fitted.seeds]
 
 
 def read_pool(source: Path) -> Pool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from itertools import product
@@ -12,7 +13,8 @@ from evoprompt import yamlfile
 from evoprompt.errors import InputError
 from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.sections import Arm
-from evoprompt.experiments.settings import merge
+from evoprompt.experiments.settings import merge, nested
+from evoprompt.section import Settings
 
 _SECTIONS = ("host", "engine")
 
@@ -87,12 +89,7 @@ def _name(arm: str, chosen: Mapping[str, JsonValue]) -> str:
 
 def with_settings(arm: Arm, chosen: Mapping[str, JsonValue]) -> Arm:
     """``arm`` with other values of settings, each named by its path in ``host`` or ``engine``."""
-    changed = {"host": arm.host, "engine": arm.engine}
+    changed: Settings = {"host": arm.host, "engine": arm.engine}
     for path, value in chosen.items():
-        section, _, key = path.partition(".")
-        inner = value
-        for part in reversed(key.split(".")):
-            inner = {part: inner}
-        assert isinstance(inner, dict)
-        changed[section] = merge(changed[section], inner)
+        changed = merge(changed, nested(f"{path}={json.dumps(value)}"))
     return arm.model_copy(update=changed)

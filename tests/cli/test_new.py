@@ -47,7 +47,7 @@ def test_it_writes_five_files_and_says_how_to_begin(
     [
         ("Word", "required: lower-case words and digits joined by hyphens"),
         ("../word", "required: lower-case words"),
-        ("class", "no keyword of Python"),
+        ("class", "no module can have"),
         ("json", "there is a module json already"),
         ("fake", "a task of that name is installed"),
     ],

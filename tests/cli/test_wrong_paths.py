@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
 
 import pytest
-from command_line import evoprompt
 from wrong_paths import Option, leaves, path_parameters, require_refusals
 
 from evoprompt.experiments.cli import COMMANDS
 
-pytestmark = [pytest.mark.usefixtures("fake_task"), pytest.mark.lm]
+pytestmark = pytest.mark.usefixtures("fake_task")
 
 CONFIG = "task: fake\nhost: fake\nbudget: 240\nevaluate_every: 120\narms: [static]\n"
-ASK = ("--lm", "openai/gpt-4.1-mini", "--set", "lm.api_base=http://127.0.0.1:9")
 MODEL = ("--model", "m", "--base-url", "http://127.0.0.1:9/v1", "--set", "engine.proposer=fake")
-PARENT, FAILURES = ("--parent", "{}/parent.txt"), ("--failures", "{}/trained")
 PATHS: dict[str, dict[str, Option]] = {
     "run": {
         "config": Option("file", ("--output", "{}/out")),
@@ -33,18 +29,12 @@ PATHS: dict[str, dict[str, Option]] = {
         "output": Option("output", ("{}/run.yaml", *MODEL)),
         "seeds_from": Option("folder", ("{}/run.yaml", *MODEL, "--output", "{}/out")),
     },
-    "grid": {"runs": Option("folder")},
     "report": {"run": Option("folder")},
-    "watch": {"runs": Option("either", ("--port", "0"))},
+    "watch": {"run": Option("folder", ("--port", "0"))},
     "best": {"run": Option("folder")},
-    "audit": {"source": Option("either")},
     "export": {
         "source": Option("folder", ("{}/out",)),
         "folder": Option("output", before=("{}/trained",)),
-    },
-    "propose": {
-        "parent": Option("file", (*FAILURES, *ASK), "any"),
-        "failures": Option("either", (*PARENT, *ASK)),
     },
     "new": {"output": Option("output", ("task", "word-lengths"))},
     "plugins": {},
@@ -69,8 +59,4 @@ def test_a_wrong_path_is_refused_in_one_line(
     typed: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "run.yaml").write_text(CONFIG, encoding="utf-8")
-    (tmp_path / "parent.txt").write_text("Answer.\n", encoding="utf-8")
-    if typed == "propose" and name != "failures":
-        assert evoprompt("run", str(tmp_path / "run.yaml"), "-o", str(tmp_path / "trained")) == 0
-        import_module("dspy")  # while its work is counted, this takes two minutes
     require_refusals(capsys, typed, name, PATHS[typed][name], tmp_path)

@@ -85,8 +85,8 @@ class LauncherContract:
     ) -> None:
         outcome, watcher = launched()
         assert not outcome.failed
-        events = (self.directory.root / "events.jsonl").read_text(encoding="utf-8")
-        assert events == (whole.root / "events.jsonl").read_text(encoding="utf-8")
+        for arm in ("static", "coevolve"):
+            assert trial_events(self.directory, arm) == trial_events(whole, arm)
         # The display hears of everything.
         heard = [event.kind for event in watcher.events[COEVOLVE]]
         assert heard == [event["event"] for event in trial_events(self.directory)]

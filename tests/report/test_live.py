@@ -48,7 +48,6 @@ def begun(root: Path) -> Path:
 
 @pytest.fixture
 def server(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LiveServer]:
-    monkeypatch.setattr(live, "_LOOK", 0.02)
     monkeypatch.setattr(live, "_SHARE", 0)
     with LiveServer(LivePage(root), 0) as made:
         thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.02})
@@ -79,29 +78,18 @@ def test_the_page_of_now_is_served(server: LiveServer, root: Path) -> None:
     assert "Look twice." in get(server, "/")[1]
 
 
-def test_changes_are_sent_and_nothing_else(
-    server: LiveServer, root: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_version_changes_with_the_files_and_with_nothing_else(
+    server: LiveServer, root: Path
 ) -> None:
-    seen = server.live.version
-    changes = server.changes(seen)
+    first = get(server, "/version")
+    assert first == (200, server.live.version)
     log = EventLog(root / "events.jsonl")
     log.append(Notice(2, "the model was down"))
-    first = next(changes)
-    assert first not in ("", seen)
+    second = get(server, "/version")
+    assert second != first
     log.rewind(2)  # killed, and resumed from an earlier checkpoint
-    assert next(changes) not in ("", first)
-    monkeypatch.setattr(live, "_ALIVE", 0.1)
-    assert next(changes) == ""
-
-
-def test_a_change_that_was_missed_is_sent_at_once(server: LiveServer) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=PATIENCE)
-    connection.request("GET", "/changes?seen=old", headers={"Last-Event-ID": "older"})
-    answer = connection.getresponse()
-    assert answer.headers["Content-Type"] == "text/event-stream"
-    lines = [answer.readline().decode().strip() for _ in range(4)]
-    assert lines[2:] == [f"id: {server.live.version}", f"data: {server.live.version}"]
-    connection.close()
+    assert get(server, "/version") not in (first, second)
+    assert get(server, "/version") == get(server, "/version")
 
 
 def test_a_page_that_takes_long_is_not_made_again_at_once(root: Path) -> None:

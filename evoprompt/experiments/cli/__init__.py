@@ -26,36 +26,24 @@ from evoprompt.experiments.cli import (
 from evoprompt.text import format_error, masked, printable
 
 COMMANDS: Mapping[str, Callable[..., None]] = {
-    "run": run.run,
-    "optimize": optimize.optimize,
-    "report": report.report,
-    "watch": watch.watch,
-    "best": best.best,
-    "export": export.export,
-    "eval": evaluate.evaluate,
-    "plugins": plugins.plugins,
-    "doctor": doctor.doctor,
-    "new": new.new,
-}
+    command.__name__: command
+    for command in (
+        run.run,
+        optimize.optimize,
+        report.report,
+        watch.watch,
+        best.best,
+        export.export,
+        plugins.plugins,
+        doctor.doctor,
+        new.new,
+    )
+} | {"eval": evaluate.evaluate}
 
 GROUPS: Mapping[str, typer.Typer] = {"pool": pool.app}
 
-_WRONG_PATH = (
-    errno.ENOENT,
-    errno.EEXIST,
-    errno.EISDIR,
-    errno.ENOTDIR,
-    errno.ENAMETOOLONG,
-    errno.ELOOP,
-)
-_UNWRITABLE = (
-    errno.ENOSPC,
-    errno.EDQUOT,
-    errno.EFBIG,
-    errno.EROFS,
-    errno.EACCES,
-    errno.EPERM,
-)
+_WRONG_PATH = {"ENOENT", "EEXIST", "EISDIR", "ENOTDIR", "ENAMETOOLONG", "ELOOP"}
+_UNWRITABLE = {"ENOSPC", "EDQUOT", "EFBIG", "EROFS", "EACCES", "EPERM"}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -80,9 +68,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         required = "required: files of text, of the form they were written in"
         _refuse(f"{format_error(error)}; {required}", error)
     except OSError as error:
-        if error.errno in _WRONG_PATH:
-            _refuse(f"{error.filename}: {error.strerror}; required: another path; check it", error)
-        if error.errno not in _UNWRITABLE:
+        name = errno.errorcode.get(error.errno or 0)
+        if name in _WRONG_PATH:
+            required = "required: another path; check it"
+            _refuse(f"{error.filename}: {error.strerror}; {required}", error)
+        if name not in _UNWRITABLE:
             raise
         _refuse(
             f"{error.filename or 'a file'} cannot be written: {error.strerror}; required: room and "

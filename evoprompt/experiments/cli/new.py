@@ -5,7 +5,6 @@ from __future__ import annotations
 import keyword
 import re
 from enum import StrEnum
-from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 from string import Template
@@ -44,22 +43,13 @@ def new(
         "module": module,
         "task": "".join(word.capitalize() for word in (*name.split("-"), "task")),
     }
-    targets = {
-        "pyproject.toml": "pyproject.toml",
-        "module.py": f"{module}.py",
-        "run.yaml": f"{name}.yaml",
-        "test.py": f"test_{module}.py",
-        "README.md": "README.md",
-    }
+    targets = {"module": f"{module}.py", "run": f"{name}.yaml", "test": f"test_{module}.py"}
     folder.mkdir(parents=True, exist_ok=True)
-    for template, target in targets.items():
-        text = (
-            files("evoprompt.experiments.templates")
-            .joinpath("task", f"{template}.txt")
-            .read_text("utf-8")
-        )
-        (folder / target).write_text(Template(text).substitute(words), encoding="utf-8")
-        typer.echo(str(folder / target))
+    templates = Path(__file__).parents[1] / "templates" / "task"
+    for template in sorted(templates.glob("*.txt")):
+        target = folder / targets.get(template.name.partition(".")[0], template.stem)
+        target.write_text(Template(template.read_text("utf-8")).substitute(words), encoding="utf-8")
+        typer.echo(str(target))
     typer.echo(
         f"begin with: pip install -e {folder} && evoprompt run {folder / name}.yaml --dry-run"
     )
@@ -70,18 +60,16 @@ def _module(name: str) -> str:
     from evoprompt.errors import InputError
     from evoprompt.plugins import plugins
 
-    module, taken = name.replace("-", "_"), ""
+    module, fault = name.replace("-", "_"), ""
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name) or keyword.iskeyword(module):
-        raise InputError(
-            f"the name is {name!r}; required: lower-case words and digits joined by hyphens, a "
-            "letter first, and no keyword of Python, such as word-count"
-        )
-    if find_spec(module) is not None:
-        taken = f"there is a module {module} already"
+        fault = "which no module can have"
+    elif find_spec(module) is not None:
+        fault = f"and there is a module {module} already"
     elif name in {one.name for one in plugins().components("task")}:
-        taken = "a task of that name is installed"
-    if taken:
+        fault = "and a task of that name is installed"
+    if fault:
         raise InputError(
-            f"the name is {name!r}, and {taken}; required: a name of its own; choose another"
+            f"the name is {name!r}, {fault}; required: lower-case words and digits joined by "
+            "hyphens, a letter first, that nothing else is called, such as word-count"
         )
     return module

@@ -31,10 +31,17 @@ def plugins(
     """
     from rich.console import Console
 
+    from evoprompt.errors import InputError
     from evoprompt.plugins import plugins as installed
+    from evoprompt.validation import nearest
 
     found, console = installed(), Console(markup=False, highlight=False)
-    listed = _of_role(found, role)
+    roles = list(dict.fromkeys(one.component.role for one in found.components()))
+    if role is not None and role not in roles:
+        raise InputError(
+            f"role is {role!r}; required: one of {', '.join(roles)}{nearest(role, roles)}"
+        )
+    listed = found.components(role)
     if check is not None:
         named = [one for one in listed if one.name == check]
         if not _keep_promises(found, named, check, changes or (), limit, console):
@@ -45,18 +52,6 @@ def plugins(
         console.print(f"blocked: {source}", style="dim", soft_wrap=True)
     for problem in found.problems:
         console.print(f"not loaded: {problem}", style="red", soft_wrap=True)
-
-
-def _of_role(found: Plugins, role: str | None) -> list[Registered]:
-    from evoprompt.errors import InputError
-    from evoprompt.validation import nearest
-
-    roles = list(dict.fromkeys(one.component.role for one in found.components()))
-    if role is not None and role not in roles:
-        raise InputError(
-            f"role is {role!r}; required: one of {', '.join(roles)}{nearest(role, roles)}"
-        )
-    return found.components(role)
 
 
 def _list(listed: Sequence[Registered], console: Console) -> None:

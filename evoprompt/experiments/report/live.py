@@ -5,12 +5,10 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
 
 from evoprompt.errors import EvopromptError
 from evoprompt.experiments.report.page import drawing, render_page
@@ -18,8 +16,6 @@ from evoprompt.experiments.report.source import files_of, read_source
 from evoprompt.text import format_error
 
 LOOPBACK = "127.0.0.1"
-_LOOK = 0.5  # seconds between two looks at the files
-_ALIVE = 15.0  # seconds of silence after which a client is told that there is somebody
 _SHARE = 10  # a page that took a second to make is made again ten seconds later at the soonest
 
 
@@ -73,7 +69,7 @@ class LivePage:
 
 
 class LiveServer(ThreadingHTTPServer):
-    """Serves a :class:`LivePage` on the loopback device, with news as server-sent events.
+    """Serves a :class:`LivePage` on the loopback device; whoever shows it asks for its version.
 
     Args:
         page: what is served.
@@ -89,30 +85,12 @@ class LiveServer(ThreadingHTTPServer):
     def __init__(self, page: LivePage, port: int, patience: float = 10.0) -> None:
         self.live = page
         self.patience = patience
-        self.closing = threading.Event()
         super().__init__((LOOPBACK, port), _Handler)
 
     @property
     def address(self) -> str:
         """Of the page."""
         return f"http://{LOOPBACK}:{self.server_port}/"
-
-    def changes(self, seen: str) -> Iterator[str]:
-        """The versions that come after ``seen``; an empty one now and then if none comes."""
-        silent = time.monotonic()
-        while not self.closing.wait(_LOOK):
-            version = self.live.version
-            if version != seen:
-                seen, silent = version, time.monotonic()
-                yield version
-            elif time.monotonic() - silent > _ALIVE:
-                silent = time.monotonic()
-                yield ""
-
-    def server_close(self) -> None:
-        """Stops listening, and ends the streams that are open."""
-        self.closing.set()
-        super().server_close()
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -124,42 +102,25 @@ class _Handler(BaseHTTPRequestHandler):
         super().setup()
 
     def do_GET(self) -> None:
-        asked = urlsplit(self.path)
         own = {f"{name}:{self.server.server_port}" for name in (LOOPBACK, "localhost")}
+        live = self.server.live
         with suppress(BrokenPipeError, ConnectionResetError, TimeoutError):  # the browser has gone
             if self.headers["Host"] not in own:  # a name that another site has here
                 self.send_error(HTTPStatus.FORBIDDEN, "ask for 127.0.0.1")
-            elif asked.path == "/":
-                self._send_page()
-            elif asked.path == "/changes":
-                first = parse_qs(asked.query).get("seen", [""])[0]
-                self._send_changes(self.headers["Last-Event-ID"] or first)
-            else:
+            elif self.path not in ("/", "/version"):
                 self.send_error(HTTPStatus.NOT_FOUND)
-
-    def _send_page(self) -> None:
-        try:
-            page = self.server.live.page()
-        except (EvopromptError, OSError) as error:
-            self.send_error(HTTPStatus.SERVICE_UNAVAILABLE, "cannot be read", format_error(error))
-            return
-        self._begin("text/html; charset=utf-8")
-        self.wfile.write(page)
-
-    def _send_changes(self, seen: str) -> None:
-        self._begin("text/event-stream")
-        self.wfile.write(b": here\n\n")
-        self.wfile.flush()
-        for version in self.server.changes(seen):
-            said = f"id: {version}\ndata: {version}\n\n" if version else ": still here\n\n"
-            self.wfile.write(said.encode())
-            self.wfile.flush()
-
-    def _begin(self, kind: str) -> None:
-        self.send_response(HTTPStatus.OK)
-        self.send_header("Content-Type", kind)
-        self.send_header("Cache-Control", "no-store")
-        self.end_headers()
+            else:
+                try:
+                    body = live.page() if self.path == "/" else live.version.encode()
+                except (EvopromptError, OSError) as error:
+                    why = "cannot be read", format_error(error)
+                    self.send_error(HTTPStatus.SERVICE_UNAVAILABLE, *why)
+                    return
+                self.send_response(HTTPStatus.OK)
+                self.send_header("Content-Type", "text/html; charset=utf-8")
+                self.send_header("Cache-Control", "no-store")
+                self.end_headers()
+                self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - http.server's name
         """Stays silent: nobody wants to read of every look at the page."""

@@ -148,11 +148,10 @@ matchMedia("print").addEventListener("change", () => darkness.matches && redraw(
 found = await unpack(by("data").textContent);
 await draw();
 
-const { version } = by("data").dataset;
+let { version } = by("data").dataset;
 if (version) {
   let written = Number(by("data").dataset.written); // seconds since 1970
-  let trouble = "";
-  const tellState = () => {
+  const tellState = (trouble) => {
     const silent = Date.now() / 1000 - written;
     const minutes = Math.floor(silent / 60);
     const said = trouble || (found.finished ? "All trials that have begun are finished."
@@ -161,23 +160,27 @@ if (version) {
     by("live").hidden = false;
     if (by("live").textContent !== said) by("live").textContent = said; // it is read out when it changes
   };
-  setInterval(tellState, 5000);
-  const news = new EventSource(`/changes?seen=${version}`);
-  news.onopen = () => ((trouble = ""), tellState());
-  news.onerror = () => ((trouble = "The server does not answer; this page goes on as soon as it does."), tellState());
-  news.onmessage = async () => {
-    const answer = await fetch("/").catch(() => null); // it went away meanwhile; onerror says so
-    if (!answer) return;
-    trouble = answer.ok ? "" : `The run cannot be read just now (status ${answer.status}).`;
-    if (trouble) return tellState();
+  const renew = async () => {
+    const news = await fetch("/version").catch(() => null);
+    if (!news?.ok) return "The server does not answer; this page goes on as soon as it does.";
+    const now = await news.text();
+    if (now === version) return "";
+    const answer = await fetch("/").catch(() => null);
+    if (!answer?.ok) return "The run cannot be read just now.";
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
     by("result").parentElement.replaceWith(fresh.getElementById("result").parentElement);
     document.querySelector("section.problems")?.remove();
     const problems = fresh.querySelector("section.problems");
     if (problems) document.querySelector("main").prepend(problems);
     found = await unpack(fresh.getElementById("data").textContent);
+    ({ version } = fresh.getElementById("data").dataset);
     written = Number(fresh.getElementById("data").dataset.written);
     await draw();
-    tellState();
+    return "";
   };
+  const follow = async () => {
+    tellState(await renew());
+    setTimeout(follow, 1000);
+  };
+  follow();
 }
