@@ -13,7 +13,6 @@ from pathlib import Path
 
 from omegaconf import DictConfig, open_dict
 
-from evoprompt.errors import warn
 from evoprompt.storage import (
     STATE_FILE,
     checkpoints,
@@ -51,9 +50,7 @@ class StepFolders:
     def replacing(self, step: int) -> Iterator[Path]:
         """Yields the folder of the checkpoint of ``step``, in which the body writes it whole.
 
-        Told to keep one, the last is removed afterwards. A remote directory, if one is set, gets a
-        copy of the engine's state. One that cannot be written to is warned of and costs nothing
-        else, as with veRL's own files.
+        Told to keep one, the last is removed afterwards.
         """
         folder = self._root / f"{PREFIX}{step}"
         with self._keeping_the_last() as alone:
@@ -62,7 +59,6 @@ class StepFolders:
             for older in checkpoints(self._root, PREFIX):
                 if older != folder and (older / STATE_FILE).exists():
                     remove(older)
-        self._copy(folder)
 
     @contextmanager
     def _keeping_the_last(self) -> Iterator[bool]:
@@ -107,18 +103,6 @@ class StepFolders:
             write_whole(tracker, complete[-1].name.removeprefix(PREFIX))
         else:
             tracker.unlink()
-
-    def _copy(self, folder: Path) -> None:
-        path = folder / STATE_FILE
-        remote = self._trainer.get("default_hdfs_dir")
-        if remote:
-            from verl.utils import fs
-
-            target = f"{remote}/{folder.name}"
-            fs.makedirs(target, exist_ok=True)
-            # A path for a local directory; for HDFS, whether its command line succeeded.
-            if fs.copy(str(path), f"{target}/{STATE_FILE}") is False:
-                warn(f"{path} could not be copied to {target}")
 
     def resumed(self, step: int) -> Path:
         """Of the checkpoint that a run at ``step`` went on from."""

@@ -23,15 +23,6 @@ from evoprompt_verl.workplace import DIRECTORY, enter
 
 _RAY = "ray_kwargs.ray_init"
 _HOOK = "worker_process_setup_hook"
-_OTHERS: Mapping[str, tuple[str, ...]] = {
-    "bedrock": ("AWS_",),
-    "sagemaker": ("AWS_",),
-    "vertex_ai": ("VERTEX", "GOOGLE_"),
-    "gemini": ("GEMINI_", "GOOGLE_"),
-    "huggingface": ("HUGGINGFACE_", "HF_TOKEN"),
-    "together_ai": ("TOGETHER",),
-}
-"""How the environment variables of a provider begin, where not with the provider's own name."""
 
 
 def equip(config: DictConfig, section: Mapping[str, object]) -> None:
@@ -76,16 +67,16 @@ def joins(config: DictConfig) -> bool:
 def credentials(section: Mapping[str, object]) -> Sequence[str]:
     """Names of the environment variables that the language models of ``section`` may read.
 
-    The one that ``api_key_env`` names, and those of the model's provider, as far as they are set.
+    The one that ``api_key_env`` names, and those that begin with the name of the model's provider,
+    as far as they are set; others go into ``ray_kwargs.ray_init.runtime_env.env_vars``.
     """
     found: dict[str, None] = {}
     for lm in _language_models(section):
-        provider = lm.model.partition("/")[0]
-        beginnings = _OTHERS.get(provider, (f"{provider.upper().replace('-', '_')}_",))
+        provider = lm.model.partition("/")[0].upper().replace("-", "_")
         found |= {
             name: None
             for name in os.environ
-            if name == lm.api_key_env or name.startswith(beginnings)
+            if name == lm.api_key_env or name.startswith(f"{provider}_")
         }
     return list(found)
 

@@ -61,7 +61,7 @@ FUNCTIONS: Mapping[str, Methods] = {
     "verl.experimental.agent_loop.utils": {"resolve_config_path": ("config_path",)},
     "verl.tools.tool_registry": {"load_all_tools": ("tool_config_path", "function_tool_path")},
     "verl.utils": {"hf_tokenizer": ()},
-    "verl.utils.fs": {"copy_to_local": ("src",), "copy": ("src", "dst"), "makedirs": ("name",)},
+    "verl.utils.fs": {"copy_to_local": ("src",)},
     "verl.utils.import_utils": {"load_class_from_fqn": ("fqn",)},
     "ray._private.utils": {"read_ray_address": ("temp_dir",)},
 }

@@ -19,7 +19,7 @@ from evoprompt.experiments.pool import with_pools
 from evoprompt.experiments.requirements import room_for
 from evoprompt.experiments.trial import build_engine, host_for, trial_of
 from evoprompt.lm.budget import SpendTracker
-from evoprompt.plugins import build, plugins
+from evoprompt.plugins import build
 from evoprompt.roles import Component, Proposer
 from evoprompt.section import Settings
 from evoprompt.types import Estimate
@@ -164,7 +164,6 @@ def look_ahead(
         PluginError: a component is unknown.
     """
     config = with_pools(config)
-    plugins().block(config.block_plugins)
     spent = SpendTracker() if spending is None else spending
     arms = tuple(_arm(config, arm, probe, spent) for arm in config.arms)
     return Forecast(arms, len(config.seeds), _room(config, arms, root or Path()))

@@ -32,7 +32,7 @@ from evoprompt.experiments.sections import (
     arm_of,
 )
 from evoprompt.experiments.settings import FROZEN, differences, merge, nested
-from evoprompt.plugins import Choice, build, plugins
+from evoprompt.plugins import Choice, build
 from evoprompt.section import EngineSection, Settings
 from evoprompt.text import masked_data
 from evoprompt.validation import explain, nearest
@@ -60,7 +60,6 @@ class RunConfig(BaseModel):
             states; none by default.
         seeds_from: a run, trial or checkpoint whose living instructions all arms start from that
             say nothing else; by default they start from the task's seed instructions.
-        block_plugins: plugins, or distributions, that must not take part.
         launcher: where the trials run, by name, with its own settings; it may change on resume.
         keep_checkpoints: whether a finished trial keeps what it could be resumed from; its policy
             and export stay in any case. It may change on resume.
@@ -83,7 +82,6 @@ class RunConfig(BaseModel):
     evaluate_every: int = Field(ge=1, le=MOST_ROLLOUTS)
     target: float | None = Field(None, allow_inf_nan=False)
     seeds_from: str | None = Field(None, min_length=1)
-    block_plugins: tuple[str, ...] = ()
     launcher: Choice = Field(default_factory=_this_machine)
     keep_checkpoints: bool = True
     smoke: Settings = Field(default_factory=dict)
@@ -280,7 +278,6 @@ class RunConfig(BaseModel):
             "evaluate_every": self.evaluate_every,
             "target": self.target,
             "seeds_from": self.seeds_from,
-            "block_plugins": list(self.block_plugins),
             **self.model_dump(
                 mode="json",
                 include={"launcher", "pools", "keep_checkpoints"},
@@ -354,7 +351,6 @@ def with_host_defaults(config: RunConfig) -> RunConfig:
         InputError: the task cannot be built.
         PluginError: the task is unknown.
     """
-    plugins().block(config.block_plugins)
     defaults = build("task", config.task).host_defaults
 
     def filled(section: Settings) -> Settings:

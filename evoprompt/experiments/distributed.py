@@ -13,8 +13,8 @@ from evoprompt.attachment import attach
 from evoprompt.errors import InputError
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.pool import with_pools
-from evoprompt.experiments.trial import build_engine, prepare, start_of
-from evoprompt.plugins import build, plugins
+from evoprompt.experiments.trial import build_engine, host_for, start_of, trial_of
+from evoprompt.plugins import build
 from evoprompt.processes import is_spread
 
 _POLL = 0.5
@@ -48,7 +48,6 @@ def follow(directory: RunDirectory) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     directory.config = with_pools(directory.config)
-    plugins().block(directory.config.block_plugins)
     for trial in [one for one in directory.trials() if directory.trial(one).finished is None]:
         _follow(directory, trial)
 
@@ -59,7 +58,8 @@ def _follow(directory: RunDirectory, trial: TrialId) -> None:
         time.sleep(_POLL)  # the leader has yet to write what this trial starts from
     start = start_of(directory, trial)
     task = build("task", directory.config.task)
-    trainee = prepare(directory.config, trial, task, files, start)
+    host = host_for(task, directory.config.host_of(trial.arm))
+    trainee = host.prepare(task, trial_of(directory.config, trial, files, start))
     engine = build_engine(directory.config, trial, task, None, start)
     attachment = attach(trainee.trainer, engine, render=trainee.render)
     try:

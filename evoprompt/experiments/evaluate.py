@@ -18,7 +18,7 @@ from evoprompt.experiments.best import best_trial
 from evoprompt.experiments.config import RunConfig, load
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.trial import host_for
-from evoprompt.plugins import build, plugins
+from evoprompt.plugins import build
 from evoprompt.types import Candidate, Written
 
 
@@ -144,7 +144,6 @@ def evaluate(subject: Subject, split: str) -> Result:
 
 def task_of(subject: Subject) -> Task:
     """The task whose questions are asked."""
-    plugins().block(subject.config.block_plugins)
     task: Task = build("task", subject.config.task)
     return task
 

@@ -197,7 +197,7 @@ def room_for(
     """Whether there is room for what is left of these trials.
 
     Of trials that train at the same time, only one is taken to save at a time; where checkpoints
-    are removed, those of one trial are counted.
+    are removed, those of one trial are counted. A trial that has begun has its checkpoints already.
 
     Args:
         trials: where each lies and what it takes; none where that is not known.
@@ -207,31 +207,12 @@ def room_for(
     Returns:
         What is needed and what is free; None where nothing is known, or nothing is left to do.
     """
-    left = [
-        (room, _size(files.checkpoints)) for files, room in trials if not files.result.is_file()
-    ]
+    left = [(files, room) for files, room in trials if not files.result.is_file()]
     if not left:
         return None
-    policies = sum(room.policy for room, _ in left)
-    saving = max(room.saving for room, _ in left)
-    checkpoints = [max(room.checkpoints - there, 0.0) for room, there in left]
-    kept, lean = policies + sum(checkpoints) + saving, policies + max(checkpoints) + saving
-    found = disk(root, kept if keep_checkpoints else lean)
-    text, remedy = found.text, found.remedy
-    if len(left) > 1:
-        text = f"{found.text}, for {len(left)} trials"
-        if remedy and keep_checkpoints:
-            remedy += f", or set keep_checkpoints=false, with which it is {lean:,.1f} GiB"
-    return Need(found.subject, text, remedy)
-
-
-def _size(folder: Path) -> float:
-    """GiB that the files under ``folder`` take, those with several names once."""
-    taken: dict[tuple[int, int], int] = {}
-    for file in folder.rglob("*"):
-        try:
-            found = file.lstat()
-        except FileNotFoundError:  # a trial that is still running has replaced it
-            continue
-        taken[found.st_dev, found.st_ino] = found.st_blocks * 512
-    return sum(taken.values()) / GIB
+    checkpoints = [0.0 if files.has_checkpoint else room.checkpoints for files, room in left]
+    policies, saving = sum(room.policy for _, room in left), max(room.saving for _, room in left)
+    found = disk(root, policies + saving + (sum if keep_checkpoints else max)(checkpoints))
+    text = f"{found.text}, for {len(left)} trials" if len(left) > 1 else found.text
+    hint = ", or set keep_checkpoints=false" if found.missing and keep_checkpoints else ""
+    return Need(found.subject, text, found.remedy + hint)

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from evoprompt.agents.tasks import Host, Task, TrainingJob, Trial
+from evoprompt.agents.tasks import Host, Task, Trial
 from evoprompt.attachment import Attachment, attach
 from evoprompt.binding import silent
 from evoprompt.engine import Engine
@@ -205,23 +205,6 @@ def _said_once(engine: Engine) -> Iterator[None]:
     engine.log.unsubscribe(note)
 
 
-def prepare(
-    config: RunConfig,
-    trial: TrialId,
-    task: Task,
-    directory: TrialDirectory,
-    start: Start | None = None,
-) -> TrainingJob:
-    """The policy of a trial in its trainer.
-
-    Raises:
-        PluginError: the host is unknown.
-        InputError: the host does not support the task, or its settings are wrong.
-    """
-    told_of = trial_of(config, trial, directory, start)
-    return host_for(task, config.host_of(trial.arm)).prepare(task, told_of)
-
-
 def run_trial(
     run: RunDirectory,
     trial: TrialId,
@@ -250,7 +233,6 @@ def run_trial(
         directory.clear()
     History.read(directory.events)  # a damaged log is refused before training, not after it
     directory.error.unlink(missing_ok=True)
-    plugins().block(config.block_plugins)
     task: Task = build("task", config.task)
     headline = task.headline
     if config.is_frozen(trial.arm):
@@ -258,7 +240,8 @@ def run_trial(
 
         told_of = trial_of(config, trial, directory, start)
         return run_frozen(run, trial, task, told_of, listener, stopping)
-    trainee = prepare(config, trial, task, directory, start)
+    host = host_for(task, config.host_of(trial.arm))
+    trainee = host.prepare(task, trial_of(config, trial, directory, start))
     log = EventLog(directory.events)
     log.subscribe(plugins().notify)
     log.subscribe(listener)
@@ -394,11 +377,6 @@ def attempt(
 
 
 def _record(engine: Engine, headline: Headline, split: str, found: Evaluation) -> None:
-    if not isinstance(found, Evaluation):
-        raise InputError(
-            f"the task's evaluation of the {split} split is a {type(found).__name__}; required: an "
-            "evoprompt.agents.tasks.Evaluation; change the task"
-        )
     metrics = {**found.metrics, headline.name: found.value}
     engine.log.append(
         Evaluated(

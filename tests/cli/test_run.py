@@ -155,7 +155,6 @@ class TestRun:
         (["tiny.yaml", "--set", "host.learning_rat=1"], "did you mean 'learning_rate'"),
         (["tiny.yaml", "--set", "task.seeds=[Answer.]"], "lacks <answer>, </answer>"),
         (["tiny.yaml", "--set", "engine.proposer=fakee"], "did you mean 'fake'"),
-        (["tiny.yaml", "--set", "block_plugins=[fake]"], "unknown task 'fake'"),
         (["tiny.yaml", "--set", "arms.odd.instructions=[Hi]"], "lacks <answer>"),
         (["tiny.yaml", "--output", "tiny.yaml"], "is a file"),
         (["tiny.yaml", "--output", "."], "is not empty"),

@@ -54,7 +54,6 @@ SETTINGS = {
     "task": ["3", "{}", "{name: 3}", "null", "''", "{name: [a]}"],
     "host": ["[]", "{name: {}}"],
     "engine": ["3", "{proposer: [1]}", "{window: .nan}", "{odd: 1}", "{sampler: {}}"],
-    "block_plugins": ["3", "[[a]]"],
     "smoke": ["3", "{budget: x}", "{arms: [[a]]}", "{engine: 3}"],
     "odd": ["3"],
 }

@@ -10,10 +10,10 @@ from pydantic import JsonValue
 from evoprompt.agents.tasks import Plan
 from evoprompt.experiments.hosts.verl.host import VerlHost
 from evoprompt_verl_cpu import ROLLOUT, environment
+from evoprompt_verl_cpu.settings import CpuSettings
 
 if TYPE_CHECKING:
     from evoprompt.agents.tasks import Task, Trial
-    from evoprompt_verl_cpu.settings import CpuSettings
 
 _QUIET_AND_SMALL = {"OMP_NUM_THREADS": "1", "VERL_LOGGING_LEVEL": "ERROR", "TQDM_DISABLE": "1"}
 """Many processes share few cores; and a run has its own display, which others would tear."""
@@ -51,11 +51,13 @@ take no KL penalty and make one update a step with the same AdamW.
 
 
 class VerlOnCpu(VerlHost):
-    """Trains small policies on CPUs.
+    """veRL on CPUs, for small policies.
 
     Args:
         settings: the host section of a configuration; what it says of veRL wins.
     """
+
+    Settings = CpuSettings
 
     def __init__(self, settings: CpuSettings) -> None:
         changed = {

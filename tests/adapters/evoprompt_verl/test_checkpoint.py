@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from evoprompt_verl.checkpoint import StepFolders
 from omegaconf import OmegaConf
 
 from evoprompt.errors import StateError
-from evoprompt.storage import STATE_FILE, saving
+from evoprompt.storage import saving
 
 
 def save(found: StepFolders, step: int) -> None:
@@ -22,24 +21,6 @@ def save(found: StepFolders, step: int) -> None:
 def folders(root: Path, **settings: Any) -> StepFolders:
     config = {"default_local_dir": str(root), "default_hdfs_dir": None, "resume_mode": "auto"}
     return StepFolders(OmegaConf.create({**config, **settings}))
-
-
-def test_a_remote_directory_gets_a_copy(tmp_path: Path) -> None:
-    save(folders(tmp_path / "here", default_hdfs_dir=str(tmp_path / "there")), 2)
-    copied = json.loads((tmp_path / "there" / "global_step_2" / STATE_FILE).read_text())
-    assert copied == {"step": 2}
-
-
-def test_a_remote_directory_that_takes_nothing_is_warned_of(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where there is no ``hdfs`` command, as here, veRL's own upload fails in the same way."""
-    from verl.utils import hdfs_io
-
-    monkeypatch.setattr(hdfs_io, "_HDFS_BIN_PATH", "false")
-    with pytest.warns(UserWarning, match="could not be copied to hdfs://nowhere/run/global_step_2"):
-        save(folders(tmp_path, default_hdfs_dir="hdfs://nowhere/run"), 2)
-    assert (tmp_path / "global_step_2" / STATE_FILE).exists()
 
 
 class TestMending:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from evoprompt_verl.versions import check_versions
 
 from evoprompt.agents.tasks import Host, Plan, Task, Trial
 from evoprompt.errors import InputError
@@ -14,13 +16,16 @@ from evoprompt.experiments.hosts.verl.configuration import checked
 from evoprompt.experiments.hosts.verl.section import TASK_LOOP, section_text
 from evoprompt.experiments.hosts.verl.settings import VerlHostSettings
 from evoprompt.experiments.requirements import model
+from evoprompt.roles import BuildContext
 
 if TYPE_CHECKING:
     from evoprompt.experiments.hosts.verl.trainee import VerlTrainingJob
 
 
 class VerlHost(Host):
-    """Trains any task whose questions are text, with the model and machines of ``settings``.
+    """veRL's V1 trainer: Ray, FSDP, vLLM, agent loops.
+
+    Trains any task whose questions are text, with the model and machines of ``settings``.
 
     Args:
         settings: the host section of a configuration.
@@ -28,9 +33,21 @@ class VerlHost(Host):
             that mixes a request's seed with its prompt.
     """
 
+    Settings = VerlHostSettings
+
     def __init__(self, settings: VerlHostSettings, seeded: bool = False) -> None:
         self.settings = settings
         self._seeded = seeded
+
+    @classmethod
+    def build(cls, settings: Any, context: BuildContext) -> VerlHost:
+        """Makes the host, for which a supported veRL must be installed.
+
+        Raises:
+            InputError: it is not.
+        """
+        check_versions()
+        return cls(settings)
 
     def plan(self, task: Task, trial: Trial) -> Plan:
         """What ``trial`` would do and need; see ``plan.py``.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
-
-from omegaconf import DictConfig, OmegaConf
+from typing import TYPE_CHECKING, Any
 
 from evoprompt.errors import InputError
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
 
 TASK_LOOP = f"{__package__}.loop.TaskLoop"
 """The agent loop that plays a task; veRL's workers import it by this name."""
@@ -25,10 +26,11 @@ def section_text(task: Mapping[str, Any] | str) -> str:
     """
     if isinstance(task, str) and not task.startswith("{"):
         task = {"name": task}
-    if isinstance(task, DictConfig):
-        task = json.dumps(OmegaConf.to_container(task, resolve=True), sort_keys=True)
-    elif not isinstance(task, str):
-        task = json.dumps(dict(task), sort_keys=True)
+    if not isinstance(task, str):
+        from omegaconf import OmegaConf
+
+        plain = OmegaConf.to_container(task, resolve=True) if OmegaConf.is_config(task) else task
+        task = json.dumps(plain, sort_keys=True)
     return task.replace("$", "\\u0024")
 
 
@@ -42,6 +44,8 @@ def task_of(config: DictConfig, given: Mapping[str, Any] | str | None) -> str:
     Raises:
         InputError: neither names one.
     """
+    from omegaconf import OmegaConf
+
     found = OmegaConf.select(config, "evoprompt.task") if given is None else given
     if found is None:
         raise InputError(
