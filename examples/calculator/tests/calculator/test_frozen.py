@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from evoprompt_calculator.bank import SENTENCES
 from evoprompt_calculator.task import Calculator, CalculatorSettings
-from frozen_contract import FrozenContract
 from provider import openai
 
+from evoprompt import yamlfile
 from evoprompt.experiments.cli import main
 from evoprompt.experiments.directory import RunDirectory
 from evoprompt.testing.openai_server import Answer, Calls, Status, chat_fields
@@ -59,15 +59,6 @@ def ended(*arguments: str) -> int:
     return int(end.value.code or 0)
 
 
-class TestCalculator(FrozenContract):
-    yaml = YAML
-    task = SIZES
-    budget = 400
-
-    def model(self, settings: Mapping[str, Any]) -> Answer:
-        return calculating()
-
-
 def test_the_instruction_of_a_model_behind_a_server_becomes_better(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -94,6 +85,23 @@ def test_the_instruction_of_a_model_behind_a_server_becomes_better(
     with openai(calculating()) as server:
         assert ended("eval", out, "--split", "validation", "--json") == 0
     assert json.loads(capsys.readouterr().out)["evaluation"]["value"] == 1.0
+
+
+def test_the_host_frozen_in_a_yaml_runs_beside_another_arm(tmp_path: Path) -> None:
+    changed: dict[str, object] = {**yamlfile.read(YAML), "task": {"name": "calculator", **SIZES}}
+    changed |= {"host": {"name": "frozen", "model": "openai:gpt-4.1-nano"}}
+    changed |= {"engine": {"proposer": "sentence-edit"}, "budget": 400, "evaluate_every": 400}
+    changed |= {"arms": {"static": {}, "coevolve": {}}, "seeds": [0]}
+    del changed["smoke"]
+    (tmp_path / "small.yaml").write_text(yamlfile.dump(changed), encoding="utf-8")
+    with openai(calculating()) as server:
+        assert ended("run", str(tmp_path / "small.yaml"), "--output", str(tmp_path / "run")) == 0
+        assert {one.path for one in server.requests} == {"/v1/chat/completions"}
+    summary = RunDirectory.open(tmp_path / "run").collect()
+    (before,), (after,) = (summary.arms[arm].seeds for arm in ("static", "coevolve"))
+    assert after.test.value == 1.0 > before.test.value
+    assert after.rollouts <= 400
+    assert after.best != before.best
 
 
 def test_test_questions_that_fail_are_counted_with_their_reason(
@@ -174,33 +182,6 @@ def test_a_dry_run_says_what_it_costs_at_most_and_sends_nothing(
     assert "requests: at most 1,200, 6 a rollout" in said
     assert "cost: at most " in said
     assert "stopped before: 2 usd" in said
-
-
-def test_a_budget_that_is_too_small_is_told_as_it_was_given(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with openai(calculating()) as server:
-        given = ("optimize", str(YAML), "--model", "openai:gpt-4.1-nano", "--budget", "9")
-        assert ended(*given, *SETTINGS, "--output", str(tmp_path / "run")) == 2
-        assert not server.requests
-    said = capsys.readouterr().err
-    assert "budget is 9 rollouts, 2 of them for the test; required: at least 8 beside" in said
-    assert said.count("\n") == 1
-    assert not (tmp_path / "run").exists()
-
-
-def test_a_wrong_key_is_told_after_one_request(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with openai(lambda body: Status(401, message="Incorrect API key")) as server:
-        given = ("optimize", str(YAML), "--model", "openai:gpt-4.1-nano", "--budget", "400")
-        proposer = ("--set", "engine.proposer=sentence-edit")
-        assert ended(*given, *SETTINGS, *proposer, "--output", str(tmp_path / "run")) == 2
-        assert len(server.requests) == 1
-    said = capsys.readouterr().out
-    (line,) = (one for one in said.splitlines() if "optimized/0 failed: the endpoint" in one)
-    assert "with 401: " in line
-    assert line.endswith("a key that may ask gpt-4.1-nano; check OPENAI_API_KEY")
 
 
 ROOT = Path(__file__).parents[4]

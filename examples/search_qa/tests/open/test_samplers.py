@@ -82,24 +82,6 @@ def test_an_action_is_what_the_model_says_alone_up_to_a_closing_tag(
     assert any("</search>" in tokenizer.decode(ids) for ids in found)
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"min_p": 1.0},  # only the most likely token is left
-        {"top_k": 1},
-        {"generation_kwargs": {"typical_p": 1e-9, "top_k": 1}},
-    ],
-)
-def test_settings_of_the_generation_are_obeyed(model: Path, settings: dict[str, object]) -> None:
-    asked = episodes(*contexts(model))
-    tokenizer = tokenizer_of(str(model))
-    drawn = TransformersSampler(trainer(model, **settings), tokenizer, 64)
-    plain = TransformersSampler(trainer(model), tokenizer, 64)
-    best = plain(asked, sampling(8), greedy=True)
-    assert drawn(asked, sampling(8), greedy=False) == best
-    assert drawn(asked, sampling(8), greedy=True) == best
-
-
 def test_a_penalty_holds_in_evaluation_too_and_the_models_own_settings_never(model: Path) -> None:
     asked = episodes(*contexts(model))
     tokenizer = tokenizer_of(str(model))

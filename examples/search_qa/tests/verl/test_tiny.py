@@ -12,7 +12,6 @@ from evoprompt_search_qa.tiny.task import (
     SearchQaSettings,
 )
 from evoprompt_verl_cpu.settings import CpuSettings
-from omegaconf import DictConfig
 from transformers import AutoTokenizer
 
 from evoprompt import yamlfile
@@ -42,13 +41,6 @@ def trial(directory: Path) -> Trial:
     return Trial(
         5, directory, 8000, 800, task={"name": "search-qa", **SMALL.model_dump(mode="json")}
     )
-
-
-@pytest.fixture(scope="module")
-def config(tmp_path_factory: pytest.TempPathFactory) -> DictConfig:
-    trainer: Any = host().prepare(TASK, trial(tmp_path_factory.mktemp("trial"))).trainer
-    found: DictConfig = trainer.config
-    return found
 
 
 def test_a_prompt_is_the_same_tokens_as_under_trl() -> None:

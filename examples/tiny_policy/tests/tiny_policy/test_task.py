@@ -7,7 +7,6 @@ from evoprompt_tiny.task import NumberTask, SplitSizes
 
 from evoprompt.agents import Episode
 from evoprompt.errors import InputError
-from evoprompt.experiments.testing import TaskSuite
 from evoprompt.types import Question
 
 
@@ -21,11 +20,6 @@ class Sums(NumberTask):
         """The sum by split."""
         names = SplitSizes().sizes
         return {name: (Question(name, "1+1", ("2",), row={"stratum": "easy"}),) for name in names}
-
-
-class TestSums(TaskSuite):
-    def build(self) -> Sums:
-        return Sums()
 
 
 @pytest.mark.parametrize(

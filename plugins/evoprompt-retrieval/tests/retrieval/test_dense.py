@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -142,19 +141,6 @@ def test_a_damaged_index_is_named(vectors: VectorFile, content: bytes) -> None:
     path.write_bytes(content)
     with pytest.raises(InputError, match="is damaged"):
         opened(vectors, "IVF8,Flat")
-
-
-def test_a_kind_for_which_there_is_no_room_is_not_kept(vectors: VectorFile) -> None:
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    there = set(vectors.path.parent.iterdir())
-    for room in (20_000, 10):
-        resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
-        try:
-            with pytest.raises(OSError, match="File too large"):
-                opened(vectors, "IVF16,SQ8")
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        assert set(vectors.path.parent.iterdir()) == there
 
 
 def pooled(folder: str, texts: list[str]) -> np.ndarray:
