@@ -88,7 +88,7 @@ def test_the_instruction_of_a_model_behind_a_server_becomes_better(
 
 
 def test_the_host_frozen_in_a_yaml_runs_beside_another_arm(tmp_path: Path) -> None:
-    changed: dict[str, object] = {**yamlfile.read(YAML), "task": {"name": "calculator", **SIZES}}
+    changed: dict[str, Any] = {**yamlfile.read(YAML), "task": {"name": "calculator", **SIZES}}
     changed |= {"host": {"name": "frozen", "model": "openai:gpt-4.1-nano"}}
     changed |= {"engine": {"proposer": "sentence-edit"}, "budget": 400, "evaluate_every": 400}
     changed |= {"arms": {"static": {}, "coevolve": {}}, "seeds": [0]}
@@ -129,7 +129,6 @@ def test_test_questions_that_fail_are_counted_with_their_reason(
     assert (found.test.failures.failed, found.test.failures.of) == (3, 30)
     assert "too long" in found.test.failures.first
     assert said.count("failed: 3 of 30, first because ") == 2  # as a notice, and with the value
-    assert "3/30" in said  # in the table
     assert f"the program: gpt-4.1-nano: {requests:,} calls, " in said
     with openai(answer):
         assert ended("eval", out) == 0

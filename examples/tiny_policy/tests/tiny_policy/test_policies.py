@@ -63,7 +63,7 @@ class Shipped:
 
 SHIPPED = {
     "calculator": Shipped(
-        Calculator(CalculatorSettings(world=11, validation=40)),
+        Calculator(CalculatorSettings(world=11, validation=80)),
         evoprompt_calculator.task.WEIGHTS,
         [evoprompt_calculator.bank.BANK],
         compose(evoprompt_calculator.bank.BANK, evoprompt_calculator.bank.SEED_IDEAS),
@@ -73,7 +73,7 @@ SHIPPED = {
         "a2047976435b7333",
     ),
     "sql": Shipped(
-        Sql(SqlSettings(shop=11, validation=40)),
+        Sql(SqlSettings(shop=11, validation=80)),
         evoprompt_sql.task.WEIGHTS,
         [evoprompt_sql.bank.BANK, DESCRIPTION_BANK],
         compose(evoprompt_sql.bank.BANK, evoprompt_sql.bank.SEED_IDEAS),
@@ -83,7 +83,7 @@ SHIPPED = {
         "2034536995d08570",
     ),
     "search-qa": Shipped(
-        SearchQa(SearchQaSettings(world=11, validation=40)),
+        SearchQa(SearchQaSettings(world=11, validation=80)),
         evoprompt_search_qa.tiny.task.SHIPPED_POLICY,
         [SearchQa.bank],
         evoprompt_search_qa.bank.compose(evoprompt_search_qa.bank.SEED_IDEAS),
