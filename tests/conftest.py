@@ -8,10 +8,14 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from evoprompt.plugins import plugins
+
+if TYPE_CHECKING:
+    from evoprompt.experiments.directory import RunDirectory
 
 collect_ignore: list[str] = []
 if sys.version_info >= (3, 13):  # on which veRL does not install; everything else does
@@ -47,3 +51,28 @@ def fake_task() -> Iterator[None]:
 def with_fake_task() -> Callable[[], AbstractContextManager[None]]:
     """The same as a context, for fixtures of a wider scope."""
     return _fake_task
+
+
+@pytest.fixture(scope="session")
+def finished_run(
+    with_fake_task: Callable[[], AbstractContextManager[None]],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> RunDirectory:
+    """A run of two arms with two seeds, made once; to be read or copied, not written to."""
+    from evoprompt.experiments.config import RunConfig
+    from evoprompt.experiments.directory import RunDirectory
+    from evoprompt.experiments.runner import Observer, run
+
+    settings = {
+        "task": "fake",
+        "host": {"name": "fake", "hub_token": "hf_secretsecretsecret"},
+        "engine": {"proposer": "fake", "evolve_every": 6, "verify_questions": 10},
+        "seeds": 2,
+        "budget": 800,
+        "evaluate_every": 160,
+    }
+    root = tmp_path_factory.mktemp("run") / "finished"
+    directory = RunDirectory.new(root, RunConfig.model_validate(settings))
+    with with_fake_task():
+        run(directory, Observer())
+    return directory

@@ -110,11 +110,19 @@ class RunDirectory:
     Args:
         root: the directory; it need not exist.
         config: the run it belongs to.
+
+    Attributes:
+        summary: what was found.
+        spending: what the language models of all trials have spent.
+        best: the best instruction.
     """
 
     def __init__(self, root: Path, config: RunConfig) -> None:
         self.root = root
         self.config = config
+        self.summary = root / "summary.json"
+        self.spending = root / SPENDING_FILE
+        self.best = root / "best_instruction.txt"
 
     @classmethod
     def new(cls, root: Path, config: RunConfig) -> RunDirectory:
@@ -126,16 +134,12 @@ class RunDirectory:
         _require_credentials(root, config)
         if root.is_file():
             raise InputError(f"{root} is a file; required: a directory; choose another --output")
-        if (root / "config.yaml").exists():
-            raise InputError(
-                f"{root} holds a run already; required: an empty directory; continue that run "
-                "with --resume or choose another --output"
-            )
         if root.is_dir() and any(
             not is_temporary(file) and file.name != LOCK for file in root.iterdir()
         ):
             raise InputError(
-                f"{root} is not empty; required: an empty or new directory; choose another --output"
+                f"{root} is not empty; required: a new directory; choose another --output, or "
+                "continue a run that it holds with --resume"
             )
         return cls(root, config)
 
@@ -173,21 +177,6 @@ class RunDirectory:
             ) from error
         _require_credentials(root, joined)
         return cls(root, joined)
-
-    @property
-    def summary(self) -> Path:
-        """What was found."""
-        return self.root / "summary.json"
-
-    @property
-    def spending(self) -> Path:
-        """What the language models of all trials have spent."""
-        return self.root / SPENDING_FILE
-
-    @property
-    def best(self) -> Path:
-        """The best instruction."""
-        return self.root / "best_instruction.txt"
 
     def trial(self, trial: TrialId) -> TrialDirectory:
         """The files of one trial."""

@@ -2,30 +2,15 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from pathlib import Path
-from unittest.mock import MagicMock
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
-from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory
 from evoprompt.experiments.report.page import render_page
 from evoprompt.experiments.report.source import read_source
-from evoprompt.experiments.runner import run
-
-CONFIG = RunConfig.model_validate(
-    {
-        "task": "fake",
-        "host": "fake",
-        "engine": {"proposer": "fake", "evolve_every": 6, "verify_questions": 10},
-        "seeds": 2,
-        "budget": 800,
-        "evaluate_every": 160,
-    }
-)
 
 Open = Callable[..., Page]
 Serious = Callable[[Page], list[str]]
@@ -85,21 +70,13 @@ def opened(chromium: Browser) -> Iterator[Open]:
 
 
 @pytest.fixture(scope="session")
-def finished(
+def report(
+    finished_run: RunDirectory,
     tmp_path_factory: pytest.TempPathFactory,
-    with_fake_task: Callable[[], AbstractContextManager[None]],
-) -> RunDirectory:
-    """A run of two arms with two seeds."""
-    with with_fake_task():
-        directory = RunDirectory.new(tmp_path_factory.mktemp("browser") / "out", CONFIG)
-        run(directory, MagicMock())
-    return directory
-
-
-@pytest.fixture(scope="session")
-def report(finished: RunDirectory, written: Callable[[Path], str]) -> str:
-    """Address of the report of ``finished``."""
-    return written(finished.root)
+    written: Callable[[Path], str],
+) -> str:
+    """Address of the report of a run of two arms with two seeds."""
+    return written(shutil.copytree(finished_run.root, tmp_path_factory.mktemp("browser") / "out"))
 
 
 @pytest.fixture(scope="session")

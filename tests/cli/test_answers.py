@@ -184,11 +184,14 @@ def evaluation_of(folder: Path, kinds: Mapping[str, Sequence[float]]) -> Any:
     return table_of(Evaluation(folder, {}), method, asked, "exact match").rows["M"]
 
 
-def test_the_interval_agrees_with_the_normal_approximation(tmp_path: Path) -> None:
+def test_every_kind_counts_the_same_and_an_interval_stays_within_the_values(tmp_path: Path) -> None:
     rng = random.Random(1)
     values = [float(rng.random() < 0.4) for _ in range(2000)]
     cells = evaluation_of(tmp_path / "kinds", {"a": [1.0] * 10, "b": [0.0] * 990})
     assert [cell.value for cell in cells] == [1.0, 0.0, 0.5], "every kind counts the same"
+    assert [(cell.low, cell.high) for cell in cells] == [(1.0, 1.0), (0.0, 0.0), (0.5, 0.5)]
+    few, _ = evaluation_of(tmp_path / "few", {"a": [1.0] * 9 + [0.0]})
+    assert few.high == 1.0
     cell, average = evaluation_of(tmp_path / "e", {"a": values})
     mean = sum(values) / len(values)
     half = 1.96 * math.sqrt(mean * (1 - mean) / len(values))

@@ -4,45 +4,19 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
-from unittest.mock import MagicMock
 
 import pytest
 from command_line import evoprompt
 
-from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory, TrialId
-from evoprompt.experiments.runner import run
 from evoprompt.experiments.summary import Summary
 
 pytestmark = pytest.mark.usefixtures("fake_task")
 
-SETTINGS = {
-    "task": "fake",
-    "host": {"name": "fake", "hub_token": "hf_secretsecretsecret"},
-    "engine": {"proposer": "fake", "population_size": 4, "evolve_every": 6, "verify_questions": 10},
-    "budget": 400,
-    "evaluate_every": 160,
-}
 TOKENS = ("--set", "arms.coevolve.host.hub_token=x", "--set", "arms.static.host.hub_token=x")
 YAML = "task: fake\nhost: fake\nengine: {proposer: fake}\nbudget: 80\nevaluate_every: 40\n"
-
-
-@pytest.fixture(scope="module")
-def finished(
-    with_fake_task: Callable[[], AbstractContextManager[None]],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> RunDirectory:
-    """Made once; to be read, not written to."""
-    directory = RunDirectory.new(
-        tmp_path_factory.mktemp("run") / "finished", RunConfig.model_validate(SETTINGS)
-    )
-    with with_fake_task():
-        run(directory, MagicMock())
-    return directory
 
 
 def found(capsys: pytest.CaptureFixture[str], *given: object) -> dict[str, Any]:
@@ -56,51 +30,53 @@ def found(capsys: pytest.CaptureFixture[str], *given: object) -> dict[str, Any]:
 
 class TestARun:
     def test_its_best_policy_and_instruction_have_the_result_that_the_run_had(
-        self, finished: RunDirectory, capsys: pytest.CaptureFixture[str]
+        self, finished_run: RunDirectory, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        summary = Summary.model_validate_json(finished.summary.read_bytes())
-        answer = found(capsys, finished.root, *TOKENS)
-        (of_the_run,) = summary.arms[answer["arm"]].seeds
+        summary = Summary.model_validate_json(finished_run.summary.read_bytes())
+        answer = found(capsys, finished_run.root, *TOKENS)
+        of_the_run = summary.arms[answer["arm"]].seeds[answer["seed"]]
         assert answer["evaluation"] == of_the_run.test.model_dump()
         assert answer["instruction"] == of_the_run.best_instruction
-        assert (answer["split"], answer["questions"], answer["seed"]) == ("test", 40, 0)
+        assert (answer["split"], answer["questions"]) == ("test", 40)
         assert answer["headline"]["label"] == "share solved"
-        assert answer["policy"] == str(finished.trial(TrialId(answer["arm"], 0)).policy)
+        assert answer["policy"] == str(
+            finished_run.trial(TrialId(answer["arm"], answer["seed"])).policy
+        )
 
     def test_arm_seed_or_the_trial_s_folder_choose(
-        self, finished: RunDirectory, capsys: pytest.CaptureFixture[str]
+        self, finished_run: RunDirectory, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        chosen = found(capsys, finished.root, "--arm", "static", *TOKENS)
+        chosen = found(capsys, finished_run.root, "--arm", "static", "--seed", 0, *TOKENS)
         assert chosen["arm"] == "static"
-        assert chosen == found(capsys, finished.trial(TrialId("static", 0)).root, *TOKENS)
-        assert evoprompt("eval", str(finished.root), "--split", "validation", *TOKENS) == 0
+        assert chosen == found(capsys, finished_run.trial(TrialId("static", 0)).root, *TOKENS)
+        assert evoprompt("eval", str(finished_run.root), "--split", "validation", *TOKENS) == 0
         out = capsys.readouterr().out
         for text in ("on 40 questions of validation", "share solved", "child", "tool_calls"):
             assert text in out
 
     def test_another_instruction_and_policy_may_be_given(
-        self, finished: RunDirectory, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+        self, finished_run: RunDirectory, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         text = "Search for every hop before you answer. Write <answer>it</answer>."
         (tmp_path / "other.txt").write_text(f"{text}\n", encoding="utf-8")
         given = ("--instruction", tmp_path / "other.txt", *TOKENS)
-        static = finished.trial(TrialId("static", 0)).policy
-        answer = found(capsys, finished.root, *given, "--policy", static)
+        static = finished_run.trial(TrialId("static", 0)).policy
+        answer = found(capsys, finished_run.root, *given, "--policy", static)
         assert (answer["instruction"], answer["policy"]) == (text, str(static))
-        plain = found(capsys, finished.root, "--arm", "static", *TOKENS)
+        plain = found(capsys, finished_run.root, "--arm", "static", *TOKENS)
         assert answer["evaluation"]["value"] > plain["evaluation"]["value"]
 
     def test_what_the_run_does_not_hold_is_asked_for(
-        self, finished: RunDirectory, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+        self, finished_run: RunDirectory, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        assert evoprompt("eval", str(finished.root), "--arm", "static") == 2
+        assert evoprompt("eval", str(finished_run.root), "--arm", "static") == 2
         error = capsys.readouterr().err
         assert "credentials in arms.static.host.hub_token are not in" in error
         assert "pass --set arms.static.host.hub_token=VALUE" in error
 
-        copy = RunDirectory.open(shutil.copytree(finished.root, tmp_path / "copy"))
+        copy = RunDirectory.open(shutil.copytree(finished_run.root, tmp_path / "copy"))
         shutil.rmtree(copy.trial(TrialId("static", 0)).policy)
-        assert evoprompt("eval", str(copy.root), "--arm", "static") == 2
+        assert evoprompt("eval", str(copy.root), "--arm", "static", "--seed", "0") == 2
         assert "static/0 of" in (error := capsys.readouterr().err)
         assert "has no trained policy, as it is not finished" in error
 

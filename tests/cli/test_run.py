@@ -92,18 +92,15 @@ class TestRun:
         assert evoprompt("run", "runs/tiny", "--resume") == 1
         assert "coevolve/0 evolved nothing" in capsys.readouterr().out
 
-    def test_arm_seed_and_seeds_choose_trials(self, here: Path) -> None:
-        chosen = ["--arm", "static", "--seed", "3", "--seeds", "2", "--output", "out", "--smoke"]
-        assert evoprompt("run", "tiny.yaml", *chosen) == 0
-        summary = json.loads((here / "out" / "summary.json").read_text(encoding="utf-8"))
+    def test_trials_are_chosen_settings_changed_and_the_next_run_has_a_folder_of_its_own(
+        self, here: Path
+    ) -> None:
+        chosen = ["--arm", "static", "--seed", "3", "--seeds", "2", "--smoke"]
+        assert evoprompt("run", "tiny.yaml", *chosen, "--set", "host.learning_rate=3e-4") == 0
+        summary = json.loads((here / "runs" / "tiny" / "summary.json").read_text(encoding="utf-8"))
         assert list(summary["arms"]) == ["static"]
         assert [seed["seed"] for seed in summary["arms"]["static"]["seeds"]] == [3, 4]
         assert summary["arms"]["static"]["seeds"][0]["rollouts"] == 80
-
-    def test_an_override_reaches_the_trainer_and_the_resolved_configuration(
-        self, here: Path
-    ) -> None:
-        assert evoprompt("run", "tiny.yaml", "--smoke", "--set", "host.learning_rate=3e-4") == 0
         resolved = (here / "runs" / "tiny" / "config.yaml").read_text(encoding="utf-8")
         assert "learning_rate: 0.0003" in resolved
         assert evoprompt("run", "tiny.yaml", "--smoke", "--arm", "static") == 0

@@ -8,7 +8,6 @@ import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
-from unittest.mock import MagicMock
 
 import pytest
 
@@ -27,27 +26,15 @@ from evoprompt.events import (
     Shown,
     Told,
 )
-from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.report import write_report
 from evoprompt.experiments.report.document import document as build
 from evoprompt.experiments.report.source import Source, files_of, read_source
-from evoprompt.experiments.runner import run
 from evoprompt.lm.budget import SPENDING_FILE, Charge, SpendTracker
 from evoprompt.types import Turn
 
 pytestmark = pytest.mark.usefixtures("fake_task")
 
-CONFIG = RunConfig.model_validate(
-    {
-        "task": "fake",
-        "host": "fake",
-        "engine": {"proposer": "fake", "evolve_every": 6, "verify_questions": 10},
-        "seeds": 2,
-        "budget": 800,
-        "evaluate_every": 160,
-    }
-)
 TEXTS = [  # whatever a writer may come up with
     "One\u2028two\x85three\u2029four\x0b\x0cfive\x1c\x1d\x1esix",
     "Red \x1b[31m and \x9b31m and \x1b]0;title\x07 and \x00 and \x7f.",
@@ -85,18 +72,10 @@ class Page(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("report")
-
-
-@pytest.fixture
-def directory(root: Path) -> RunDirectory:
-    if (root / "out").exists():
-        return RunDirectory.open(root / "out")
-    directory = RunDirectory.new(root / "out", CONFIG)
-    run(directory, MagicMock())
-    write_report(directory.root)
-    return directory
+def directory(finished_run: RunDirectory, tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
+    root = shutil.copytree(finished_run.root, tmp_path_factory.mktemp("report") / "out")
+    write_report(root)
+    return RunDirectory(root, finished_run.config)
 
 
 def written(root: Path, *events: Event) -> Path:
@@ -168,7 +147,7 @@ def test_any_text_is_shown_as_it_is_and_does_nothing(tmp_path: Path) -> None:
 
 
 def test_an_unfinished_or_empty_run_is_drawn_too(directory: RunDirectory, tmp_path: Path) -> None:
-    part = RunDirectory.new(tmp_path / "part", CONFIG)
+    part = RunDirectory.new(tmp_path / "part", directory.config)
     part.write_config()
     assert "No events yet" in write_report(part.root).read_text(encoding="utf-8")
     lines = directory.trial(TrialId("coevolve", 0)).events.read_text(encoding="utf-8")

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from evoprompt.errors import InputError
 from evoprompt.evaluation import Evaluation, Headline
+from evoprompt.eventlog import EventLog
+from evoprompt.events import Evaluated, Event, Proposed, Seeded
 from evoprompt.experiments.best import best_trial
 from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory, TrialId
@@ -18,50 +19,38 @@ CONFIG = RunConfig.model_validate(
 )
 
 
-def seeded(text: str) -> dict[str, object]:
-    return {"event": "seeded", "step": 0, "candidate": "c0", "components": {"instruction": text}}
+def seeded(text: str) -> Event:
+    return Seeded(0, "c0", {"instruction": text})
 
 
 def evaluated(
     value: float, candidate: str = "c0", split: str = "validation", *, higher: bool = True
-) -> dict[str, object]:
-    return {
-        "event": "evaluated",
-        "step": 1,
-        "split": split,
-        "candidate": candidate,
-        "rollouts": 40,
-        "metrics": {"solved": value, "calls": 1 - value},
-        "headline": {"name": "solved", "label": "share solved", "higher_is_better": higher},
-    }
+) -> Event:
+    headline = Headline("solved", "share solved", higher)
+    return Evaluated(1, split, candidate, 40, {"solved": value}, {}, headline)
 
 
-def proposed(candidate: str, text: str) -> dict[str, object]:
-    components = {"instruction": text}
-    return {
-        "event": "proposed",
-        "step": 1,
-        "candidate": candidate,
-        "components": components,
-        "parents": ["c0"],
-        "proposer": "Fake",
-    }
-
-
-def run(root: Path, **trials: list[dict[str, object]]) -> RunDirectory:
+def run(root: Path, **trials: list[Event]) -> RunDirectory:
     directory = RunDirectory(root, CONFIG)
     for name, events in trials.items():
         arm, _, seed = name.rpartition("_")
-        lines = "".join(json.dumps(event) + "\n" for event in events)
-        write_whole(directory.trial(TrialId(arm, int(seed))).events, lines)
+        log = EventLog(directory.trial(TrialId(arm, int(seed))).events)
+        for event in events:
+            log.append(event)
     return directory
 
 
 def test_the_last_evaluation_decides(tmp_path: Path) -> None:
+    new = Proposed(1, "c1", {"instruction": "new"}, ("c0",), "p")
     directory = run(
         tmp_path,
         static_0=[seeded("old"), evaluated(0.9), evaluated(0.3)],
-        coevolve_0=[seeded("old"), evaluated(0.1), proposed("c1", "new"), evaluated(0.5, "c1")],
+        coevolve_0=[
+            seeded("old"),
+            evaluated(0.1),
+            new,
+            evaluated(0.5, "c1"),
+        ],
     )
     assert best_trial(directory).instruction == "new"
 

@@ -43,7 +43,7 @@ class TestBeginning:
         directory = RunDirectory.new(tmp_path / "out", config())
         assert not (tmp_path / "out").exists(), "nothing is written before it begins"
         directory.write_config()
-        with pytest.raises(InputError, match=r"holds a run already; .*--resume"):
+        with pytest.raises(InputError, match=r"is not empty; .*--resume"):
             RunDirectory.new(tmp_path / "out", config())
 
     def test_other_files_are_not_mixed_with_a_run(self, tmp_path: Path) -> None:
