@@ -247,7 +247,7 @@ class Binding:
         if engine.is_static:
             self._say(f"attached to {self._name} with {alive}; no proposer, so nothing evolves")
             return
-        every, until = config.evolve_every, config.evolve_until
+        every, until = engine.requests.period, config.evolve_until
         last = "to the end" if until is None else f"up to step {until // every * every}"
         start = "at the start, then " if config.fill_at_start else ""
         when = f"every {every} steps"

@@ -12,12 +12,15 @@ from evoprompt.errors import InputError
 Preset = Literal["default", "inspo", "espl", "fst"]
 Grouping = Literal["candidate", "question"]
 
+_EVERY = 15  # the paper's
+
 INSPO: dict[str, Any] = {
     "weights": "window",
     "unmeasured": "zero",
     "reset": "zero",
     "accept": "top",
     "candidates_per_question": 1,
+    "evolve_every": 15,
     "fill_at_start": True,
 }
 """Where Algorithm 1 differs from the default preset; all other numbers are the paper's."""
@@ -121,7 +124,12 @@ class EngineConfig(BaseModel):
         description="n of Eq. 6, in steps at which a candidate was drawn; for weights 'window'",
     )
     prune_every: int | None = Field(default=5, ge=1, description="K_p, in steps; null for never")
-    evolve_every: int = Field(default=15, ge=1, description="K_e, in steps")
+    evolve_every: int | None = Field(
+        default=None,
+        ge=1,
+        description="K_e, in steps; the least distance where children are verified in training, as "
+        "soon as the last of them is decided if not given, and else 15",
+    )
     evolve_until: int | None = Field(
         default=150,
         ge=0,
@@ -201,8 +209,8 @@ class EngineConfig(BaseModel):
         default="not-worse",
         description="where no verifier is given: admit the best by verified reward (paper), only "
         "those not worse than the best parent on the same questions (of both at most half of a "
-        "round), those shown to be better than it in training, without an extra rollout "
-        "(evolve_every is then the least distance, 1 if not given), or all without verifying",
+        "round), those shown to be better than it in training, without an extra rollout, "
+        "or all without verifying",
     )
     approve: Approval = Field(
         default=Approval(),
@@ -234,6 +242,10 @@ class EngineConfig(BaseModel):
         """Whether to prune after ``step``, counted from 1: at every multiple of K_p."""
         return self.prune_every is not None and step % self.prune_every == 0
 
+    def every(self, soon: bool = False) -> int:
+        """K_e, in steps: if not given 1 where a generation may follow ``soon``, and else 15."""
+        return self.evolve_every or (1 if soon else _EVERY)
+
     def evolves_at(self, step: int) -> bool:
         """Whether to evolve after ``step``, counted from 1: at multiples of K_e up to and with T_e.
 
@@ -241,11 +253,11 @@ class EngineConfig(BaseModel):
         appendix.
         """
         until = self.evolve_until
-        return step % self.evolve_every == 0 and (until is None or step <= until)
+        return step % self.every() == 0 and (until is None or step <= until)
 
     def next_evolution(self, step: int) -> int | None:
         """The first step later than ``step`` at which to evolve; None if there is none."""
-        until, every = self.evolve_until, self.evolve_every
+        until, every = self.evolve_until, self.every()
         following = (step // every + 1) * every
         return following if until is None or following <= until else None
 
@@ -255,8 +267,6 @@ class EngineConfig(BaseModel):
         preset = given.get("preset") if isinstance(given, dict) else None
         if preset in get_args(Preset):
             given = {**PRESETS[preset], **given}
-        if isinstance(given, dict) and given.get("accept") == "in-training":
-            given = {"evolve_every": 1, **given}
         return given
 
     @model_validator(mode="after")

@@ -114,8 +114,8 @@ class Engine:
         survivor: keeps candidates when pruning; ``Deap("best")``.
         parent_selector: picks whom to improve; ``Deap("best")``.
         attributor: rewards to weights; ``Adjusted()``, or whatever ``config.weights`` says.
-        verifier: ``ReplayTopN(config.verify_questions, config.accept)``, or none where
-            ``config.accept`` is ``"all"``.
+        verifier: what ``config.accept`` says: ``ReplayTopN``, none for ``"all"``, and for
+            ``"in-training"`` none where children can be verified in training.
         population: ``SteadyPopulation()``.
         rules: of screening, each a function; ``default_rules()``.
 
@@ -179,7 +179,10 @@ class Engine:
             self.rng,
             log,
         )
-        verifier = verifier_of(config) if verifier is None else verifier
+        if verifier is None:
+            verifier = verifier_of(config)
+        else:
+            self.selection.trial.wanted = False
         self.requests = ProposalRequests(
             config,
             self.selection,
@@ -194,6 +197,7 @@ class Engine:
         self.assignments = AssignmentTracker()
         self.reward_watch = RewardWatch()
         self._undivided = ""
+        self._shared_out = False
         self.supervisor: Supervisor | None = None
         self.waits = True
         self.budget: int | None = None
@@ -354,6 +358,7 @@ class Engine:
             InputError: they cannot be shared out as the configuration says.
         """
         config, trial = self.config, self.selection.trial
+        self._shared_out = True
         each = config.rollouts_per_candidate(rollouts, setting, compared)
         auto, self._undivided = config.candidates_per_question == "auto", ""
         if auto and (not several or (self.is_static and len(self.selection.living) == 1)):
@@ -399,7 +404,7 @@ class Engine:
         left = None if self.budget is None else self.budget - self.rollouts
         trial = self.selection.trial
         trial.see(len(questions), rollouts * trial.each, left)
-        if not self.step and not self.is_static:
+        if not self.step and not self.is_static and self._shared_out:
             self._say_how_verified()
         self.requests.look(self.step)
         questions = [self.replay.known(question) for question in questions]

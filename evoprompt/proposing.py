@@ -18,7 +18,6 @@ from evoprompt.types import Candidate, CandidateStats, Setting
 
 _REMEMBERED = 3  # latencies; one that was odd does not count
 _FIRST = 1  # steps that an answer is taken to need, before one was seen
-_EXTRA_EVERY = 15  # steps between verifications by extra rollouts that cannot be in training
 _TO_CHOOSE_FROM = 8  # times as many failures as are shown are handed over for each parent
 
 
@@ -166,8 +165,7 @@ class ProposalRequests:
     @property
     def period(self) -> int:
         """Steps from one generation to the next; at least, where children are tried in training."""
-        every = self.config.evolve_every
-        return max(every, _EXTRA_EVERY) if self.selection.trial.mode == "alone" else every
+        return self.config.every(soon=self.selection.trial.mode in ("in-training", "short"))
 
     def watch(self, step: int, due: bool) -> None:
         """Asks the proposer if it is time to, after engine step ``step``.
@@ -248,7 +246,7 @@ class ProposalRequests:
 
     def _is_near(self, step: int) -> bool:
         """Whether a generation is as near as an answer is expected to be."""
-        if self.selection.trial.mode == "in-training":
+        if self.selection.trial.mode in ("in-training", "short"):
             return False  # it depends on when the trial ends, and is asked about who leads then
         due = self.config.next_evolution(step)
         while due is not None and not self.is_due(due):

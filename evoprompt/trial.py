@@ -82,20 +82,22 @@ class _State(BaseModel):
 class Trial:
     """Those who are tried in training, none of whom lives: nobody breeds from them or prunes them.
 
-    It is in use under ``accept="in-training"``, where a question is asked under several candidates
-    and the run is not very short: see :attr:`mode`.
+    It is in use under ``accept="in-training"``, where no verifier is given, a question is asked
+    under several candidates, and the run is not very short: see :attr:`mode`.
 
     Args:
         config: the engine's numbers.
         shown: what questions have said of candidates.
 
     Attributes:
+        wanted: whether children are to be tried in training, where that can be.
         each: candidates that a question is asked under.
     """
 
     def __init__(self, config: EngineConfig, shown: Best) -> None:
         self.config = config
         self.shown = shown
+        self.wanted = config.accept == "in-training"
         each = config.candidates_per_question
         self.each = 1 if each == "auto" else each
         self._state = _State(range=config.reward_range)
@@ -107,7 +109,7 @@ class Trial:
         ``"alone"`` where a question is asked under one candidate, ``"short"`` where the whole run
         has fewer than ten steps of 512 questions.
         """
-        if self.config.accept != "in-training":
+        if not self.wanted:
             return ""
         if self.each < 2:
             return "alone"
@@ -236,7 +238,7 @@ class Trial:
         state = self._state
         if state.questions >= _LARGE:
             return 0.03
-        period = state.questions * state.rollouts * self.config.evolve_every
+        period = state.questions * state.rollouts * self.config.every(soon=True)
         return 0.05 if period < _DEAR * self.at_once else 0.02
 
     def _verdict(self, child: _Child, lead: Lead) -> Verdict:

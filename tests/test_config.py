@@ -33,6 +33,7 @@ class TestPresets:
             "reset": "zero",
             "accept": "top",
             "candidates_per_question": 1,
+            "evolve_every": 15,
             "fill_at_start": True,
         }
 
@@ -45,6 +46,7 @@ class TestPresets:
             "reset": "verified",
             "accept": "not-worse",
             "candidates_per_question": "auto",
+            "evolve_every": None,
             "fill_at_start": False,
         }
 

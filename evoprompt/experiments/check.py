@@ -219,11 +219,11 @@ def generations_within(
         rollouts_per_step: of training.
         verification: rollouts of a generation.
     """
-    period = config.evolve_every * rollouts_per_step
+    period = config.every() * rollouts_per_step
     # One that is due when the budget is spent does not take place.
     affordable = max(0, math.ceil((budget - period) / (period + verification)))
     if config.evolve_until is not None:
-        affordable = min(affordable, config.evolve_until // config.evolve_every)
+        affordable = min(affordable, config.evolve_until // config.every())
     return affordable + config.fill_at_start
 
 

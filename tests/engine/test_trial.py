@@ -17,6 +17,7 @@ from evoprompt.errors import EvopromptWarning
 from evoprompt.eventlog import EventLog
 from evoprompt.roles import ProposalRequest
 from evoprompt.types import Assignment, Proposal, Question, Trajectory
+from evoprompt.verifiers import Unverified
 
 Worth = Callable[[int], float]
 
@@ -242,6 +243,13 @@ def test_auto_takes_what_divides_the_rollouts_of_a_question(
     engine = World().engine(rollouts=rollouts)
     assert engine.selection.trial.each == candidates
     assert engine.grouping == grouping
+
+
+def test_a_verifier_that_is_given_verifies() -> None:
+    config = EngineConfig(accept="in-training")
+    engine = Engine(["Note 0."], proposer=World(), config=config, verifier=Unverified())
+    engine.share_out(5, "num_generations")
+    assert engine.selection.trial.mode == ""
 
 
 def test_auto_leaves_a_lone_instruction_alone() -> None:
