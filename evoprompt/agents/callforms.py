@@ -23,6 +23,11 @@ _GAP = 200  # characters between the name of a tool and its arguments, at most
 _MOST_FAULTS = 8
 """Calls that cannot be read, after which no further one is: each may have been read to the end."""
 _CONSTANTS = {"true": True, "false": False, "null": None}
+_ARGUMENTS = frozenset({"arguments", "parameters"})
+_BEGUN = re.compile(
+    r"""\{[^{}]{0,200}["']name["']\s*:\s*["'][^"']*["']\s*,\s*["'](?:arguments|parameters)["']\s*:"""
+)
+"""How an object begins that was meant as a call, though it cannot be read."""
 _NAMED = re.compile(r"""["']name["']\s*:\s*["']([\w./:-]+)["']""")
 
 
@@ -77,11 +82,10 @@ class ObjectForm(CallForm):
         if self.opening:
             return super().calls(said)
         bare = re.sub(r"^\s*(?:<[^<>\s]+>\s*)*", "", said)
-        quoted = """["'][^"']*["']"""
-        begun = rf"""\{{\s*["']name["']\s*:\s*{quoted}\s*,\s*["']{self.key}["']\s*:"""
         given, _, _ = _json_at(bare, 0)
-        named = isinstance(given, dict) and isinstance(given.get("name"), str) and self.key in given
-        return self.read(bare, 0)[0] if named or re.match(begun, bare) else None
+        named = isinstance(given, dict) and isinstance(given.get("name"), str)
+        is_call = named and _ARGUMENTS.intersection(given) if given else _BEGUN.match(bare)
+        return self.read(bare, 0)[0] if is_call else None
 
     def read(self, said: str, at: int) -> tuple[list[Call], int]:
         """The objects, up to the first that is none."""
@@ -101,7 +105,12 @@ class ObjectForm(CallForm):
     def _call(self, given: object) -> Call:
         if not isinstance(given, dict) or not isinstance(given.get("name"), str):
             return self.unread(why="it has no name")
-        name, arguments, why = given["name"], given.get(self.key), ""
+        name, why = given["name"], ""
+        # Many models write the other of the two usual keys.
+        key = next((one for one in (self.key, *_ARGUMENTS) if one in given), "")
+        if not key and given.keys() - {"name", "type", "id"}:
+            return self.unread(name, f"it has no {self.key}")
+        arguments = given.get(key)
         if isinstance(arguments, str):  # some models write them as a text
             try:
                 arguments = read_arguments(arguments)
@@ -168,7 +177,7 @@ class LooseForm(CallForm):
 def _loose(text: str | None, word: str | None, colon: str) -> str:
     """A text, a key or a constant as JSON has it."""
     if text is not None or colon:
-        return json.dumps(word if text is None else text) + colon
+        return json.dumps(str(word).strip("\"'") if text is None else text) + colon
     return {"None": "null", "True": "true", "False": "false"}.get(str(word), str(word))
 
 

@@ -113,7 +113,12 @@ class _Message(BaseModel):
             turn: number of the message, for calls that came without an id.
         """
         came = self.model_dump(exclude={"tool_calls", "refusal"})
-        came = {name: value for name, value in came.items() if value not in (None, [], "")}
+        # An empty thought goes back, too: DeepSeek refuses a call without the field.
+        came = {
+            name: value
+            for name, value in came.items()
+            if value not in (None, [], "") or (value == "" and name.startswith("reasoning"))
+        }
         if not calls:
             kept = {name: came[name] for name in came if not name.startswith("reasoning")}
             return {**kept, "role": "assistant", "content": text}

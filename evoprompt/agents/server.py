@@ -36,6 +36,8 @@ THINKING_TOKENS = 16_000
 _UNUSABLE = frozenset({401, 403, 404})
 _DISPENSABLE = ("max_tokens", "temperature", "stop")
 """Parameters that models which think refuse; agents can do without."""
+_OF_MESSAGES = frozenset({"role", "content", "name", "tool_calls", "tool_call_id"})
+"""Fields that every server takes; others of its own messages some servers refuse."""
 _NOT_TAKEN = re.compile(
     r"unsupported|un(?:known|recogni[sz]ed|expected)|deprecated|only the default"
     r"|extra (?:input|field)|(?:not|n't|cannot|no longer) (?:be )?(?:\w+ )?"
@@ -326,6 +328,11 @@ class Server(Generic[ChoiceT]):
     def _taken(self, body: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
         """``body`` without what the model is known to refuse."""
         sent = {name: value for name, value in body.items() if name not in self._refuses}
+        if "messages" in sent:
+            sent["messages"] = [
+                {name: value for name, value in one.items() if name not in self._refuses}
+                for one in _messages(sent)
+            ]
         limit = body.get("max_tokens")
         if "max_tokens" in self._refuses and isinstance(limit, int):
             sent["max_completion_tokens"] = limit + THINKING_TOKENS
@@ -342,7 +349,8 @@ class Server(Generic[ChoiceT]):
                 if name == "max_tokens"
                 else "it is left out"
             )
-            warn(f"{self._model} takes no {name}={sent[name]!r}: {instead}")
+            value = f"={sent[name]!r}" if name in sent else " in messages"
+            warn(f"{self._model} takes no {name}{value}: {instead}")
         return True
 
 
@@ -360,6 +368,7 @@ def _refused_parameter(error: openai.APIStatusError, sent: Mapping[str, JsonValu
     if error.status_code not in (400, 422) or not _NOT_TAKEN.search(said):
         return None
     candidates = [name for name in _DISPENSABLE if name in sent]
+    candidates += sorted({name for one in _messages(sent) for name in one} - _OF_MESSAGES)
     if "max_tokens" in candidates and _TOO_MUCH.search(said):
         candidates.remove("max_tokens")
     if error.param in candidates:
@@ -367,6 +376,11 @@ def _refused_parameter(error: openai.APIStatusError, sent: Mapping[str, JsonValu
     places = {name: re.search(rf"(?<![\w-]){name}(?![\w-])", said) for name in candidates}
     found = {name: place.start() for name, place in places.items() if place}
     return min(found, key=found.__getitem__, default=None)
+
+
+def _messages(body: Mapping[str, JsonValue]) -> list[dict[str, JsonValue]]:
+    found = body.get("messages")
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
 
 def _told_status(content: bytes) -> int | None:

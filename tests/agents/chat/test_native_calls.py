@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -239,6 +239,29 @@ def test_arguments_of_a_wrong_shape_are_a_mistake_to_read(arguments: object) -> 
         said, result = server.requests[1].body["messages"][1:]
     assert isinstance(said["tool_calls"][0]["function"]["arguments"], str)
     assert result["content"].endswith("of add are no JSON object; required: an object with names")
+
+
+def test_an_empty_thought_goes_back_and_a_field_that_a_server_refuses_does_not() -> None:
+    function = {"name": "echo", "arguments": '{"text": "a"}'}
+    call = {"id": "c", "type": "function", "function": function}
+    first = message(content=None, reasoning_content="", reasoning="Hm.", tool_calls=[call])
+    refused = "'messages.1' : property 'reasoning' is unsupported"
+
+    def answer(body: Mapping[str, Any]) -> Answer:
+        if body["messages"][-1]["role"] == "user":
+            return first
+        return Status(400, message=refused) if "reasoning" in body["messages"][1] else "4"
+
+    with StrictServer(default=answer) as server:
+        with pytest.warns(EvopromptWarning, match="takes no reasoning in messages"):
+            assert played(server, endpoint(server)).answer == "4"
+        said = server.requests[-1].body["messages"][1]
+    assert said == {
+        "role": "assistant",
+        "content": None,
+        "reasoning_content": "",
+        "tool_calls": [call],
+    }
 
 
 @pytest.mark.parametrize("ids", [[None, None], ["", ""], ["c", "c"]])

@@ -88,6 +88,7 @@ def test_calls_in_a_list_after_one_mark_are_read(make: MakeTokenizer) -> None:
         ('{"name": "add", "arguments": {"a": 1,}}', "add"),
         ('{"name": "add", "arguments": {"a": 1}', "add"),
         ('{"name": "add", "arguments": {"a": True}}', "add"),
+        ('{"name": "add", "input": {"a": 1}}', "add"),
         ('Sure: {"name": "add", "arguments": {"a": 1}}', "add"),
     ],
 )
@@ -180,6 +181,23 @@ def test_more_calls_than_the_template_takes_are_told_to_the_policy(make: MakeTok
 def test_an_object_that_is_no_call_is_an_answer(make: MakeTokenizer, said: str) -> None:
     move = ToolCallProtocol(make(BARE)).read(f"{said}<|im_end|>")
     assert (move.calls, move.answer) == ((), said)
+
+
+@pytest.mark.parametrize(
+    ("said", "fault"),
+    [
+        ('{"name": "add", "parameters": {"a": 1}}', ""),
+        ('{"parameters": {"a": 1}, "name": "add"}', ""),
+        ("{'name': 'add', 'arguments': {'a': 1}}", "cannot be read"),
+        ('{"type": "function", "name": "add", "arguments": {"a": 1', "cannot be read"),
+    ],
+)
+def test_a_bare_object_that_was_meant_as_a_call_is_one(
+    make: MakeTokenizer, said: str, fault: str
+) -> None:
+    (call,) = ToolCallProtocol(make(BARE)).read(f"{said}<|im_end|>").calls
+    assert (call.name, call.arguments) == ("add", {} if fault else {"a": 1})
+    assert fault in call.fault
 
 
 @pytest.mark.parametrize(

@@ -128,7 +128,7 @@ def test_a_model_and_a_task_that_cannot_work_are_refused_before_ray(
         host(model).prepare(Colours(), trial(tmp_path / "run"))
 
 
-def test_actions_that_end_at_texts_are_refused_under_sglang_before_ray(
+def test_an_engine_that_cannot_end_actions_where_the_task_does_is_refused_before_ray(
     small_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = tmp_path / "model"
@@ -137,6 +137,10 @@ def test_actions_that_end_at_texts_are_refused_under_sglang_before_ray(
     task = Colours()
     chosen = host(model, arguments={"actor_rollout_ref.rollout.name": "sglang"})
     chosen.prepare(task, trial(tmp_path / "native"))
+    with pytest.raises(InputError, match="no limit of tokens of an action"):
+        host(model, arguments={"actor_rollout_ref.rollout.name": "trtllm"}).prepare(
+            task, trial(tmp_path / "trtllm")
+        )
     tags = TagProtocol("look_up", "item", "answer", "\n<seen>\n", "\n</seen>\n")
     monkeypatch.setattr(task, "protocol", lambda tokenizer: tags)
     host(model).prepare(task, trial(tmp_path / "vllm"))
