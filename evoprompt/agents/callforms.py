@@ -83,8 +83,10 @@ class ObjectForm(CallForm):
             return super().calls(said)
         bare = re.sub(r"^\s*(?:<[^<>\s]+>\s*)*", "", said)
         given, _, _ = _json_at(bare, 0)
-        named = isinstance(given, dict) and isinstance(given.get("name"), str)
-        is_call = named and _ARGUMENTS.intersection(given) if given else _BEGUN.match(bare)
+        if isinstance(given, dict):
+            is_call = isinstance(given.get("name"), str) and bool(_ARGUMENTS & given.keys())
+        else:
+            is_call = _BEGUN.match(bare) is not None
         return self.read(bare, 0)[0] if is_call else None
 
     def read(self, said: str, at: int) -> tuple[list[Call], int]:

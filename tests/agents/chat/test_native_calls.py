@@ -247,7 +247,7 @@ def test_an_empty_thought_goes_back_and_a_field_that_a_server_refuses_does_not()
     first = message(content=None, reasoning_content="", reasoning="Hm.", tool_calls=[call])
     refused = "'messages.1' : property 'reasoning' is unsupported"
 
-    def answer(body: Mapping[str, Any]) -> Answer:
+    def answer(body: Mapping[str, Any]) -> str | Status | Body:
         if body["messages"][-1]["role"] == "user":
             return first
         return Status(400, message=refused) if "reasoning" in body["messages"][1] else "4"
