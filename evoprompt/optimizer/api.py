@@ -195,9 +195,7 @@ def _settings(
     problem: Problem, proposer: Proposer, budget: int, options: OptimizeOptions
 ) -> Mapping[str, JsonValue]:
     """What has to be the same on a resume, and what is asked for."""
-    chosen: dict[str, JsonValue] = options.model_dump(
-        mode="json", exclude={"resume", "max_concurrency", "progress"}
-    )
+    chosen: dict[str, JsonValue] = options.model_dump(mode="json", exclude={"resume", "progress"})
     return {
         "seed_instruction": [dict(one.components) for one in problem.seeds],
         "trainset": digest_of(problem.train),

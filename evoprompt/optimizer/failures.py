@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
 
@@ -58,11 +59,15 @@ class FailureFinder:
             if missing <= 0 or (sure and spent >= SHOWN) or not (unsure or fresh):
                 return rng.sample(sure, min(SHOWN, len(sure)))
             if unsure:
-                self._results.measure(candidate, unsure[:missing], again=True)
+                again = unsure[:missing]
+                self._results.measure(((candidate, item) for item in again), again=True)
             else:
-                block, fresh = fresh[:missing], fresh[missing:]
+                # as many as are likely to hold what is missing; exact where they are asked singly
+                likely = math.ceil(missing * (len(asked) + 2) / (len(found) + 1))
+                wide = min(max(likely, missing), self._results.at_once)
+                block, fresh = fresh[:wide], fresh[wide:]
                 spent += len(block)
-                self._results.measure(candidate, block)
+                self._results.measure((candidate, item) for item in block)
                 self.note(candidate, block)
 
     def note(self, candidate: Candidate, items: Sequence[Item]) -> None:
@@ -96,12 +101,3 @@ class FailureFinder:
             if (who := self._solved.get(item.question.id)) is not None
             and self._results.means(who)[item.question.id] >= self._perfect
         ]
-
-    def where_better(self, one: Candidate, other: Candidate) -> list[Item]:
-        """Training questions at which ``one`` did better than ``other``, as many as are shown."""
-        mine, theirs = self._results.means(one), self._results.means(other)
-        return [
-            item
-            for item in self._train
-            if mine.get(item.question.id, -1e100) > theirs.get(item.question.id, 1e100)
-        ][:SHOWN]

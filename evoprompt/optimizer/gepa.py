@@ -10,7 +10,14 @@ from typing import Any, Protocol, runtime_checkable
 from evoprompt.errors import InputError
 from evoprompt.optimizer.data import Item
 from evoprompt.optimizer.outcome import Outcome, Reading, as_lines
-from evoprompt.optimizer.runner import SHOWN, Meter, NoRewardError, Rollouts, usable_reward
+from evoprompt.optimizer.runner import (
+    SHOWN,
+    Asked,
+    Meter,
+    NoRewardError,
+    Rollouts,
+    usable_reward,
+)
 from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.text import format_error
 from evoprompt.types import Candidate, Proposal, Turn
@@ -48,13 +55,17 @@ class Batches(Rollouts):
         self._adapter = adapter
         self._perfect = perfect
 
-    def run(
-        self, candidate: Candidate, items: Sequence[Item], meter: Meter
-    ) -> Iterator[tuple[Item, Outcome]]:
-        """The outcome of each of ``items``.
+    def run(self, asked: Sequence[Asked], meter: Meter) -> Iterator[tuple[Asked, Outcome]]:
+        """The outcome of each of ``asked``; a batch for each candidate.
 
         None has a reward where the adapter raises, and one has none whose score is not finite.
         """
+        for candidate in {one.id: one for one, _ in asked}.values():
+            items = [item for one, item in asked if one.id == candidate.id]
+            for item, outcome in self._batch(candidate, items):
+                yield (candidate, item), outcome
+
+    def _batch(self, candidate: Candidate, items: Sequence[Item]) -> Iterator[tuple[Item, Outcome]]:
         texts = dict(candidate.components)
         learning = items[0].question.id.startswith("trainset/")
         try:

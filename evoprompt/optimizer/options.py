@@ -22,7 +22,7 @@ class OptimizeOptions(BaseModel):
             ``budget``, ``seconds`` and ``patience`` may differ.
         seconds: after which no more rollouts are begun.
         patience: iterations without a new incumbent after which it ends; 0 only measures the seed;
-            None for as many as take a third of the budget, and 50 at least.
+            None for no limit but the others.
         perfect: the greatest reward there is; anything less is a failure to learn from.
         proposals: instructions asked for in an iteration.
         required: texts that every instruction must hold, such as placeholders and tags.

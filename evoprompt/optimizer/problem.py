@@ -116,7 +116,7 @@ def solve(
     results = Results(problem.rollouts, meter, kept, options.seconds, stopping)
     writer = Writer(proposer, kept, log.append, options, problem.rollouts.setting)
     perfect, seed = options.perfect, options.seed
-    comparison = Comparison(results, problem.validation, problem.train, perfect, seed)
+    comparison = Comparison(results, problem.validation, perfect, seed)
     failures = FailureFinder(results, problem.train, perfect)
     loop = Loop(results, comparison, failures, writer, log.append, problem.seeds, options)
     log.hold()
@@ -143,7 +143,8 @@ def solve(
         if scored:
             stderr, asked = deviation, scored
         else:
-            mine, others = comparison.rewards(best), map(comparison.rewards, loop.born.values())
+            tried = (one.candidate for one in loop.stats.values())
+            mine, others = comparison.rewards(best), map(comparison.rewards, tried)
             value = corrected(mine, [one for one in others if one != mine], seed)
         found = OptimizationResult(
             best=best,

@@ -16,7 +16,7 @@ from evoprompt.evaluation import Failures
 from evoprompt.optimizer.data import Item
 from evoprompt.optimizer.journal import Journal, Key
 from evoprompt.optimizer.outcome import INTERRUPTED, BudgetSpentError, Outcome
-from evoprompt.optimizer.runner import Meter, Rollouts
+from evoprompt.optimizer.runner import Asked, Meter, Rollouts
 from evoprompt.types import Assignment, Candidate, Trajectory, Turn
 
 SURE = 8
@@ -68,23 +68,27 @@ class Results:
         self._repeats = 0
         self._faults: list[str] = []
 
-    def measure(self, candidate: Candidate, items: Sequence[Item], again: bool = False) -> None:
-        """Asks ``candidate`` those of ``items`` that it was never asked, or all of them once more.
+    @property
+    def at_once(self) -> int:
+        """Rollouts that are made at a time."""
+        return self._rollouts.at_once
+
+    def measure(self, asked: Iterable[Asked], again: bool = False) -> None:
+        """Makes those rollouts of ``asked`` that were never made, or all of them once more.
 
         Raises:
             BudgetSpentError: a limit does not leave room for all of them; none was made.
             InputError: the metric or the program is at fault.
         """
-        texts = self._digest(candidate)
-        outcomes = self._outcomes[texts]
-        asked = [item for item in items if again or item.question.id not in outcomes]
-        keys: dict[str, Key] = {
-            name: (texts, name, len(outcomes.get(name, ())))
-            for name in (item.question.id for item in asked)
-        }
+        wanted: dict[Key, Asked] = {}
+        for candidate, item in asked:
+            texts, name = self._digest(candidate), item.question.id
+            before = len(self._outcomes[texts].get(name, ()))
+            if again or not before:
+                wanted[texts, name, before] = candidate, item
         known = self._journal.rollouts
-        fresh = [item for item in asked if keys[item.question.id] not in known]
-        paid = sum(known[key].attempts for key in keys.values() if key in known)
+        fresh = [one for key, one in wanted.items() if key not in known]
+        paid = sum(known[key].attempts for key in wanted if key in known)
         if fresh and self._ends is not None and monotonic() > self._ends:
             raise BudgetSpentError("the time is over")
         if fresh and self._stopping():
@@ -92,9 +96,11 @@ class Results:
         if not self.meter.take(paid + len(fresh)):
             raise BudgetSpentError(f"the budget of {self.meter.limit:,} rollouts is spent")
         if fresh:
-            for item, outcome in self._rollouts.run(candidate, fresh, self.meter):
-                self._journal.measured(self.step, keys[item.question.id], outcome)
-        for key in keys.values():
+            keys = {(one.id, item.question.id): key for key, (one, item) in wanted.items()}
+            for (candidate, item), outcome in self._rollouts.run(fresh, self.meter):
+                key = keys[candidate.id, item.question.id]
+                self._journal.measured(self.step, key, outcome)
+        for key in wanted:
             self._take_note(key, known[key])
 
     def means(self, candidate: Candidate) -> Mapping[str, float]:
@@ -190,7 +196,7 @@ class Results:
             said = json.dumps(dict(candidate.components), ensure_ascii=False)
             raw = said.encode("utf-8", "surrogatepass")
             found = hashlib.blake2b(raw, digest_size=12).hexdigest()
-            found = self._texts[candidate.id] = f"{found}/{candidate.id}" if self.noise else found
+            self._texts[candidate.id] = found
         return found
 
     def _take_note(self, key: Key, outcome: Outcome) -> None:

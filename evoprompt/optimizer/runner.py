@@ -38,6 +38,9 @@ Program = Callable[[Any, Any], Any]
 Metric = Callable[[Any, Any], Any]
 """``metric(example, output)``: how good that is, as :func:`score_of` reads it, or a coroutine."""
 
+Asked = tuple[Candidate, Item]
+"""Whose rollout, and of what."""
+
 _AT_A_TIME = 8  # rollouts, where nobody says
 _ATTEMPTS = 4  # calls of a program that raises what may pass
 SHOWN = 20_000
@@ -83,8 +86,11 @@ class Rollouts(ABC):
         metric: what scores them; None where the program does.
 
     Attributes:
+        at_once: rollouts that are made at a time.
         setting: what a proposer can be told: the program's own ``setting``, or its docstring.
     """
+
+    at_once = _AT_A_TIME
 
     def __init__(self, program: object, metric: object = None) -> None:
         self._of = program
@@ -102,10 +108,8 @@ class Rollouts(ABC):
         return found if isinstance(found, Cost) else None
 
     @abstractmethod
-    def run(
-        self, candidate: Candidate, items: Sequence[Item], meter: Meter
-    ) -> Iterator[tuple[Item, Outcome]]:
-        """The outcome of each of ``items``, as soon as it is there; further attempts are metered.
+    def run(self, asked: Sequence[Asked], meter: Meter) -> Iterator[tuple[Asked, Outcome]]:
+        """The outcome of each of ``asked``, as soon as it is there; further attempts are metered.
 
         Raises:
             MetricError: the metric raised or returned no usable number; the others were waited for.
@@ -135,30 +139,28 @@ class Runner(Rollouts):
         self._program = program
         self._metric = metric
         self._as_text = as_text
-        self._concurrency = options.max_concurrency or _AT_A_TIME
+        self.at_once = options.max_concurrency or _AT_A_TIME
         self._perfect = options.perfect
         self._begun = False
         self._pool: ThreadPoolExecutor | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._lock = threading.Lock()
 
-    def run(
-        self, candidate: Candidate, items: Sequence[Item], meter: Meter
-    ) -> Iterator[tuple[Item, Outcome]]:
-        """The outcome of each of ``items``; several at a time, in threads.
+    def run(self, asked: Sequence[Asked], meter: Meter) -> Iterator[tuple[Asked, Outcome]]:
+        """The outcome of each of ``asked``; several at a time, in threads.
 
         The very first call is made alone: if it shows that no other can succeed, none is made.
         """
-        if not self._begun and items:
-            yield items[0], self._once(candidate, items[0], meter)
-            self._begun, items = True, items[1:]
-        if self._concurrency == 1 or len(items) == 1:
-            for item in items:
-                yield item, self._once(candidate, item, meter)
+        if not self._begun and asked:
+            yield asked[0], self._once(asked[0], meter)
+            self._begun, asked = True, asked[1:]
+        if self.at_once == 1 or len(asked) == 1:
+            for one in asked:
+                yield one, self._once(one, meter)
             return
         if self._pool is None:
-            self._pool = ThreadPoolExecutor(self._concurrency, "evoprompt-rollout")
-        waiting = {self._pool.submit(self._once, candidate, item, meter): item for item in items}
+            self._pool = ThreadPoolExecutor(self.at_once, "evoprompt-rollout")
+        waiting = {self._pool.submit(self._once, one, meter): one for one in asked}
         fault: MetricError | BudgetSpentError | None = None
         try:
             for done in as_completed(waiting):
@@ -180,7 +182,8 @@ class Runner(Rollouts):
             self._loop.call_soon_threadsafe(self._loop.stop)
         self._pool = self._loop = None
 
-    def _once(self, candidate: Candidate, item: Item, meter: Meter) -> Outcome:
+    def _once(self, asked: Asked, meter: Meter) -> Outcome:
+        candidate, item = asked
         written = candidate.text if self._as_text else dict(candidate.components)
         attempts = 0
 

@@ -88,14 +88,12 @@ class Writer:
         self,
         request: ProposalRequest,
         guarded: Sequence[Question],
-        living: Sequence[Candidate],
     ) -> list[Candidate]:
         """What the proposer wrote and screening let through.
 
         Args:
             request: what it is asked.
             guarded: the questions that it sees, which must not be copied.
-            living: whom a text must differ from.
 
         Raises:
             BudgetSpentError: that of its language model is.
@@ -108,11 +106,10 @@ class Writer:
             )
         answer = self._journal.answers.get(request.step)
         if answer is None:
-            alive = {one.id for one in living}
             answer = self._ask(
                 replace(
                     request,
-                    living=[one for one in request.history if one.candidate.id in alive],
+                    living=request.parents,
                     refusals=[f"{one.rule}: {one.reason}" for one in self._screening.findings],
                     required=tuple(self._options.required),
                     max_tokens=self._options.max_tokens,
@@ -130,7 +127,9 @@ class Writer:
             self.failures += 1
         if answer.spent:
             raise BudgetSpentError(LM_SPENT)
-        fresh = self.screen(answer.proposals, parent, living, request.step)
+        fresh = self._screening.screen(answer.proposals, [parent], parent, request.step)
+        for event in self._screening.events:
+            self._emit(event)
         self.passed += len(fresh)
         self.complaint = ""
         if not fresh:
@@ -141,19 +140,6 @@ class Writer:
                 self.complaint = f"its text was refused ({one.rule}: {one.reason})"
             elif findings:
                 self.complaint = f"screening refused all {len(findings)}: {summarise(findings)}"
-        return fresh
-
-    def screen(
-        self,
-        proposals: Sequence[Proposal],
-        parent: Candidate,
-        living: Sequence[Candidate],
-        step: int,
-    ) -> list[Candidate]:
-        """Those of ``proposals`` that pass, as candidates."""
-        fresh = self._screening.screen(proposals, living, parent, step)
-        for event in self._screening.events:
-            self._emit(event)
         return fresh
 
     def teach(self, result: VerificationResult) -> None:

@@ -2,7 +2,7 @@
 
 The program is a coroutine, several calls are under way at a time and end in any order, and a text
 consists of two components. The proposer keeps a state, learns from feedback, and often
-forgets what its parent knew, so that there is something to merge.
+forgets what its parent knew.
 """
 
 from __future__ import annotations
@@ -143,7 +143,6 @@ def main(directory: Path) -> None:
             for one in files
             if one.name == "journal.jsonl"
         },
-        "merged": sum(one.candidate.proposer == "merge" for one in found.candidates),
         "value": found.value,
     }
     (directory / "result.json").write_text(json.dumps(result))

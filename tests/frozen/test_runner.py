@@ -48,8 +48,9 @@ class Rolls:
     def made(self, count: int = 1) -> Outcome:
         """The last of so many."""
         self.meter.take(count)
-        items = items_of(["a question"] * count, "trainset")
-        return list(self._runner.run(Candidate.of("Be brief."), items, self.meter))[-1][1]
+        who = Candidate.of("Be brief.")
+        asked = [(who, item) for item in items_of(["a question"] * count, "trainset")]
+        return list(self._runner.run(asked, self.meter))[-1][1]
 
 
 @pytest.fixture(autouse=True)

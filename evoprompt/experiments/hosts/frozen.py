@@ -45,7 +45,7 @@ class FrozenSettings(BaseModel):
         seconds: after which no more rollouts are begun in a trial; null for no limit.
         proposals: instructions asked for in an iteration.
         patience: iterations without a better instruction after which a trial ends; 0 only
-            measures the seeds; null for as many as take a third of the budget, and 50 at least.
+            measures the seeds; null for no limit but the others.
         perfect: the greatest reward there is.
         max_concurrency: rollouts at a time.
         max_tokens: most tokens of an instruction.
