@@ -65,7 +65,9 @@ def test_luck_does_not_hide_what_helps(world: Any, habits: float) -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_nothing_but_luck_costs_patience_and_not_the_budget(seed: int) -> None:
     rng = random.Random(seed)
-    result = run(lambda text, example: float(rng.random() < 0.3), seed=seed, budget=5000, patience=40)
+    result = run(
+        lambda text, example: float(rng.random() < 0.3), seed=seed, budget=5000, patience=40
+    )
     assert result.rollouts < 5000
     assert result.value < 0.6
 
