@@ -63,7 +63,6 @@ def checking(
     available: Plugins,
     *,
     suites: Mapping[str, type[Suite[Any]]] = SUITES,
-    limit: float | None = None,
 ) -> Iterator[Result]:
     """The results one by one, each as soon as it is known; components may use a `SampleTask`.
 
@@ -74,7 +73,6 @@ def checking(
         settings: its ``name``, and the settings to check it with.
         available: where to find it.
         suites: by role.
-        limit: seconds a check may take; None for any time.
 
     Raises:
         PluginError: there is no such component.
@@ -98,4 +96,4 @@ def checking(
         "repeatable": not getattr(component.component, "slow", False),
     }
     kinds = [type("Checked", (kind,), attributes) for kind in (ComponentSuite, suites[role])]
-    return (result for kind in kinds for result in results(kind(), limit))
+    return (result for kind in kinds for result in results(kind()))

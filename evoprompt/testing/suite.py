@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -53,48 +52,19 @@ def run(suite: Suite[object]) -> list[Result]:
     return list(results(suite))
 
 
-def results(suite: Suite[object], limit: float | None = None) -> Iterator[Result]:
-    """The results one by one, each as soon as it is known.
-
-    Args:
-        suite: whose checks to run.
-        limit: seconds a check may take; None for any time. A check that takes longer fails and is
-            the last one: what it left running would disturb the others.
-    """
-    found = {
+def results(suite: Suite[object]) -> Iterator[Result]:
+    """The results one by one, each as soon as it is known."""
+    names = {
         name: None
         for kind in reversed(type(suite).__mro__)
         for name in vars(kind)
         if name.startswith("test_")
     }
-    names = list(found)
-    for number, name in enumerate(names, start=1):
-        result = _run_one(suite, name) if limit is None else _run_in_time(suite, name, limit)
-        if result is not None:
-            yield result
-            continue
-        left = len(names) - number
-        yield Result(
-            _words(name), False, f"still running after {limit:g} s; {left} checks were not run"
-        )
-        return
-
-
-def _words(name: str) -> str:
-    return name.removeprefix("test_").replace("_", " ")
-
-
-def _run_in_time(suite: Suite[object], name: str, limit: float) -> Result | None:
-    """The result; None if there is none in time, and then a thread is left behind."""
-    found: list[Result] = []
-    thread = threading.Thread(target=lambda: found.append(_run_one(suite, name)), daemon=True)
-    thread.start()
-    thread.join(limit)
-    return found[0] if found else None
+    return (_run_one(suite, name) for name in names)
 
 
 def _run_one(suite: Suite[object], name: str) -> Result:
-    words = _words(name)
+    words = name.removeprefix("test_").replace("_", " ")
     try:
         getattr(suite, name)()
     except AssertionError as error:

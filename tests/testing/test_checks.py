@@ -1,16 +1,13 @@
 from __future__ import annotations
 
 import random
-import re
-import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 from pydantic import BaseModel
-from waiting import PATIENCE
 
 from evoprompt import Selector, hookimpl, named
 from evoprompt.errors import InputError, PluginError
@@ -138,18 +135,6 @@ class Global(Own):
         return [candidate_stats[np.random.randint(len(candidate_stats))] for _ in range(k)]
 
 
-class Hanging(Softmax):
-    """Hangs in its first choice, until the test has ended."""
-
-    over: threading.Event
-
-    def select(
-        self, candidate_stats: Sequence[CandidateStats], k: int, rng: random.Random
-    ) -> Sequence[CandidateStats]:
-        assert self.over.wait(PATIENCE)
-        return super().select(candidate_stats, k, rng)
-
-
 def failing(role: str, component: type[Component]) -> set[str]:
     plugins = available(component)
     return {one.name for one in check(role, {"name": "own"}, available=plugins) if not one.passed}
@@ -170,24 +155,3 @@ def test_a_component_that_draws_from_another_generator_is_found_out(
         assert found in failing("selector", component)
     finally:
         np.random.set_state(before)
-
-
-@pytest.fixture
-def over() -> Iterator[threading.Event]:
-    event = threading.Event()
-    yield event
-    event.set()
-
-
-def hanging(over: threading.Event) -> Plugins:
-    return available(type("Own", (Hanging,), {"__doc__": "Draws.", "over": over}))
-
-
-def test_a_check_that_hangs_ends_and_is_the_last(over: threading.Event) -> None:
-    results = checking("selector", {"name": "own"}, hanging(over), limit=0.3)
-    assert next(results).name == "describes itself in one line"  # before the others are known
-    *first, last = results
-    assert not over.is_set()
-    assert all(result.passed for result in first)
-    assert not last.passed
-    assert re.fullmatch(r"still running after 0\.3 s; \d+ checks were not run", last.detail)

@@ -21,9 +21,6 @@ def plugins(
     ] = None,
     role: Annotated[str | None, typer.Option(help="Only of this role.")] = None,
     changes: Changes = None,
-    limit: Annotated[
-        float, typer.Option(min=0.1, max=86_400.0, help="Seconds that one check may take.")
-    ] = 120.0,
 ) -> None:
     """List the components that a configuration can name.
 
@@ -44,7 +41,7 @@ def plugins(
     listed = found.components(role)
     if check is not None:
         named = [one for one in listed if one.name == check]
-        if not _keep_promises(found, named, check, changes or (), limit, console):
+        if not _keep_promises(found, named, check, changes or (), console):
             raise typer.Exit(1)
         return
     _list(listed, console)
@@ -79,7 +76,6 @@ def _keep_promises(
     named: Sequence[Registered],
     name: str,
     overrides: Sequence[str],
-    limit: float,
     console: Console,
 ) -> bool:
     from rich.text import Text
@@ -105,7 +101,7 @@ def _keep_promises(
     for one in named:
         console.print(f"{one.component.role} {name} ({one.source})", style="bold", soft_wrap=True)
         chosen = {**settings, "name": name}
-        for result in checking(one.component.role, chosen, found, suites=SUITES, limit=limit):
+        for result in checking(one.component.role, chosen, found, suites=SUITES):
             passed = passed and result.passed
             mark, style = ("ok  ", "green") if result.passed else ("FAIL", "red")
             detail = f": {result.detail}" if result.detail else ""

@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from evoprompt.errors import InputError
 from evoprompt.experiments.cli.forecast import end_dry_run
@@ -64,18 +62,15 @@ def prepare(
 
         end_dry_run(plan_questions(what, output))
     report = run(what, output)
-    console = Console()
-    table = Table("set", "split", "questions", "read from")
     for key, count in report.counts.items():
         name, split = key.split("/")
         read_as = "test" if split == "test" else "train"
-        table.add_row(name, split, f"{count:,}", report.files[f"{name}/{read_as}"])
-    console.print(table)
+        typer.echo(f"{name} {split}: {count:,} from {report.files[f'{name}/{read_as}']}")
     for finding, count in (
         ("bad rows, left out", len(report.skipped)),
         ("questions repeated within the test sets, kept", len(report.test_repeats)),
         ("questions repeated within the training mix, left out", len(report.train_repeats)),
         ("training questions that a test set asks, left out", len(report.overlap)),
     ):
-        console.print(f"{count:,} {finding}")
-    console.print(f"wrote {output}; details in {output / 'report.json'}", soft_wrap=True)
+        typer.echo(f"{count:,} {finding}")
+    typer.echo(f"wrote {output}; details in {output / 'report.json'}")
