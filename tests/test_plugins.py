@@ -199,43 +199,6 @@ class TestWrappers:
         problem = only_problem(Plugins([source(lambda: wrapping), GOOD]))
         assert problem.startswith("plugin 'mine' of my-plugin 1.0: evoprompt_components failed")
 
-    def test_it_stands_around_every_observer(self) -> None:
-        seen: list[str] = []
-
-        @hookimpl(wrapper=True)
-        def evoprompt_event(event: Event) -> Generator[None, Any, Any]:
-            seen.append("before")
-            found = yield
-            seen.append("after")
-            return found
-
-        @hookimpl(specname="evoprompt_event")
-        def observe() -> None:
-            seen.append("observed")
-
-        Plugins(
-            [
-                source(lambda: module(evoprompt_event=evoprompt_event)),
-                source(lambda: module(evoprompt_event=observe), "other"),
-            ]
-        ).notify(Notice(0, ""))
-        assert seen == ["before", "observed", "after"]
-
-    @pytest.mark.parametrize("first", [True, False])
-    def test_the_order_of_observers_is_pluggy_s(self, first: bool) -> None:
-        seen: list[str] = []
-
-        def observer(name: str, early: bool = False, late: bool = False) -> PluginSource:
-            @hookimpl(tryfirst=early, trylast=late)
-            def evoprompt_event() -> None:
-                seen.append(name)
-
-            return source(lambda: module(evoprompt_event=evoprompt_event), name)
-
-        odd = observer("b", early=first, late=not first)
-        Plugins([observer("a"), odd, observer("c")]).notify(Notice(0, ""))
-        assert seen == (["b", "c", "a"] if first else ["c", "a", "b"])
-
 
 class TestCollisions:
     def colliding(self) -> Plugins:

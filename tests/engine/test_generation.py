@@ -264,10 +264,9 @@ class TestWhatIsLearned:
 
 
 class TestRollouts:
-    @pytest.mark.parametrize("reward", [math.nan, math.inf, -math.inf])
-    def test_that_have_no_number_are_refused(self, reward: float) -> None:
-        with pytest.raises(InputError, match=f"reward {reward} of assignment 'c0/0'"):
-            Farm(Scripted(), lambda assignment: reward).evolve()
+    def test_that_have_no_number_are_refused(self) -> None:
+        with pytest.raises(InputError, match="reward nan of assignment 'c0/0'"):
+            Farm(Scripted(), lambda assignment: math.nan).evolve()
 
 
 class TestAtTheStart:

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from evoprompt.events import Asked, Remark, Told
+from evoprompt.events import Remark
 from evoprompt.summaries import summarise_ask, summarise_tell
 from evoprompt.testing.samples import candidate, candidate_stats, question, trajectory
-from evoprompt.types import Candidate
 
 
 class TestAsk:
-    def test_counts_draws_and_lists_chances(self) -> None:
-        drawn = [candidate(number) for number in (0, 2, 0, 0)]
-        found = summarise_ask(3, candidate_stats([0.5, 0.1, 0.4]), [0.5, 0.1, 0.4], drawn)
-        assert found == Asked(3, {"c0": 3, "c2": 1}, {"c0": 0.5, "c2": 0.4, "c1": 0.1})
-
     def test_lists_the_likeliest_of_many_only(self) -> None:
         count = 1000
         chances = [number / 499_500 for number in range(count)]
@@ -27,28 +21,6 @@ class TestAsk:
 
 
 class TestTell:
-    def test_means_rewards_metrics_and_lengths(self) -> None:
-        short = Candidate("c0", {"instruction": "Search first."})
-        long = Candidate("c1", {"instruction": "Search first and then search again."})
-        told = [
-            replace(trajectory(short, question(0), 1.0), metrics={"turns": 1.0}),
-            replace(trajectory(short, question(0), 0.0, 1), metrics={"turns": 3.0, "tokens": 8.0}),
-            trajectory(long, question(1), None),
-        ]
-        told[2] = replace(told[2], metrics={})
-        found = summarise_tell(4, 30, told, candidate_stats([0.5, 0.25]))
-        assert found == Told(
-            4,
-            30,
-            trajectories=3,
-            unscored=1,
-            reward=0.5,
-            weights={"c0": 0.5, "c1": 0.25},
-            metrics={"turns": 2.0, "tokens": 8.0},
-            instruction_length=(2 + 2 + 6) / 3,
-            stderrs={"c0": 0.1, "c1": 0.1},
-        )
-
     def test_repeats_what_the_task_said_of_each_candidate_s_worst_rollout(self) -> None:
         told = [
             replace(trajectory(candidate(0), question(0), 1.0), feedback="right"),

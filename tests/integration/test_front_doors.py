@@ -173,7 +173,7 @@ def test_coevolve_says_what_each_component_is_and_shows_the_others() -> None:
     student = dspy.ReAct("question -> answer: str", tools=[weather], max_iters=2)
     with OpenAIServer([], writing("Look at the sky first.")) as server:
         optimizer = CoEvolve(
-            rain, lm=lm(server), budget=200, options=OptimizeOptions(max_concurrency=1)
+            rain, lm=lm(server), budget=120, options=OptimizeOptions(max_concurrency=1)
         )
         with dspy.context(lm=scripted(agent)):
             optimizer.compile(student, trainset=cities[:10], valset=cities[10:])
