@@ -155,15 +155,6 @@ class Plugins:
         ]
         return [*self._failures, *collisions]
 
-    def block(self, names: Collection[str]) -> None:
-        """Leaves out the plugins, or all plugins of the distributions, of these names."""
-        found = [source for source in self._sources.values() if source.answers_to(names)]
-        for source in found:
-            self._remove(source)
-            self.blocked.append(source)
-        if found:
-            self._claims = self._claimed()
-
     def components(self, role: str | None = None) -> list[Registered]:
         """Every component that can be built, by role and name; of one role if it is given."""
         return [

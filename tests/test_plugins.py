@@ -201,13 +201,14 @@ class TestWrappers:
 
 
 class TestCollisions:
-    def colliding(self) -> Plugins:
+    def colliding(self, block: Sequence[str] = ()) -> Plugins:
         return Plugins(
             [
                 source(lambda: bringing(Warm), "one", "first-plugin"),
                 source(lambda: bringing(named("warm", Softmax)), "two", "second-plugin"),
                 GOOD,
-            ]
+            ],
+            block,
         )
 
     def test_neither_of_two_components_of_one_name_is_chosen(self) -> None:
@@ -219,8 +220,7 @@ class TestCollisions:
             assert f"{BLOCK_VARIABLE}=" in said
 
     def test_blocking_one_resolves_it(self) -> None:
-        plugins = self.colliding()
-        plugins.block(["second-plugin"])
+        plugins = self.colliding(block=["second-plugin"])
         assert plugins.problems == []
         assert plugins.find("selector", "warm").source.distribution == "first-plugin"
 

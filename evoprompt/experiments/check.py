@@ -138,11 +138,19 @@ def check(config: RunConfig, spending: SpendTracker, root: Path | None = None) -
         PluginError: a component is unknown.
     """
     found = look_ahead(config, probe=True, spending=spending, root=root)
-    if found.missing:
-        raise InputError(
-            "; ".join(f"{need.subject}: {need.text} -> {need.remedy}" for need in found.missing)
-        )
+    require(found.missing)
     return found
+
+
+def require(needs: Sequence[Need]) -> None:
+    """Refuses to begin where something is missing.
+
+    Raises:
+        InputError: so much is.
+    """
+    lacking = [f"{need.subject}: {need.text} -> {need.remedy}" for need in needs if need.missing]
+    if lacking:
+        raise InputError("; ".join(lacking))
 
 
 def look_ahead(

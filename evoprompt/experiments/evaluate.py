@@ -11,10 +11,11 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from evoprompt.agents.tasks import Need, Task, TrainingJob, Trial
+from evoprompt.agents.tasks import Task, TrainingJob, Trial
 from evoprompt.errors import InputError
 from evoprompt.evaluation import Evaluation, Headline
 from evoprompt.experiments.best import best_trial
+from evoprompt.experiments.check import require
 from evoprompt.experiments.config import RunConfig, load
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.trial import host_for
@@ -183,19 +184,5 @@ def trainee_of(subject: Subject, task: Task) -> Iterator[TrainingJob]:
             config.evaluate_every,
             policy=subject.policy,
         )
-        plan = host.plan(task, told)
-        require(plan.needs if plan else ())
+        require(host.plan(task, told).needs)
         yield host.prepare(task, told)
-
-
-def require(needs: Sequence[Need]) -> None:
-    """Refuses to begin where something is missing.
-
-    Raises:
-        InputError: so much is.
-    """
-    lacking = [need for need in needs if need.missing]
-    if lacking:
-        raise InputError(
-            "; ".join(f"{need.subject}: {need.text} -> {need.remedy}" for need in lacking)
-        )

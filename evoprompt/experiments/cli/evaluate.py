@@ -82,8 +82,9 @@ def evaluate(
     from evoprompt.agents.tasks import POLICY, Need, Plan
     from evoprompt.errors import InputError
     from evoprompt.experiments.answers import kinds_of, methods_of
+    from evoprompt.experiments.check import require
     from evoprompt.experiments.cli.forecast import end_dry_run
-    from evoprompt.experiments.evaluate import require, subject_of, task_of, written_of
+    from evoprompt.experiments.evaluate import subject_of, task_of, written_of
     from evoprompt.experiments.instruction import read_instruction
     from evoprompt.experiments.policies import ServedModel
     from evoprompt.storage import require_folder

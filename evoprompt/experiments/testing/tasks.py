@@ -130,9 +130,7 @@ class TaskTrainingSuite(TaskSuite):
         task = self.build()
         with tempfile.TemporaryDirectory() as folder:
             plan = self._host(task).plan(task, _trial(Path(folder)))
-        lacking = (
-            [f"{need.subject}: {need.text}" for need in plan.needs if need.missing] if plan else []
-        )
+        lacking = [f"{need.subject}: {need.text}" for need in plan.needs if need.missing]
         expect(not lacking, f"something is missing here: {'; '.join(lacking)}")
 
     def test_evaluates_every_split_twice_alike(self) -> None:

@@ -6,16 +6,13 @@ import asyncio
 from typing import ClassVar
 
 import tinker
-from evoprompt_tinker.outcomes import outcomes, rewards, turns
+from evoprompt_tinker.outcomes import rewards, turns
 from tinker_cookbook.completers import TokensWithLogprobs
 from tinker_cookbook.rl.rollout_limits import TerminationRewardPolicy
 from tinker_cookbook.rl.rollouts import do_group_rollout
 from tinker_cookbook.rl.types import Env, EnvGroupBuilder, StepResult, Trajectory, Transition
 
-from evoprompt.binding import trajectories as told
-from evoprompt.types import Assignment, Candidate, Question, Turn
-
-ASKED = Assignment("a0", Question("0.0", "why?"), Candidate.of("be brief"), 3, "g0")
+from evoprompt.types import Turn
 
 
 class Letters:
@@ -99,15 +96,6 @@ def test_rewards_are_the_sums_that_the_cookbook_trains_on() -> None:
 def test_limits_clamp_rewards_as_in_the_cookbook() -> None:
     rule = TerminationRewardPolicy(zero_reward_on_limit=True)
     asyncio.run(_compared(rule, rule.limit_stop_reasons))
-
-
-def test_rollouts_that_failed_are_told_without_a_reward() -> None:
-    ended = trajectory(turn("ask:", "yes", correct=1.0))
-    found = told(ASKED, outcomes([ended], [0.5], [object()], Letters()))
-    assert [one.reward for one in found] == [0.5, None, None]
-    assert [one.rollout for one in found] == [0, 1, 2]
-    assert found[0].turns == (Turn("yes"),)
-    assert found[0].metrics == {"correct": 1.0, "response_tokens": 4.0}
 
 
 def test_an_answer_is_what_the_next_prompt_adds() -> None:

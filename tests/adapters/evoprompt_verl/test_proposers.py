@@ -45,7 +45,7 @@ def proposer_of(override: str) -> dict[str, Any]:
     return value
 
 
-@pytest.mark.parametrize("override", SHOWN[:2])
+@pytest.mark.parametrize("override", SHOWN[:1])
 def test_the_proposer_shown_reaches_the_population(override: str) -> None:
     section = {"proposer": proposer_of(override), "instructions": ["Use the tools."]}
     with openai(rewriting(BETTER)):

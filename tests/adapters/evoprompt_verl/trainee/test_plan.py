@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from shutil import copytree
 from typing import Any
 
 import pytest
@@ -12,7 +11,6 @@ from cpu_support.plugin import Colours
 
 from evoprompt.agents import Limits
 from evoprompt.agents.tasks import Need, Plan, Trial
-from evoprompt.errors import InputError
 from evoprompt.experiments.hosts.verl.host import VerlHost
 from evoprompt.experiments.hosts.verl.settings import VerlHostSettings
 from evoprompt.types import Question
@@ -89,28 +87,3 @@ def test_shorter_episodes_smaller_passes_and_more_machines_count(tmp_path: Path)
     figures = dict(planned(tmp_path, task, micro_batch=None, nodes=4).figures)
     assert "500 of 1 actions and 0 observations" in figures["a rollout"]
     assert "80 in a pass of each process" in figures["a step"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ({"actor_rollout_ref.rollout.nn": 3}, r"actor_rollout_ref\.rollout\.nn is 3"),
-        ({"trainer.use_v1": False}, r"drop trainer\.use_v1 or set it to True"),
-    ],
-)
-def test_a_setting_that_veRL_or_the_adapter_refuses_is_found_by_the_plan(  # noqa: N802
-    tmp_path: Path, arguments: dict[str, object], said: str
-) -> None:
-    with pytest.raises(InputError, match=said):
-        planned(tmp_path, arguments=arguments)
-
-
-def test_a_model_without_room_for_the_instruction_is_found_by_the_plan(
-    small_model: Path, tmp_path: Path
-) -> None:
-    task = Asking()
-    task.asked = [Question("a", "why?")]
-    model = copytree(small_model, tmp_path / "model")
-    (model / "model.safetensors").touch()
-    with pytest.raises(InputError, match="but the model allows 2048 tokens"):
-        planned(tmp_path, task, model=str(model))

@@ -112,15 +112,6 @@ def test_questions_too_long_for_the_instruction_are_left_out_and_told(
     assert notice.message.startswith("3 test questions were not scored; the first: too long for")
 
 
-def test_a_split_of_which_nothing_fits_is_refused(
-    small_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    trainee, replicas, _ = trained(small_model, tmp_path, monkeypatch, too_long=10)
-    with pytest.raises(InputError, match=r"none of 10 .* too long for the instruction"):
-        trainee.evaluate("Name any colour.", "test")
-    assert replicas.prompts == []
-
-
 def test_episodes_that_broke_are_unscored_and_a_notice_says_why(
     small_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
