@@ -114,6 +114,7 @@ def test_what_no_node_has_is_said(cluster: Cluster) -> None:
     assert "has 1 CPU, 8 GPU: trials wait until one joins that has" in notice
 
 
+@pytest.mark.nightly
 def test_a_node_without_a_package_is_named(
     launcher: Ray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
