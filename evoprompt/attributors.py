@@ -478,7 +478,12 @@ class Adjusted(Attributor):
 
     def sentences(self) -> Sequence[SentenceWorth]:
         """What each sentence that not all candidates hold is worth, by all steps so far."""
-        return self._ledger().worth(self._fit()[0].variances[0])
+        return self._ledger().worth(self.noise)
+
+    @property
+    def noise(self) -> float:
+        """Variance of a reward about the mean of its question, above 0."""
+        return self._fit()[0].variances[0]
 
     def _ledger(self) -> SentenceLedger:
         """With the step that is being told."""

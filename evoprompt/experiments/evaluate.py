@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import reprlib
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from evoprompt.agents.tasks import Task, TrainingJob, Trial
+from evoprompt.agents.tasks import Policy, Task, TrainingJob, Trial
 from evoprompt.errors import InputError
 from evoprompt.evaluation import Evaluation, Headline
+from evoprompt.experiments.answers import AGENT, Answer, methods_of
 from evoprompt.experiments.best import best_trial
 from evoprompt.experiments.check import require
 from evoprompt.experiments.config import RunConfig, load
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.trial import host_for
 from evoprompt.plugins import build
-from evoprompt.types import Candidate, Written
+from evoprompt.types import Candidate, Question, Written
+
+Rewards = Callable[[str, Sequence[Question]], list[float | None]]
+"""What questions bring under an instruction, the higher the better; None where nothing was scored.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,3 +191,29 @@ def trainee_of(subject: Subject, task: Task) -> Iterator[TrainingJob]:
         )
         require(host.plan(task, told).needs)
         yield host.prepare(task, told)
+
+
+@contextmanager
+def rewards_of(subject: Subject, task: Task, split: str) -> Iterator[Rewards]:
+    """Scores greedy answers of the subject's policy under any instruction, question by question.
+
+    Raises:
+        InputError: the machine lacks something, or the host keeps no answers.
+    """
+    with trainee_of(subject, task) as trainee:
+        if not isinstance(trainee, Policy):
+            host = subject.config.host_of(subject.trial.arm)["name"]
+            raise InputError(
+                f"the host {host!r} keeps no answers; required: the host 'trl'; write a scorer of "
+                "your own for evoprompt.shortening.simplify"
+            )
+        policy, call = trainee, task.caller(split)
+
+        def score(text: str, questions: Sequence[Question]) -> list[float | None]:
+            method = methods_of(task, text)[AGENT]
+            plays = [method.begin(policy.tokenizer, policy.limits, one, text) for one in questions]
+            episodes = zip(questions, policy.answer(plays, call), strict=True)
+            values = [Answer.of(AGENT, task, one, episode).value for one, episode in episodes]
+            return [None if value is None else task.headline.merit(value) for value in values]
+
+        yield score

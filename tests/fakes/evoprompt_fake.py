@@ -91,7 +91,7 @@ class FakeHostSettings(BaseModel, extra="forbid"):
         address: named by what is raised at ``fail_at``.
     """
 
-    learning_rate: float = Field(0.02, gt=0)
+    learning_rate: float = Field(0.02, ge=0)
     pause: float = 0.0
     hold: Path | None = None
     save_every: int = Field(5, ge=1)

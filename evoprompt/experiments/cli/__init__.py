@@ -21,7 +21,9 @@ from evoprompt.experiments.cli import (
     pool,
     report,
     run,
+    simplify,
     watch,
+    worth_it,
 )
 from evoprompt.text import format_error, masked, printable
 
@@ -33,12 +35,13 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
         report.report,
         watch.watch,
         best.best,
+        simplify.simplify,
         export.export,
         plugins.plugins,
         doctor.doctor,
         new.new,
     )
-} | {"eval": evaluate.evaluate}
+} | {"eval": evaluate.evaluate, "worth-it": worth_it.worth_it}
 
 GROUPS: Mapping[str, typer.Typer] = {"pool": pool.app}
 

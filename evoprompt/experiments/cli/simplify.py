@@ -1,0 +1,66 @@
+"""``evoprompt simplify``: the shortest instruction that is worth as much."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import redirect_stdout
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from evoprompt.experiments.cli.options import Changes, OfArm, OfSeed
+
+
+def simplify(
+    source: Annotated[
+        Path,
+        typer.Argument(help="Output of a run, one of its trials, or a YAML file.", metavar="RUN"),
+    ],
+    instruction: Annotated[
+        Path | None, typer.Option(help="File with another instruction.", show_default="the best")
+    ] = None,
+    split: Annotated[str, typer.Option(help="Whose questions to ask.")] = "validation",
+    delta: Annotated[
+        float, typer.Option(help="Most that may be lost, as a share of the range of rewards.")
+    ] = 0.02,
+    arm: OfArm = None,
+    seed: OfSeed = None,
+    changes: Changes = None,
+) -> None:
+    """Leave out of an instruction what the policy does not need.
+
+    One sentence after another, then one clause after another, is left out where greedy answers of
+    the trained policy show that no more than delta is lost. What a task requires stays. Prints the
+    text alone on standard output.
+    """
+    from evoprompt.errors import InputError
+    from evoprompt.experiments.evaluate import rewards_of, subject_of, task_of, written_of
+    from evoprompt.experiments.instruction import read_instruction
+    from evoprompt.shortening import simplify as simplified
+    from evoprompt.text import printable
+    from evoprompt.types import Candidate
+
+    subject = subject_of(source, changes or (), arm, seed)
+    if instruction is not None:
+        subject = replace(subject, written=read_instruction(instruction))
+    task = task_of(subject)
+    written = written_of(subject, task)
+    candidate = Candidate.of(written)
+    if len(candidate.components) > 1:
+        raise InputError(
+            f"the instruction has the components {', '.join(candidate.components)}; required: one "
+            "text; give it with --instruction FILE, or call evoprompt.shortening.simplify for each"
+        )
+    with redirect_stdout(sys.stderr), rewards_of(subject, task, split) as score:
+        questions = task.questions(split)
+        found = simplified(
+            candidate.text, questions, score, delta=delta, required=list(task.required)
+        )
+    for one in found.left_out:
+        typer.echo(f"left out: {printable(one)}", err=True)
+    words = f"{len(found.text.split())} of {len(candidate.text.split())} words"
+    lead = f"{found.lead.value:+.3f} ± {found.lead.stderr:.3f}"
+    typer.echo(f"{words}, {lead} on {split} questions, {found.rollouts:,} rollouts", err=True)
+    typer.echo(found.text)

@@ -1,0 +1,222 @@
+"""Whether instructions are worth evolving here: what a dozen of them show before a training."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from evoprompt.agents.tasks import Task
+from evoprompt.attachment import attach
+from evoprompt.attributors import Adjusted
+from evoprompt.binding import silent
+from evoprompt.errors import InputError
+from evoprompt.experiments.config import RunConfig
+from evoprompt.experiments.directory import TrialDirectory, TrialId
+from evoprompt.experiments.evaluate import require
+from evoprompt.experiments.settings import merge
+from evoprompt.experiments.trial import build_engine, host_for, prepare, trial_of
+from evoprompt.plugins import build, plugins
+from evoprompt.section import Settings
+from evoprompt.types import Trajectory
+
+TEXTS = 12
+"""Instructions that are tried."""
+
+_SIGNAL = 0.05  # share of groups whose rewards differ, below which nothing is learnt from
+_CHANCE = 1.64  # standard errors beyond which the spread of the texts is no chance, one-sided 5 %
+_NEEDED = 2.2  # standard errors of a lead that make odds of 5 to 1 (comparison.py)
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What was seen of some instructions, and what it means.
+
+    Attributes:
+        texts: the instructions, the first one first.
+        weights: mean reward of each on the same questions, as estimated.
+        stderrs: standard errors of these.
+        signal: share of groups whose rewards were not all equal.
+        noise: variance of a reward about the mean of its question.
+        highest: the greatest reward there is.
+        rollouts: that were spent.
+        budget: that a training would have.
+    """
+
+    texts: Sequence[str]
+    weights: Sequence[float]
+    stderrs: Sequence[float]
+    signal: float
+    noise: float
+    highest: float
+    rollouts: int
+    budget: int
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation between the instructions beyond chance; 0 if none is shown.
+
+        By Cochran's Q: chance alone makes it as large as their number less 1.
+        """
+        weights, variances = np.array(self.weights), np.square(self.stderrs)
+        if len(weights) < 2 or not variances.all():
+            return 0.0
+        shares = 1 / variances
+        centre = float(shares @ weights / shares.sum())
+        excess = float(shares @ (weights - centre) ** 2) - (len(weights) - 1)
+        if excess <= _CHANCE * math.sqrt(2 * (len(weights) - 1)):
+            return 0.0
+        scale = float(shares.sum() - (shares**2).sum() / shares.sum())
+        return math.sqrt(excess / scale)
+
+    @property
+    def gain(self) -> float:
+        """What the best of the instructions earns more than the first, less the luck in it."""
+        weights, variances = np.array(self.weights), np.square(self.stderrs)
+        between = self.spread**2
+        if not between:
+            return 0.0
+        shrunk = weights.mean() + between / (between + variances) * (weights - weights.mean())
+        return float(min(shrunk.max() - shrunk[0], self.headroom))
+
+    @property
+    def headroom(self) -> float:
+        """What the first instruction leaves to gain."""
+        return max(self.highest - self.weights[0], 0.0)
+
+    @property
+    def needed(self) -> int | None:
+        """Rollouts of all instructions to see that gain; None where there is none."""
+        if not self.gain:
+            return None
+        return math.ceil(2 * self.noise * (_NEEDED / self.gain) ** 2) * len(self.weights)
+
+    @property
+    def verdict(self) -> str:
+        """An answer that begins with yes or no, and why."""
+        if self.signal < _SIGNAL:
+            return (
+                f"no: of the groups {self.signal:.0%} have rewards that differ, so neither the "
+                "policy nor an instruction has anything to learn from; make the questions easier, "
+                "or show the model how to do it first"
+            )
+        if not self.spread:
+            return (
+                f"no: {len(self.weights)} instructions differ by no more than chance; training "
+                "alone has as much to go on"
+            )
+        if not self.needed:
+            return "no: nothing tried is better than the first instruction; look for others"
+        if self.needed > self.budget:
+            return (
+                f"no: a gain of {self.gain:.3f} takes about {self.needed:,} rollouts to see, and "
+                f"the budget is {self.budget:,}"
+            )
+        return (
+            f"yes: {self.gain:+.3f} by words alone before any training, seen in about "
+            f"{self.needed:,} rollouts; whether training makes up for the words is not known "
+            "before it"
+        )
+
+
+class _Groups(Adjusted):
+    """Also keeps the rewards of each group.
+
+    Attributes:
+        seen: the different rewards of each group.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: dict[str, set[float]] = {}
+
+    def observe(self, step: int, trajectories: Sequence[Trajectory]) -> None:
+        """Credits the scored ones of ``trajectories``, all told at engine step ``step``."""
+        super().observe(step, trajectories)
+        for one in trajectories:
+            if one.reward is not None:
+                self.seen.setdefault(one.assignment.id, set()).add(one.reward)
+
+
+def outlook(config: RunConfig, trial: TrialId, rollouts: int, texts: Sequence[str] = ()) -> Outlook:
+    """Asks instructions in the trainer of ``trial``, whose policy stays as it is.
+
+    Args:
+        config: the run.
+        trial: which arm and seed.
+        rollouts: to spend.
+        texts: to try beside the first one of the trial; by default what its proposer writes.
+
+    Raises:
+        InputError: a setting cannot be used, the machine lacks something, no rollout had a reward,
+            or there is a single instruction.
+    """
+    probe = _probe(config, trial, rollouts, texts)
+    plugins().block(probe.block_plugins)
+    task: Task = build("task", probe.task)
+    groups = _Groups()
+    with tempfile.TemporaryDirectory() as scratch:
+        files = TrialDirectory(Path(scratch))
+        plan = host_for(task, probe.host_of(trial.arm)).plan(task, trial_of(probe, trial, files))
+        require(plan.needs if plan else ())
+        trainee = prepare(probe, trial, task, files)
+        engine = build_engine(probe, trial, task)
+        engine.selection.attributor = groups
+        with silent():
+            attachment = attach(trainee.trainer, engine, render=trainee.render)
+            try:
+                trainee.train(engine, lambda evaluation: None)
+            finally:
+                attachment.detach()
+    found = [one for one in map(groups.stats, engine.population.alive) if one.groups > 1]
+    if len(found) < 2:
+        raise InputError(
+            f"{len(found)} instructions were measured; required: two or more, with rewards; give "
+            "--texts FILE, an arm with a proposer, or more --rollouts"
+        )
+    return Outlook(
+        [one.candidate.text for one in found],
+        [one.weight for one in found],
+        [one.stderr for one in found],
+        sum(len(seen) > 1 for seen in groups.seen.values()) / len(groups.seen),
+        groups.noise,
+        engine.config.reward_range[1],
+        engine.rollouts,
+        config.budget_of(trial.arm),
+    )
+
+
+def _probe(config: RunConfig, trial: TrialId, rollouts: int, texts: Sequence[str]) -> RunConfig:
+    """The run with one arm that trains nothing and draws all instructions equally often."""
+    arm = config.arms[trial.arm]
+    first = list(arm.instructions or build("task", config.task).seeds)[:1]
+    numbers: Settings = {
+        "population_size": len(first) + len(texts) if texts else TEXTS,
+        "fill_at_start": False,
+        "prune_every": None,
+        "evolve_every": 1,  # after a step, so that there are failures to read
+        "evolve_until": 0 if texts else 1,
+        "verify_rounds": 1,
+        "accept": "all",
+        "candidates_per_question": 1,
+        "grouping": "candidate",
+        "unmeasured": "explore",
+        "min_groups": rollouts,
+    }
+    changed = {
+        "engine": merge(arm.engine, numbers),
+        "host": merge(arm.host, {"learning_rate": 0}),
+        "instructions": [*first, *texts],
+        "budget": None,
+    }
+    return config.model_copy(
+        update={
+            "arms": {trial.arm: arm.model_copy(update=changed)},
+            "budget": rollouts,
+            "evaluate_every": rollouts,
+        }
+    )
