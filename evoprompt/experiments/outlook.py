@@ -19,8 +19,8 @@ from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import TrialDirectory, TrialId
 from evoprompt.experiments.evaluate import require
 from evoprompt.experiments.settings import merge
-from evoprompt.experiments.trial import build_engine, host_for, prepare, trial_of
-from evoprompt.plugins import build, plugins
+from evoprompt.experiments.trial import build_engine, host_for, trial_of
+from evoprompt.plugins import build
 from evoprompt.section import Settings
 from evoprompt.types import Trajectory
 
@@ -156,14 +156,14 @@ def outlook(config: RunConfig, trial: TrialId, rollouts: int, texts: Sequence[st
             or there is a single instruction.
     """
     probe = _probe(config, trial, rollouts, texts)
-    plugins().block(probe.block_plugins)
     task: Task = build("task", probe.task)
     groups = _Groups()
     with tempfile.TemporaryDirectory() as scratch:
         files = TrialDirectory(Path(scratch))
-        plan = host_for(task, probe.host_of(trial.arm)).plan(task, trial_of(probe, trial, files))
-        require(plan.needs if plan else ())
-        trainee = prepare(probe, trial, task, files)
+        host = host_for(task, probe.host_of(trial.arm))
+        told = trial_of(probe, trial, files)
+        require(host.plan(task, told).needs)
+        trainee = host.prepare(task, told)
         engine = build_engine(probe, trial, task)
         engine.selection.attributor = groups
         with silent():
