@@ -15,9 +15,9 @@ from evoprompt.attachment import attach
 from evoprompt.attributors import Adjusted
 from evoprompt.binding import silent
 from evoprompt.errors import InputError
+from evoprompt.experiments.check import require
 from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import TrialDirectory, TrialId
-from evoprompt.experiments.evaluate import require
 from evoprompt.experiments.settings import merge
 from evoprompt.experiments.trial import build_engine, host_for, trial_of
 from evoprompt.plugins import build
