@@ -121,7 +121,7 @@ def by_coevolve(problem: Problem, budget: int, seed: int) -> Curve:
         track_stats=True,
     )
     with dspy.context(lm=model_of(problem)):
-        found = optimizer.compile(student(problem), **sets(problem)).detailed_results.result
+        found = optimizer.compile(student(problem), **sets(problem)).detailed_results
     curve = [(point.rollouts, problem.truth({PART: point.text})) for point in found.curve]
     return [*curve, (found.rollouts, problem.truth({PART: found.best.text}))]
 

@@ -195,7 +195,7 @@ def test_a_program_of_dspy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     text = block("dspy.md", "CoEvolve(").replace(cached, asked_anew)
     with openai(writes(model)):
         found = executed(text, tmp_path, monkeypatch, **given)
-    result = found["better"].detailed_results.result
+    result = found["better"].detailed_results
     assert result.value == 1.0
     assert result.program_cost.calls == result.rollouts
     assert result.program_cost.usd > 0

@@ -81,9 +81,9 @@ better.signature.instructions
 
 # %%
 found = better.detailed_results
-for rollouts, value, _ in found.result.curve:
+for rollouts, value, _ in found.curve:
     print(f"{rollouts:4d} rollouts  {value:.2f}")
-print(found.result.stopped)
+print(found.stopped)
 better.save("better.json")
 
 # %% [markdown]

@@ -179,7 +179,7 @@ def _optimize_all(
             begin(folder, settings, options.resume and is_begun(folder))
         log = EventLog(None if folder is None else folder / EVENTS)
         journal = None if folder is None else folder / JOURNAL
-        with shown(log, budget, options.progress):
+        with shown(log, options.progress):
             runs.append(solve(problem, proposer, budget, one, log, journal))
         if folder is not None:
             runs[-1].save(folder)

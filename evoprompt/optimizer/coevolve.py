@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from contextvars import copy_context
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -30,62 +30,11 @@ from evoprompt.optimizer.genome import Genome
 from evoprompt.optimizer.metering import Metering, tracked
 from evoprompt.optimizer.options import OptimizeOptions
 from evoprompt.optimizer.outcome import Cost
-from evoprompt.optimizer.result import OptimizationResult
 from evoprompt.optimizer.scoring import Called, Ran, Row, Scoring
 from evoprompt.roles import Proposer
 from evoprompt.text import format_error, words_of
 
 _KEPT = 16  # programs that were built last
-
-
-@dataclass(frozen=True, slots=True)
-class CoEvolveResult:
-    """``program.detailed_results`` after a compilation with ``track_stats=True``.
-
-    Attributes:
-        result: all that is known, the curve and the events among it.
-        usage: tokens of the program's language models, by model and kind, as DSPy counts them;
-            empty where ``dspy.settings.track_usage`` is on, as they are then with the predictions.
-        genome: makes programs of texts.
-    """
-
-    result: OptimizationResult
-    usage: Mapping[str, Mapping[str, Any]]
-    genome: Genome
-
-    @property
-    def candidates(self) -> Sequence[Mapping[str, str]]:
-        """The texts of everybody who was tried, in order of birth."""
-        return [one.candidate.components for one in self.result.candidates]
-
-    @property
-    def parents(self) -> Sequence[Sequence[int]]:
-        """For each candidate the indices of its parents."""
-        index = {one.candidate.id: place for place, one in enumerate(self.result.candidates)}
-        return [
-            [index[name] for name in one.candidate.parents if name in index]
-            for one in self.result.candidates
-        ]
-
-    @property
-    def val_aggregate_scores(self) -> Sequence[float]:
-        """For each candidate its mean score on the validation examples that it was asked."""
-        return [one.weight for one in self.result.candidates]
-
-    @property
-    def best_idx(self) -> int:
-        """The candidate that was returned."""
-        names = [one.candidate.id for one in self.result.candidates]
-        return names.index(self.result.best.id)
-
-    @property
-    def total_metric_calls(self) -> int:
-        """Rollouts, each of which the metric has scored."""
-        return self.result.rollouts
-
-    def program(self, index: int) -> Any:
-        """The program of a candidate."""
-        return self.genome.build(self.candidates[index])
 
 
 class CoEvolve(Teleprompter):  # type: ignore[misc]  # DSPy is not typed
@@ -111,7 +60,8 @@ class CoEvolve(Teleprompter):  # type: ignore[misc]  # DSPy is not typed
             none, as ``{"openai/my-model": {"input": 0.1, "output": 0.4}}``.
         tools: whether descriptions of tools evolve.
         failure_score: of an answer that cannot be parsed and of a program that raises.
-        track_stats: whether the program returned has ``detailed_results``.
+        track_stats: whether the program returned has ``detailed_results``, what
+            ``evoprompt.optimize`` returns.
         directory: new folder for everything that happens.
         options: what is seldom set, as of ``evoprompt.optimize``; ``perfect`` is the greatest score
             there is.
@@ -215,8 +165,7 @@ class CoEvolve(Teleprompter):  # type: ignore[misc]  # DSPy is not typed
             )
         program = genome.build(texts)
         if self.track_stats:
-            spent = {} if tracker is None else tracker.get_total_tokens()
-            program.detailed_results = CoEvolveResult(result, spent, genome)
+            program.detailed_results = result
         return program
 
 

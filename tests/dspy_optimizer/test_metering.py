@@ -66,10 +66,10 @@ def test_no_request_is_sent_that_may_cost_too_much(threads: int) -> None:
     found = compiled(model, usd=40.0, max_concurrency=threads).detailed_results
     # Each has cost 2 USD and could have cost 4: so many at a time may be under way at the end.
     assert 19 - threads <= model.asked <= 19
-    assert "budget is 40" in found.result.stopped
-    assert found.usage["scripted/model"]["completion_tokens"] == 2 * model.asked  # counted once
+    assert "budget is 40" in found.stopped
+    assert found.program_cost.output_tokens == 2 * model.asked  # counted once
     free = Model()
-    assert "60 rollouts" in compiled(free, usd=1000.0).detailed_results.result.stopped
+    assert "the budget is spent" in compiled(free, usd=1000.0).detailed_results.stopped
     assert free.asked > 40
 
 
@@ -111,7 +111,7 @@ def test_a_program_that_catches_everything_is_stopped_all_the_same() -> None:
             return dspy.Prediction(answer="GOOD")
 
     model = Model()
-    found = compiled(model, Asking(stubborn), usd=30.0).detailed_results.result
+    found = compiled(model, Asking(stubborn), usd=30.0).detailed_results
     assert model.asked == 14
     assert "budget is 30" in found.stopped
     assert found.value == 0.0
