@@ -67,6 +67,20 @@ def sentences(text: str) -> list[str]:
     return [part.strip() for part in parts if part.strip()]
 
 
+def english(text: str) -> str:
+    """Words of a tiny policy's language, for a person: capitals, and no spaces before marks.
+
+    Any other text stays as it is.
+
+    >>> english("look twice . then answer , briefly ."), english("Look twice.")
+    ('Look twice. Then answer, briefly.', 'Look twice.')
+    """
+    if " ." not in text or text != text.lower():
+        return text
+    joined = re.sub(r"[ ]+([.,;:?!])(?=\s|$)", r"\1", text)
+    return re.sub(r"(?:^|(?<=[.?!])\s+)[a-z]", lambda found: found.group().upper(), joined)
+
+
 def printable(text: str) -> str:
     r"""``text`` without effect on a terminal: controls (C1 too) and directions are escaped.
 

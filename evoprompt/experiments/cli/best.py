@@ -38,7 +38,7 @@ def best(
     rollouts of the training, with its standard error. Two of these are the line between shown and
     not shown.
     """
-    from evoprompt.text import printable
+    from evoprompt.text import english, printable
 
     found, statement = _best_of(run, arm, seed)
     if statement:
@@ -46,7 +46,7 @@ def best(
     if explain:
         _explain(run, arm, seed)
     instruction = found.encode("utf-8", "backslashreplace").decode("utf-8")
-    typer.echo(printable(instruction) if sys.stdout.isatty() else instruction)
+    typer.echo(printable(english(instruction)) if sys.stdout.isatty() else instruction)
 
 
 def _best_of(run: Path, arm: str | None, seed: int | None) -> tuple[str, str]:
@@ -92,7 +92,7 @@ def _explain(run: Path, arm: str | None, seed: int | None) -> None:
     from evoprompt.experiments.best import best_trial
     from evoprompt.experiments.directory import RunDirectory
     from evoprompt.experiments.history import History, log_in
-    from evoprompt.text import printable
+    from evoprompt.text import english, printable
 
     log = log_in(run)
     if (run / "config.yaml").is_file():
@@ -108,5 +108,5 @@ def _explain(run: Path, arm: str | None, seed: int | None) -> None:
     table = Table("adds", "", "texts", "sentence", box=None)
     for one in found:
         verdict = "" if one.verdict == "not shown" else one.verdict
-        table.add_row(str(one), verdict, str(one.holders), Text(printable(one.text)))
+        table.add_row(str(one), verdict, str(one.holders), Text(printable(english(one.text))))
     Console(stderr=True, markup=False, highlight=False).print(table)

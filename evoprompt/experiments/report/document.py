@@ -10,6 +10,7 @@ import numpy as np
 
 from evoprompt.experiments.history import Entry, History
 from evoprompt.experiments.report.source import Source, Trial
+from evoprompt.text import english
 
 Json = dict[str, object]
 Points = Sequence[tuple[float, float]]
@@ -151,7 +152,7 @@ def _text(entry: Entry, read: set[str]) -> Json:
     rollouts = {"answers": list(entry.answers), "episodes": list(entry.episodes)}
     return {
         "id": entry.id,
-        "text": entry.text,
+        "text": english(entry.text),
         "texts": dict(entry.components),
         "parents": list(entry.parents),
         "by": entry.proposer,

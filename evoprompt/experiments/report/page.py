@@ -16,7 +16,7 @@ from markupsafe import Markup
 from evoprompt.experiments.report.document import document
 from evoprompt.experiments.report.source import Source, Trial
 from evoprompt.experiments.report.verdict import comparisons
-from evoprompt.text import printable, sentences
+from evoprompt.text import english, printable, sentences
 
 _SCRIPTS = ("table.js", "say.js", "dialog.js", "charts.js", "page.js")
 
@@ -43,6 +43,7 @@ def render_page(source: Source, version: str = "", written: float = 0.0) -> str:
             comparisons=comparisons(source),
             best=best,
             path=[] if best is None else best.history.path(),
+            english=english,
             sentences=sentences,
             data=base64.b64encode(gzip.compress(text.encode("ascii"), mtime=0)).decode("ascii"),
             version=version,
