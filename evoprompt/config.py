@@ -53,6 +53,7 @@ FST: dict[str, Any] = {
     "parents": 2,
     "candidates_per_question": 4,
     "grouping": "question",
+    "accept": "not-worse",
     "prune_every": None,
     "evolve_every": 5,
     "evolve_until": None,

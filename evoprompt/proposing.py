@@ -167,6 +167,12 @@ class ProposalRequests:
         """Steps from one generation to the next; at least, where children are tried in training."""
         return self.config.every(soon=self.selection.trial.mode in ("in-training", "short"))
 
+    @property
+    def period_expected(self) -> int:
+        """As :attr:`period`, with the steps that a trial in training takes on average."""
+        trial = self.selection.trial
+        return max(self.period, trial.steps_expected if trial.mode == "in-training" else 1)
+
     def watch(self, step: int, due: bool) -> None:
         """Asks the proposer if it is time to, after engine step ``step``.
 

@@ -23,6 +23,7 @@ _SHARE = 3 / 5  # of the rollouts of a question: with 4 of 5 training was worse 
 _ALONE = 2 / 5  # where one is left
 _MANY = 64  # questions of a step from which more are tried at once
 _AT_ONCE = (6, 12)  # tried at once, below that and from there on: 22.4 and 23.5 points at 512
+_STEPS = (10, 4)  # that their trial takes on average, simulated
 _LARGE = 512  # questions of a step at which a step is the smallest look, and a large one
 _SHORT = 10  # steps so large below which children verified by extra rollouts ended higher
 _DEAR = 500  # rollouts for each child from which it pays to wait for small leads
@@ -130,6 +131,11 @@ class Trial:
         """How many children a generation tries."""
         number = self.config.proposals_per_round
         return number or _AT_ONCE[self._state.questions >= _MANY]
+
+    @property
+    def steps_expected(self) -> int:
+        """Steps until the last of a generation is decided, on average."""
+        return _STEPS[self._state.questions >= _MANY]
 
     def see(self, questions: int, rollouts: int, left: int | None) -> None:
         """Takes note of what a step asks: questions, rollouts of each, and those that are left."""

@@ -443,6 +443,7 @@ class Plan:
             is given back only when the process ends.
         rollouts_per_question: of one question in one step, which its candidates share out; None
             where it is not known.
+        several: whether a question can be asked under several candidates in a step.
         notices: what a person should know before it starts, with what to do about it.
         room: the disk space it takes; None where it is not known.
         iterations: requests to the proposer at most, where the host optimizes by itself; None where
@@ -454,6 +455,7 @@ class Plan:
     rollouts_per_step: int | None = None
     isolated: bool = False
     rollouts_per_question: int | None = None
+    several: bool = True
     notices: Sequence[str] = ()
     room: Room | None = None
     iterations: int | None = None

@@ -191,15 +191,19 @@ def _arm(config: RunConfig, arm: str, probe: bool, spending: SpendTracker) -> Ar
     engine = build_engine(config, trial, task, spending=spending, check=False)
     numbers, section = engine.config, config.engine_of(arm)
     evolves = section.proposer is not None
-    proposals = engine.requests.wanted(max(numbers.population_size - numbers.parents, 1), step=1)
     host = host_for(task, config.host_of(arm))
     plan = host.plan(task, trial_of(config, trial, TrialDirectory(Path(arm))))
+    if (group := plan.rollouts_per_question) is not None:
+        engine.share_out(group, "host.rollouts_per_question", several=plan.several)
+        engine.selection.trial.see((plan.rollouts_per_step or group) // group, group, None)
+    proposals = engine.requests.wanted(max(numbers.population_size - numbers.parents, 1), step=1)
     verification = engine.generations.most_rollouts(proposals)
-    if plan.rollouts_per_question is not None:
-        numbers.rollouts_per_candidate(plan.rollouts_per_question, "host.rollouts_per_question")
     budget, cycles = config.budget_of(arm), plan.iterations
     if cycles is None:
-        cycles = generations_within(numbers, budget, plan.rollouts_per_step or 1, verification)
+        steps = engine.requests.period_expected
+        cycles = generations_within(
+            numbers, budget, plan.rollouts_per_step or 1, verification, steps
+        )
     else:
         verification = 0
     if not evolves:
@@ -217,7 +221,11 @@ def _arm(config: RunConfig, arm: str, probe: bool, spending: SpendTracker) -> Ar
 
 
 def generations_within(
-    config: EngineConfig, budget: int, rollouts_per_step: int, verification: int
+    config: EngineConfig,
+    budget: int,
+    rollouts_per_step: int,
+    verification: int,
+    every: int | None = None,
 ) -> int:
     """Number of generations in a training of ``budget`` rollouts, with the filling at the start.
 
@@ -226,12 +234,14 @@ def generations_within(
         budget: rollouts after which training ends, verification included.
         rollouts_per_step: of training.
         verification: rollouts of a generation.
+        every: steps from one generation to the next; as the numbers say if not given.
     """
-    period = config.every() * rollouts_per_step
+    every = every or config.every()
+    period = every * rollouts_per_step
     # One that is due when the budget is spent does not take place.
     affordable = max(0, math.ceil((budget - period) / (period + verification)))
     if config.evolve_until is not None:
-        affordable = min(affordable, config.evolve_until // config.every())
+        affordable = min(affordable, config.evolve_until // every)
     return affordable + config.fill_at_start
 
 

@@ -391,9 +391,10 @@ class AdapterContract:
     def test_a_writer_is_told_of_the_prompt_the_score_and_the_room_and_shown_failures(
         self, host: ContractHost, tmp_path: Path
     ) -> None:
-        """At default settings, in the very fields that a language model is asked with."""
+        """In the very fields that a language model is asked with."""
         notes = tmp_path / "asked.jsonl"
-        spec = EngineSpec(seeds=("think first",), notes=notes)
+        settings = {"accept": "not-worse"}
+        spec = EngineSpec(seeds=("think first",), notes=notes, settings=settings)
         run = self.done(host, Job(spec, steps=17), tmp_path / "run")
         asked = [json.loads(line) for line in notes.read_text(encoding="utf-8").splitlines()]
         told = next(one for one in asked if "episodes" in one)

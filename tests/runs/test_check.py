@@ -11,6 +11,7 @@ from contract_runs import RandomWords
 from evoprompt import yamlfile
 from evoprompt.agents.tasks import Need, Plan
 from evoprompt.binding import Binding
+from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.experiments.check import check, look_ahead
@@ -34,17 +35,27 @@ def config(**changes: Any) -> RunConfig:
 
 def test_what_every_arm_would_do_is_known_without_building_a_trainer() -> None:
     found = check(
-        config(seeds=[0, 2], arms={"static": None, "long": {"budget": 800}}), SpendTracker()
+        config(
+            seeds=[0, 2],
+            arms={
+                "static": None,
+                "long": {"budget": 800},
+                "free": {"budget": 800, "engine": {"proposer": "fake", "accept": "in-training"}},
+            },
+        ),
+        SpendTracker(),
     )
     assert found.seeds == 2
     model, disk = found.needs
     assert model == MODEL
-    assert disk.text.startswith("0.9 GiB needed")  # four trials of 0.2, and one that is saving
-    assert disk.text.endswith("for 4 trials")
-    static, long = found.arms
+    assert disk.text.startswith("1.3 GiB needed")  # six trials of 0.2, and one that is saving
+    assert disk.text.endswith("for 6 trials")
+    static, long, free = found.arms
     assert (static.budget, static.generations, static.verification) == (80, 0, 0)
     # Six offspring, their parent and a dead best, ten questions each, after 15 steps of 8 rollouts.
     assert (long.budget, long.generations, long.verification) == (800, 4, 10 * (6 + 1 + 1))
+    # Verified in training, which takes ten steps or so.
+    assert (free.budget, free.generations, free.verification) == (800, 9, 0)
     assert ("rollouts a step", "8") in long.plan.figures
 
 
@@ -63,11 +74,14 @@ def test_a_verifier_says_itself_what_it_spends(verifier: dict[str, object], most
     assert [arm.verification for arm in found.arms] == [most]
 
 
-def test_by_default_it_counts_as_what_is_said_when_an_engine_is_attached(
+def test_it_counts_as_what_is_said_when_an_engine_is_attached(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    (arm,) = look_ahead(config(engine={"proposer": "fake"}, arms={"one": None}, seeds=[0])).arms
-    bound = Binding(Engine(["be brief"], proposer=RandomWords()), SimpleNamespace())
+    section = {"proposer": "fake", "accept": "not-worse"}
+    (arm,) = look_ahead(config(engine=section, arms={"one": None}, seeds=[0])).arms
+    numbers = EngineConfig(accept="not-worse")
+    engine = Engine(["be brief"], proposer=RandomWords(), config=numbers)
+    bound = Binding(engine, SimpleNamespace())
     with caplog.at_level("INFO", logger="evoprompt"):
         bound.announce()
     assert arm.verification == 200 * (12 + 1 + 1)

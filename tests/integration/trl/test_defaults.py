@@ -19,7 +19,7 @@ from evoprompt.errors import InputError
 from evoprompt.events import Proposed
 from evoprompt.experiments.report.source import read_source
 
-STEPS = 16  # one more than evolve_every
+STEPS = 16  # one more than from one generation to the next
 
 
 def rows() -> list[dict[str, Any]]:
@@ -89,7 +89,8 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Done:
     )
     data = Dataset.from_list(rows()).cast_column("picture", Picture())
     trainer.train_dataset, trainer.eval_dataset = data, data.select(range(4))
-    engine = evoprompt.Engine(["be brief"], proposer=RandomWords())
+    config = evoprompt.EngineConfig(accept="not-worse")  # which asks rows again
+    engine = evoprompt.Engine(["be brief"], proposer=RandomWords(), config=config)
     evoprompt.attach(trainer, engine, log_dir=folder)
     trainer.train()
     return Done(folder, engine, seen, trainer.state.log_history)

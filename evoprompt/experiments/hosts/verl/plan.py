@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from evoprompt_verl.preflight import check_trainer
 from evoprompt_verl.prompt_budget import check_room, tokenizer_of
 from omegaconf import DictConfig, OmegaConf
@@ -49,7 +51,7 @@ def plan(task: Task, settings: VerlHostSettings, trial: Trial) -> Plan:
         prompts = [[{"role": "user", "content": asked.text}] for asked in task.questions("train")]
         check_room(config, task.seed_instructions, task.render, prompts, tools)
     size = model_size(name)
-    return training_plan(
+    found = training_plan(
         settings,
         trial,
         limits,
@@ -62,6 +64,7 @@ def plan(task: Task, settings: VerlHostSettings, trial: Trial) -> Plan:
         checkpoints=config.trainer.max_actor_ckpt_to_keep,
         packages=_packages(config),
     )
+    return replace(found, several=False)
 
 
 def playable(task: Task, limits: Limits, config: DictConfig) -> EpisodeRunner:

@@ -1,0 +1,153 @@
+"""What a whole run gains, by how new instructions are verified, at equal rollouts in all.
+
+    python -m benchmarks.whole_runs FOLDER --replications 24 --first-seed 5000
+
+The real engine at its default settings starts from one instruction. Good ideas get rarer: a child
+is worth its parent's effect, less three tenths of it, and N(m, .3) logits. Questions never come
+twice. Noted are true values in points above the first instruction: of the one that is used at
+the end (gain), of ``engine.best``, and of the rollouts of training on average.
+"""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from benchmarks.simulation import Journal, Nature, mean, number_of, table, text_of
+from evoprompt.engine import Engine
+
+WRITERS = {"mixed": -0.1, "harmful": -0.4}
+SIZES = {16: 20_000, 512: 100_000}
+"""Rollouts of a run, by the questions of a step, with five rollouts each."""
+
+ONE: dict[str, Any] = {"candidates_per_question": 1}
+DESIGNS: dict[str, dict[str, Any]] = {
+    "one candidate, 200 questions": ONE,
+    "in training": {"accept": "in-training"},
+    "blocks, 200 questions": {},
+    "blocks, 50 questions": {"verify_questions": 50},
+    "blocks, 200 questions, every 3 steps": {
+        "evolve_every": 3,
+        "prune_every": 1,
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One replication.
+
+    Attributes:
+        writer: how good the children are.
+        questions: of a step.
+        design: how they are verified.
+        seed: of the replication.
+        gain: of the one that is used at the end.
+        best: of the engine's best.
+        training: of the rollouts of training.
+        verification: share of the rollouts that verification took.
+        generations: in which the writer was asked.
+        worse: who took a place, and is worse than the leader of that moment.
+    """
+
+    writer: str
+    questions: int
+    design: str
+    seed: int
+    gain: float
+    best: float
+    training: float
+    verification: float
+    generations: int
+    worse: int
+
+
+def replicate(writer: str, questions: int, design: str, seed: int) -> Result:
+    """Plays one engine until its rollouts are spent."""
+    leads = WRITERS[writer] + 0.3 * np.random.default_rng([seed, 2]).standard_normal(10_000)
+    budget = SIZES[questions]
+    nature = Nature(
+        seed,
+        lambda parent, number: 0.7 * parent + float(leads[number]),
+        questions,
+        budget // (5 * questions) + 2,
+    )
+    engine = nature.engine(seed, {"evolve_until": None, **DESIGNS[design]})
+    each = engine.share_out(5, "rollouts")
+    engine.budget = budget
+    training: list[float] = []
+    worse = 0
+    while engine.rollouts < budget:
+        asked = engine.ask(nature.batch(), each)
+        effects = np.array(nature.effects)
+        more = nature.chances(asked, effects) - nature.chances(asked, np.zeros(len(effects)))
+        training.append(100 * float(more.mean()))
+        before, bar = list(engine.population.alive), effects[number_of(used(engine))]
+        engine.tell(nature(asked))
+        engine.evolve(nature)
+        new = [number_of(one.text) for one in engine.population.alive if one not in before]
+        worse += sum(bool(nature.effects[number] < bar) for number in new)
+        nature.step += 1
+    return Result(
+        writer,
+        questions,
+        design,
+        seed,
+        nature.worth(used(engine)) - nature.worth(text_of(0)),
+        nature.worth(engine.best.text) - nature.worth(text_of(0)),
+        fmean(training),
+        engine.verification_rollouts / engine.rollouts,
+        engine.generation_stats.generations,
+        worse,
+    )
+
+
+def used(engine: Engine) -> str:
+    """The text of the one that children are to improve, or would be."""
+    selection = engine.selection
+    return (selection.parent if selection.trial.candidates else selection.leader).text
+
+
+def main() -> None:
+    """Goes on with the replications, then prints a table."""
+    key = ("writer", "questions", "design", "seed")
+    journal = Journal(__doc__ or "", Result, key, 24)
+    journal.parser.add_argument("--questions", nargs="*", type=int, default=list(SIZES))
+    journal.parser.add_argument("--designs", nargs="*", default=list(DESIGNS))
+
+    def plan(given: Namespace, seed: int) -> Iterator[tuple[tuple[Any, ...], Callable[[], Result]]]:
+        for questions in given.questions:
+            for writer in WRITERS:
+                for design in given.designs:
+                    names = writer, questions, design
+                    yield (*names, seed), partial(replicate, *names, seed)
+
+    results = journal.run(plan)
+    groups: dict[tuple[str, int, str], list[Result]] = {}
+    for one in results:
+        groups.setdefault((one.writer, one.questions, one.design), []).append(one)
+    rows = [
+        [
+            f"{writer}, {questions}",
+            design,
+            str(len(found)),
+            mean([one.gain for one in found]),
+            mean([one.best for one in found]),
+            mean([one.training for one in found]),
+            mean([one.verification for one in found]),
+            f"{sum(one.worse for one in found) / sum(one.generations for one in found):.2f}",
+        ]
+        for (writer, questions, design), found in sorted(groups.items())
+    ]
+    header = ["writer", "verified", "n", "gain", "best", "training", "share", "worse"]
+    print(table(header, rows))
+
+
+if __name__ == "__main__":
+    main()
