@@ -301,11 +301,11 @@ def test_several_seeds_are_reported_with_their_spread_and_go_on_after_an_interru
 
 def test_the_pool_of_an_earlier_call_is_where_another_starts(tmp_path: Path) -> None:
     first = learn(directory=tmp_path / "first")
-    pool = [one.components for one in read_pool(tmp_path / "first")]
+    pool = [one.components["instruction"] for one in read_pool(tmp_path / "first")]
     result = learn(seed_instruction=pool, budget=60)
     assert result.value == 1.0
     assert result.best.text == first.best.text
-    seeded = [event["components"] for event in result.log if event["event"] == "seeded"]
+    seeded = [e["components"]["instruction"] for e in result.log if e["event"] == "seeded"]
     assert seeded == pool
 
 
@@ -339,8 +339,9 @@ def test_log_best_and_report_read_the_directory(
     assert events[-1]["message"].startswith("it ended: the incumbent is perfect on")
     assert ended("best", root) == 0
     assert capsys.readouterr().out.strip() == result.best.text
-    assert ended("report", root) == 0
-    page = (root / "report.html").read_text(encoding="utf-8")
+    one = root if seeds == 1 else root / "seed-1"
+    assert ended("report", one) == 0
+    page = (one / "report.html").read_text(encoding="utf-8")
     assert HABITS[0] in page
     assert "perfect on the whole validation set" in page
     (root / "result.json").unlink()
