@@ -237,7 +237,8 @@ def test_a_model_that_refuses_is_asked_again_when_the_cause_is_gone(
     said = one_line(raised.value)
     assert remedy in said
     assert status.message in said
-    assert served(Until(status, 10_000), resume=tmp_path / "first").rollouts > 90
+    mended = served(Until(status, 10_000), resume=tmp_path / "first", max_concurrency=8)
+    assert mended.rollouts > 90
     if status.code != 429:
         with pytest.warns(EvopromptWarning, match="stopped: the program failed in each of the las"):
             later = served(Until(status, 30), directory=tmp_path / "later")
