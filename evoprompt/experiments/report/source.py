@@ -132,9 +132,11 @@ def _logs(root: Path) -> Iterator[tuple[str, int, Path]]:
     if own := log_in(root):
         yield _ONLY, 0, own
         return
-    for log in sorted(root.glob("trials/*/seed-*/events.jsonl")):
-        with suppress(ValueError):  # a folder of somebody else's
-            yield log.parent.parent.name, int(log.parent.name.removeprefix("seed-")), log
+    for pattern in ("trials/*/seed-*/events.jsonl", "seed-*/events.jsonl"):
+        for log in sorted(root.glob(pattern)):
+            arm = log.parent.parent.name if pattern.startswith("trials") else _ONLY
+            with suppress(ValueError):  # a folder of somebody else's
+                yield arm, int(log.parent.name.removeprefix("seed-")), log
 
 
 def _trial(source: Source, arm: str, seed: int, log: Path) -> Trial:
