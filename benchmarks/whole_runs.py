@@ -111,7 +111,7 @@ def replicate(writer: str, questions: int, design: str, seed: int) -> Result:
 def used(engine: Engine) -> str:
     """The text of the one that children are to improve, or would be."""
     selection = engine.selection
-    return (selection.parent if selection.trial.candidates else selection.leader).text
+    return (selection.parent if selection.challengers.candidates else selection.leader).text
 
 
 def main() -> None:

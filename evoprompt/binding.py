@@ -251,7 +251,7 @@ class Binding:
         last = "to the end" if until is None else f"up to step {until // every * every}"
         start = "at the start, then " if config.fill_at_start else ""
         when = f"every {every} steps"
-        if engine.selection.trial.mode == "in-training":
+        if engine.selection.challengers.mode == "in-training":
             when = "whenever those before are decided"
         self._say(
             f"attached to {self._name} with {alive}; evolves {start}{when} "

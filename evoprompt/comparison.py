@@ -429,9 +429,9 @@ class Best:
 
     Where children are verified inside training there is no moment at which to look, and who lives
     has been chosen by the same rewards. Then somebody is shown to be better by odds that may be
-    looked at after every step (:meth:`Lead.odds`). The ``n``-th child that was ever on trial has
-    ``1 / (2 n (n + 1))`` of :data:`ERROR`, the first candidates share the other half, and evidence
-    is kept for good.
+    looked at after every step (:meth:`Lead.odds`). The ``n``-th child that ever challenged its
+    parent has ``1 / (2 n (n + 1))`` of :data:`ERROR`, the first candidates share the other half,
+    and evidence is kept for good.
 
     Args:
         useful: a lead that is worth having, in units of the rewards.
@@ -443,7 +443,7 @@ class Best:
     def __init__(self, useful: float = USEFUL) -> None:
         self.useful = useful
         self.evidence = Evidence()
-        self._tried = 0  # children that were ever on trial
+        self._tried = 0  # children that ever challenged their parent
         self._champions: list[Candidate] = []  # the first one, and the one of now
         self._looks = 0
         self._ways: dict[str, float] = {}  # logarithm of one over the share, by candidate
@@ -483,7 +483,7 @@ class Best:
         return lead.odds(self.useful) >= 1 / error if self._tried else lead.is_shown(error)
 
     def try_in_training(self, living: Sequence[Candidate], children: Sequence[Candidate]) -> None:
-        """Takes note of children that are put on trial in training, beside ``living``."""
+        """Takes note of children that are tried in training, beside ``living``."""
         self._begin(living)
         if not self._tried:
             self._ways = {name: ways + math.log(2) for name, ways in self._ways.items()}

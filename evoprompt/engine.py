@@ -182,7 +182,7 @@ class Engine:
         if verifier is None:
             verifier = verifier_of(config)
         else:
-            self.selection.trial.wanted = False
+            self.selection.challengers.wanted = False
         self.requests = ProposalRequests(
             config,
             self.selection,
@@ -337,7 +337,9 @@ class Engine:
     @property
     def grouping(self) -> Grouping:
         """What shares a baseline; under ``"auto"`` that is the question."""
-        shared = self.config.candidates_per_question == "auto" and self.selection.trial.each > 1
+        shared = (
+            self.config.candidates_per_question == "auto" and self.selection.challengers.each > 1
+        )
         return "question" if shared else self.config.grouping
 
     def share_out(
@@ -357,7 +359,7 @@ class Engine:
         Raises:
             InputError: they cannot be shared out as the configuration says.
         """
-        config, trial = self.config, self.selection.trial
+        config, challengers = self.config, self.selection.challengers
         self._shared_out = True
         each = config.rollouts_per_candidate(rollouts, setting, compared)
         auto, self._undivided = config.candidates_per_question == "auto", ""
@@ -369,7 +371,7 @@ class Engine:
                 "each question is asked under one instruction, so that little is learnt of which "
                 "is better; take a multiple of 5 (best) or of 4, or one of 2 or 3"
             )
-        trial.each = rollouts // each
+        challengers.each = rollouts // each
         return each
 
     # --------------------------------------------------------------------------------- ask, tell
@@ -402,8 +404,8 @@ class Engine:
             )
         started = time.perf_counter()
         left = None if self.budget is None else self.budget - self.rollouts
-        trial = self.selection.trial
-        trial.see(len(questions), rollouts * trial.each, left)
+        challengers = self.selection.challengers
+        challengers.see(len(questions), rollouts * challengers.each, left)
         if not self.step and not self.is_static and self._shared_out:
             self._say_how_verified()
         self.requests.look(self.step)
@@ -446,9 +448,9 @@ class Engine:
         pruned = self.selection.halve(self.step) if self.config.prunes_at(self.step) else ()
         if self.supervisor is not None:
             self.supervisor.attend()
-        ended = self.selection.decide_trial(self.step)
+        ended = self.selection.decide_challenge(self.step)
         if ended:
-            self.generations.close_trial(self.step, ended)
+            self.generations.close_challenge(self.step, ended)
         self._watch()
         if self.step % self.selection.shown.look_every(len(self.selection.living)) == 0:
             self.selection.announce_best(self.step)
@@ -523,7 +525,7 @@ class Engine:
         """Logs what a generation brought, and reports it."""
         alive = tuple(candidate.id for candidate in self.selection.living)
         admitted = tuple(result.candidate.id for result in offspring.admitted)
-        if offspring.on_trial:
+        if offspring.in_training:
             admitted = ()
         rounds, rollouts, failure = offspring.rounds, rolled.rollouts, offspring.failure
         self.log.append(events.Evolved(self.step, rounds, admitted, alive, rollouts, failure))
@@ -539,9 +541,11 @@ class Engine:
     def conclude(self) -> str:
         """Warns if nothing evolved, and returns the ``failure_reason``, at the end of training."""
         self.selection.announce_best(self.step)
-        if undecided := self.selection.trial.candidates:
+        if undecided := self.selection.challengers.candidates:
             names = ", ".join(one.id for one in undecided)
-            message = f"training has ended while {names} were on trial: nothing was shown of them"
+            message = (
+                f"training has ended while {names} were being tried: nothing was shown of them"
+            )
             self.log.append(events.Notice(self.step, message))
         self._announce_sentences()
         if self.failure_reason:
@@ -692,7 +696,7 @@ class Engine:
         """Tells once what cannot be as the configuration wants it, with the rollouts there are."""
         if self._undivided:
             self._announce(self._undivided)
-        mode = self.selection.trial.mode
+        mode = self.selection.challengers.mode
         if mode not in ("alone", "short"):
             return
         alone, short = "a question has one candidate", "there are under ten steps of 512 questions"

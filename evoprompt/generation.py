@@ -57,7 +57,7 @@ class Offspring:
         findings: of screening, against the others.
         obstacle: why nobody could be tried in the last round; empty if somebody was.
         cut: whether the budget had no room for the last verification.
-        on_trial: whether the admitted are tried in training first.
+        in_training: whether the admitted are tried in training first.
     """
 
     step: int
@@ -76,7 +76,7 @@ class Offspring:
     findings: list[Finding] = field(default_factory=list)
     obstacle: str = ""
     cut: bool = False
-    on_trial: bool = False
+    in_training: bool = False
 
     @property
     def failure(self) -> str:
@@ -129,7 +129,7 @@ class GenerationStats(SavedRecord):
         self.generations += offspring.asked
         self.generations_refused += offspring.refused
         self.proposer_failures += offspring.proposer_failures
-        self.admitted_total += 0 if offspring.on_trial else len(offspring.admitted)
+        self.admitted_total += 0 if offspring.in_training else len(offspring.admitted)
         if not offspring.failure:
             self.failed_in_a_row = 0
             return ""
@@ -184,7 +184,7 @@ class Generations:
     def most_rollouts(self, proposed: int) -> int:
         """Most rollouts of a round that tries so many, with those of a best that is dead."""
         config = self.config
-        if self.selection.trial.mode == "in-training":
+        if self.selection.challengers.mode == "in-training":
             return 0
         most = self.verifier.most_rollouts(proposed, config.parents)
         if most is None:
@@ -213,8 +213,8 @@ class Generations:
         kept = self.selection.kept(parents, living, everybody=not step)
         free = self.config.population_size - len(kept)
         found = Offspring(step, living, parents, kept, free, self.most_rounds(waits))
-        if self.selection.trial.mode == "in-training":
-            found.on_trial, found.places = True, self.selection.trial.at_once
+        if self.selection.challengers.mode == "in-training":
+            found.in_training, found.places = True, self.selection.challengers.at_once
         self.screening.begin_generation()
         while found.places > 0 and found.rounds < found.most:
             proposals = self._propose(found)
@@ -236,10 +236,10 @@ class Generations:
                 if one.mean is not None
             ]
         )
-        if offspring.admitted and offspring.on_trial:
+        if offspring.admitted and offspring.in_training:
             children = [result.candidate for result in offspring.admitted]
             parent = offspring.parents[0].candidate
-            self.selection.begin_trial(step, parent, offspring.kept, children)
+            self.selection.begin_challenge(step, parent, offspring.kept, children)
         elif offspring.admitted:
             self.selection.keep_only(step, offspring.kept)
             admitted = [result.candidate for result in offspring.admitted]
@@ -247,8 +247,8 @@ class Generations:
             self.selection.admit(step, admitted, told)
         self.requests.begin_anew(step)
 
-    def close_trial(self, step: int, ended: Sequence[VerificationResult]) -> None:
-        """Tells log, proposer and counts of those whose trial in training has ended."""
+    def close_challenge(self, step: int, ended: Sequence[VerificationResult]) -> None:
+        """Tells log, proposer and counts of challengers who are decided."""
         for result in ended:
             self.log.append(Verified.of(result, step, 1, parent=False))
             if not result.admitted:
@@ -257,8 +257,8 @@ class Generations:
             self.requests.proposer.feedback(ended)
         admitted = [result.candidate.id for result in ended if result.admitted]
         self.stats.admitted_total += len(admitted)
-        trial = self.selection.trial
-        self.stats.generations_refused += not trial.candidates and not trial.admitted
+        challengers = self.selection.challengers
+        self.stats.generations_refused += not challengers.candidates and not challengers.admitted
 
     def _propose(self, found: Offspring) -> Sequence[Proposal]:
         step = found.step
@@ -302,7 +302,7 @@ class Generations:
         self, fresh: Sequence[Candidate], rollout: VerificationRollouts, found: Offspring
     ) -> bool:
         """Verifies, and admits some; returns whether another round may follow."""
-        if not found.step or found.on_trial:
+        if not found.step or found.in_training:
             found.tried += len(fresh)
             untried = [
                 VerificationResult(one, None, None, 0, admitted=True)

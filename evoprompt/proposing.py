@@ -91,8 +91,8 @@ class ProposalRequests:
         thinks ahead and there is one round: then no more is lost than by waiting for up to five
         rounds (``benchmarks/asked_when.py``, 32 seeds; with two .05 of the leader's reward are).
         """
-        if self.selection.trial.mode == "in-training":
-            return self.selection.trial.at_once
+        if self.selection.challengers.mode == "in-training":
+            return self.selection.challengers.at_once
         each = 1 if not (step and self.verified) else 3 if self.proposer.anticipates else 2
         return self.config.proposals_per_round or places * each
 
@@ -151,27 +151,29 @@ class ProposalRequests:
         """Whether to evolve after ``step``.
 
         It is not in the first half of a period after a generation that came late: its candidates
-        would have been measured for nothing. Nor is it while there is a trial in training.
+        would have been measured for nothing. Nor is it while there are challengers.
         """
-        if self.selection.trial.candidates:
+        if self.selection.challengers.candidates:
             return False
         until = self.config.evolve_until
         if until is not None and step > until:
             return False
-        if self.selection.trial.mode == "in-training":
+        if self.selection.challengers.mode == "in-training":
             return step - self._state.evolved >= self.period
         return step % self.period == 0 and not self._is_early(step)
 
     @property
     def period(self) -> int:
         """Steps from one generation to the next; at least, where children are tried in training."""
-        return self.config.every(soon=self.selection.trial.mode in ("in-training", "short"))
+        return self.config.every(soon=self.selection.challengers.mode in ("in-training", "short"))
 
     @property
     def period_expected(self) -> int:
-        """As :attr:`period`, with the steps that a trial in training takes on average."""
-        trial = self.selection.trial
-        return max(self.period, trial.steps_expected if trial.mode == "in-training" else 1)
+        """As :attr:`period`, with the steps that deciding about challengers takes on average."""
+        challengers = self.selection.challengers
+        return max(
+            self.period, challengers.steps_expected if challengers.mode == "in-training" else 1
+        )
 
     def watch(self, step: int, due: bool) -> None:
         """Asks the proposer if it is time to, after engine step ``step``.
@@ -252,8 +254,8 @@ class ProposalRequests:
 
     def _is_near(self, step: int) -> bool:
         """Whether a generation is as near as an answer is expected to be."""
-        if self.selection.trial.mode in ("in-training", "short"):
-            return False  # it depends on when the trial ends, and is asked about who leads then
+        if self.selection.challengers.mode in ("in-training", "short"):
+            return False  # it depends on when all are decided, and is asked about who leads then
         due = self.config.next_evolution(step)
         while due is not None and not self.is_due(due):
             due = self.config.next_evolution(due)

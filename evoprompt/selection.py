@@ -11,6 +11,7 @@ from statistics import fmean
 
 from pydantic import BaseModel, JsonValue
 
+from evoprompt.challengers import Challengers
 from evoprompt.comparison import USEFUL, Best
 from evoprompt.config import EngineConfig
 from evoprompt.eventlog import EventLog
@@ -19,7 +20,6 @@ from evoprompt.events import Pruned
 from evoprompt.faults import naming
 from evoprompt.roles import Attributor, Population, Selector
 from evoprompt.selectors import select_distinct, sound_choice
-from evoprompt.trial import Trial
 from evoprompt.types import (
     Candidate,
     CandidateStats,
@@ -37,7 +37,7 @@ class _Saved(BaseModel):
     history: list[tuple[Candidate, float, int]]
     pinned: list[str]
     shown: dict[str, JsonValue]
-    trial: dict[str, JsonValue]
+    challengers: dict[str, JsonValue]
 
 
 class Selection:
@@ -56,7 +56,7 @@ class Selection:
     Attributes:
         pinned: ids of candidates that stay alive whatever they earn.
         shown: who is shown to be better than whom.
-        trial: who is tried in training.
+        challengers: who is tried in training.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Selection:
         self.pinned: set[str] = set()
         low, high = config.reward_range
         self.shown = Best(USEFUL * (high - low))
-        self.trial = Trial(config, self.shown)
+        self.challengers = Challengers(config, self.shown)
         self._history: OrderedDict[str, CandidateStats] = OrderedDict()
 
     @property
@@ -102,11 +102,11 @@ class Selection:
 
     def observe(self, step: int, trajectories: Sequence[Trajectory]) -> None:
         """Credits the scored ones of ``trajectories``, all told at engine step ``step``."""
-        weighed = {one.id for one in (*self.living, *self.trial.candidates)}
+        weighed = {one.id for one in (*self.living, *self.challengers.candidates)}
         with naming("attributor", self.attributor):
             self.attributor.observe(step, [t for t in trajectories if t.candidate.id in weighed])
         self.shown.observe(self.living, trajectories)
-        self.trial.observe(trajectories)
+        self.challengers.observe(trajectories)
 
     def candidate_stats(self) -> list[CandidateStats]:
         """The living candidates with their weights, oldest first.
@@ -140,16 +140,16 @@ class Selection:
 
     @property
     def used(self) -> set[str]:
-        """Ids of those whose rollouts count: who lives, who is on trial, and then the champion."""
-        living, tried = self.living, self.trial.candidates
+        """Ids of those whose rollouts count: who lives, who challenges, and then the champion."""
+        living, tried = self.living, self.challengers.candidates
         champion = [self.shown.champion(living)] if tried else []
         return {one.id for one in (*living, *tried, *champion)}
 
     @property
     def parent(self) -> Candidate:
-        """Whom those on trial are compared with: their parent, or the leader if that has died."""
+        """Whom challengers are compared with: their parent, or the leader if that has died."""
         alive = {one.id: one for one in self.living}
-        return alive.get(self.trial.parent) or self.leader
+        return alive.get(self.challengers.parent) or self.leader
 
     @property
     def leader(self) -> Candidate:
@@ -167,12 +167,12 @@ class Selection:
         """Some candidates per question, different ones as far as they go.
 
         Under ``unmeasured="explore"`` the first questions go to those that are not measured yet.
-        While there is a trial each question is asked under some of those and under their parent.
+        While there are challengers each question is asked under some of them and their parent.
         """
-        each = self.trial.each
-        if self.trial.candidates:
+        each = self.challengers.each
+        if self.challengers.candidates:
             parent = self.parent
-            blocks = [self._draw_trial(candidate_stats, parent) for _ in range(questions)]
+            blocks = [self._draw_challenge(candidate_stats, parent) for _ in range(questions)]
             return [one for block in blocks for one in block]
         first = self._first(candidate_stats, questions * each)
         if each == 1 and self.config.draw_per == "question":
@@ -193,21 +193,21 @@ class Selection:
             drawn += [different[index % len(different)].candidate for index in range(each)]
         return drawn if self.config.draw_per == "question" else drawn * questions
 
-    def _draw_trial(
+    def _draw_challenge(
         self, candidate_stats: Sequence[CandidateStats], parent: Candidate
     ) -> list[Candidate]:
-        """Whom one question is asked under while there is a trial."""
-        drawn = self.trial.draw()
+        """Whom one question is asked under while there are challengers."""
+        drawn = self.challengers.draw()
         champion = self.shown.champion(self.living)
         others = [stats for stats in candidate_stats if stats.candidate.id != parent.id]
-        spare = self.trial.each - len(drawn) > 1
-        if spare and champion.id not in self.population and self.trial.asks_champion():
+        spare = self.challengers.each - len(drawn) > 1
+        if spare and champion.id not in self.population and self.challengers.asks_champion():
             drawn.append(champion)
-        more = self.trial.each - len(drawn) - 1
+        more = self.challengers.each - len(drawn) - 1
         if others and more:
             found = self._distinct("sampler", self.sampler, others, more)
             drawn += [stats.candidate for stats in found]
-        return drawn + [parent] * (self.trial.each - len(drawn))
+        return drawn + [parent] * (self.challengers.each - len(drawn))
 
     def _first(self, candidate_stats: Sequence[CandidateStats], most: int) -> list[CandidateStats]:
         """Up to ``most`` draws of the unmeasured, who lack most groups first."""
@@ -315,25 +315,25 @@ class Selection:
         with naming("attributor", self.attributor):
             self.attributor.observe_verification(step, counted, priors | verified)
 
-    def begin_trial(
+    def begin_challenge(
         self, step: int, parent: Candidate, kept: Collection[str], children: Sequence[Candidate]
     ) -> None:
-        """Puts ``children`` on trial beside ``parent``; besides those, only ``kept`` stay."""
+        """Has ``children`` challenge ``parent``; besides those, only ``kept`` stay."""
         self.keep_only(step, kept)
         self.shown.try_in_training(self.living, children)
-        self.trial.begin(parent, children)
+        self.challengers.begin(parent, children)
 
-    def decide_trial(self, step: int) -> list[VerificationResult]:
+    def decide_challenge(self, step: int) -> list[VerificationResult]:
         """Lets who is better than their parent take its place, and drops who is not.
 
         Returns:
-            What was found of those whose trial has ended.
+            What was found of those who are decided.
         """
-        if not self.trial.candidates:
+        if not self.challengers.candidates:
             return []
         ended: list[VerificationResult] = []
         parent = self.parent
-        while winner := self.trial.succeed(parent):
+        while winner := self.challengers.succeed(parent):
             self.add(winner.candidate)
             if self.config.reset == "zero":
                 with naming("attributor", self.attributor):
@@ -341,7 +341,7 @@ class Selection:
             self.keep_only(step, {one.id for one in self.living} - {parent.id})
             ended.append(winner)
             parent = winner.candidate
-        dropped = self.trial.drop(parent)
+        dropped = self.challengers.drop(parent)
         self._forget([one.candidate.id for one in dropped])
         return ended + dropped
 
@@ -394,7 +394,7 @@ class Selection:
             history=past,
             pinned=sorted(self.pinned),
             shown=self.shown.state_dict(),
-            trial=self.trial.state_dict(),
+            challengers=self.challengers.state_dict(),
         )
         return saved.model_dump(mode="json")
 
@@ -403,7 +403,7 @@ class Selection:
         saved = _Saved.model_validate(dict(state))
         self.pinned = set(saved.pinned)
         self.shown.load_state_dict(saved.shown)
-        self.trial.load_state_dict(saved.trial)
+        self.challengers.load_state_dict(saved.challengers)
         self._history = OrderedDict(
             (candidate.id, CandidateStats(candidate, weight, groups=groups))
             for candidate, weight, groups in saved.history

@@ -156,7 +156,9 @@ class Unverified(Verifier):
         )
 
 
-_USEFUL = 4  # times delta: with one, who solves 24 questions of which its parent solves 6 has 2.4 : 1
+_USEFUL = 4
+"""Times delta: with one, a child that solves 24 questions of which its parent solves 6
+has 2.4 : 1."""
 
 
 class Sequential(Verifier):

@@ -195,7 +195,7 @@ def _arm(config: RunConfig, arm: str, probe: bool, spending: SpendTracker) -> Ar
     plan = host.plan(task, trial_of(config, trial, TrialDirectory(Path(arm))))
     if (group := plan.rollouts_per_question) is not None:
         engine.share_out(group, "host.rollouts_per_question", several=plan.several)
-        engine.selection.trial.see((plan.rollouts_per_step or group) // group, group, None)
+        engine.selection.challengers.see((plan.rollouts_per_step or group) // group, group, None)
     proposals = engine.requests.wanted(max(numbers.population_size - numbers.parents, 1), step=1)
     verification = engine.generations.most_rollouts(proposals)
     budget, cycles = config.budget_of(arm), plan.iterations

@@ -81,15 +81,15 @@ class World(Proposer):
         asked: list[list[Assignment]] = []
         for _ in range(steps):
             engine.evolve(self.verify)
-            each = 5 // engine.selection.trial.each
+            each = 5 // engine.selection.challengers.each
             asked.append(engine.ask(self.batch(), each))
             engine.tell(self(asked[-1]))
             self.step += 1
         return asked
 
 
-def on_trial(engine: Engine) -> list[str]:
-    return [one.id for one in engine.selection.trial.candidates]
+def in_training(engine: Engine) -> list[str]:
+    return [one.id for one in engine.selection.challengers.candidates]
 
 
 def messages(engine: Engine) -> str:
@@ -100,7 +100,7 @@ def test_the_better_takes_its_parents_place_without_an_extra_rollout() -> None:
     world = World(lambda number: 0.3 + 0.4 * (number >= 3))
     engine = world.engine()
     asked = world.train(engine, 2)
-    assert len(on_trial(engine)) + len(engine.population.alive) > 1
+    assert len(in_training(engine)) + len(engine.population.alive) > 1
     for index in range(world.questions):
         block = asked[1][5 * index : 5 * index + 5]
         used = Counter(one.candidate.id for one in block)
@@ -108,7 +108,7 @@ def test_the_better_takes_its_parents_place_without_an_extra_rollout() -> None:
         assert used["c0"] == 2
         assert len(used) == 4
     world.train(engine, 60)
-    assert not set(on_trial(engine)) & {one.id for one in engine.population.alive}
+    assert not set(in_training(engine)) & {one.id for one in engine.population.alive}
     alive = [one.text for one in engine.population.alive]
     assert all(int(text[5:-1]) >= 3 for text in alive)
     assert engine.best in engine.population.alive or engine.best.id == "c0"
@@ -142,7 +142,7 @@ def test_resumes_exactly_in_the_middle_of_a_trial() -> None:
         engine = world.engine()
         for step in range(30):
             if step == kill:
-                assert on_trial(engine)
+                assert in_training(engine)
                 state = json.loads(json.dumps(engine.state_dict()))
                 engine = world.engine(log=engine.log)
                 engine.load_state_dict(state)
@@ -160,15 +160,15 @@ def test_children_go_on_beside_the_leader_when_their_parent_dies() -> None:
     for one in engine.population.alive:
         engine.pin(one.id)
     world.train(engine, 2)
-    tried, parent = on_trial(engine), engine.selection.parent.id
+    tried, parent = in_training(engine), engine.selection.parent.id
     stays = other.id if parent == "c0" else "c0"
     assert tried
     assert engine.retire(parent) == ""
     world.train(engine, 1)
     assert engine.selection.parent.id == stays
-    assert set(on_trial(engine)) <= set(tried)
+    assert set(in_training(engine)) <= set(tried)
     world.train(engine, 80)
-    assert not set(on_trial(engine)) & set(tried)
+    assert not set(in_training(engine)) & set(tried)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_a_child_that_was_never_drawn_is_neither_admitted_nor_dropped() -> None:
     engine = world.engine()
     world.train(engine, 2)
     drawn = {event["step"]: event["draws"] for event in engine.log if event["event"] == "asked"}
-    never = set(on_trial(engine)) - {name for draws in drawn.values() for name in draws}
+    never = set(in_training(engine)) - {name for draws in drawn.values() for name in draws}
     assert never
     assert not [
         one for one in engine.log if one["event"] == "verified" and one["candidate"] in never
@@ -211,7 +211,7 @@ def test_one_candidate_a_question_takes_extra_rollouts_and_says_so() -> None:
     with pytest.warns(EvopromptWarning, match="multiple of 5"):
         world.train(engine, 31)
     assert world.verified
-    assert not on_trial(engine)
+    assert not in_training(engine)
     assert {e["step"] for e in engine.log if e["event"] == "evolved"} == {15, 30}
     assert "every 15 steps" in messages(engine)
 
@@ -230,7 +230,7 @@ def test_the_end_of_a_training_leaves_nobody_unsaid() -> None:
     engine = world.engine()
     world.train(engine, 2)
     engine.conclude()
-    assert all(name in messages(engine) for name in on_trial(engine))
+    assert all(name in messages(engine) for name in in_training(engine))
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_auto_takes_what_divides_the_rollouts_of_a_question(
     rollouts: int, candidates: int, grouping: str
 ) -> None:
     engine = World().engine(rollouts=rollouts)
-    assert engine.selection.trial.each == candidates
+    assert engine.selection.challengers.each == candidates
     assert engine.grouping == grouping
 
 
@@ -249,7 +249,7 @@ def test_a_verifier_that_is_given_verifies() -> None:
     config = EngineConfig(accept="in-training")
     engine = Engine(["Note 0."], proposer=World(), config=config, verifier=Unverified())
     engine.share_out(5, "num_generations")
-    assert engine.selection.trial.mode == ""
+    assert engine.selection.challengers.mode == ""
 
 
 def test_auto_leaves_a_lone_instruction_alone() -> None:

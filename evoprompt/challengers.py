@@ -23,7 +23,7 @@ _SHARE = 3 / 5  # of the rollouts of a question: with 4 of 5 training was worse 
 _ALONE = 2 / 5  # where one is left
 _MANY = 64  # questions of a step from which more are tried at once
 _AT_ONCE = (6, 12)  # tried at once, below that and from there on: 22.4 and 23.5 points at 512
-_STEPS = (10, 4)  # that their trial takes on average, simulated
+_STEPS = (10, 4)  # until all are decided, on average, simulated
 _LARGE = 512  # questions of a step at which a step is the smallest look, and a large one
 _SHORT = 10  # steps so large below which children verified by extra rollouts ended higher
 _DEAR = 500  # rollouts for each child from which it pays to wait for small leads
@@ -35,7 +35,7 @@ _LEVEL = 0.1  # weight of a step in the mean reward
 
 @dataclass(slots=True)
 class _Child:
-    """Somebody on trial, and what it has earned there."""
+    """Somebody who is tried, and what it has earned so far."""
 
     candidate: Candidate
     scored: int = 0
@@ -56,7 +56,7 @@ class _State(BaseModel):
     """What a resumed run has to know.
 
     Attributes:
-        children: who is on trial.
+        children: who is tried.
         parent: id of the one they are compared with.
         turn: draws of children so far, by which they take turns.
         asked: questions with a place left for a champion that is dead.
@@ -80,7 +80,7 @@ class _State(BaseModel):
     admitted: NonNegativeInt = 0
 
 
-class Trial:
+class Challengers:
     """Those who are tried in training, none of whom lives: nobody breeds from them or prunes them.
 
     It is in use under ``accept="in-training"``, where no verifier is given, a question is asked
@@ -118,7 +118,7 @@ class Trial:
 
     @property
     def candidates(self) -> Sequence[Candidate]:
-        """Who is on trial, oldest first."""
+        """Who is tried, oldest first."""
         return [one.candidate for one in self._state.children]
 
     @property
@@ -145,7 +145,7 @@ class Trial:
         state.questions, state.rollouts = questions, rollouts
 
     def begin(self, parent: Candidate, children: Sequence[Candidate]) -> None:
-        """Puts ``children`` on trial."""
+        """Tries ``children``."""
         self._state.parent, self._state.admitted = parent.id, 0
         self._state.children = [_Child(one) for one in children]
 
@@ -184,7 +184,7 @@ class Trial:
     # -------------------------------------------------------------------------- the decision
 
     def succeed(self, parent: Candidate) -> VerificationResult | None:
-        """Ends the trial of one who is better than ``parent``, and has the others follow it.
+        """Admits one who is better than ``parent``, and has the others follow it.
 
         Returns:
             Of several the one with the greatest lead; None if there is none.
@@ -203,7 +203,7 @@ class Trial:
         return winner.result("")
 
     def drop(self, parent: Candidate) -> list[VerificationResult]:
-        """Ends the trial of those who are not better than ``parent`` by what is waited for."""
+        """Drops those who are not better than ``parent`` by what is waited for."""
         state = self._state
         dropped: list[VerificationResult] = []
         for child in list(state.children):
@@ -261,7 +261,7 @@ class Trial:
         return Lead(0.0, (high - low) / max(child.scored, 1))
 
     def state_dict(self) -> dict[str, JsonValue]:
-        """Who is on trial and what is known, as JSON values."""
+        """Who is tried and what is known, as JSON values."""
         return self._state.model_dump(mode="json")
 
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
