@@ -152,10 +152,14 @@ class AdapterContract:
     ) -> None:
         """Grouping by candidate, each has a baseline of its own; by question, all have one."""
         if not self.mixes_candidates:
-            trainer = host.trainer(tmp_path)
+            trainer, built = host.trainer(tmp_path), engine.build()
             before = host.fingerprint(trainer)
-            with pytest.raises(evoprompt.EvopromptError, match="candidates_per_question is "):
-                evoprompt.attach(trainer, engine.build())
+            if engine is ONE_BASELINE:  # "auto", which is one where there cannot be several
+                evoprompt.attach(trainer, built).detach()
+                assert built.grouping == "candidate"
+            else:
+                with pytest.raises(evoprompt.EvopromptError, match="candidates_per_question is "):
+                    evoprompt.attach(trainer, built)
             assert host.fingerprint(trainer) == before
             return
         run = self.done(host, Job(engine, steps=5, silent=("q3",)), tmp_path)
