@@ -32,6 +32,14 @@ PATHS: dict[str, dict[str, Option]] = {
     "report": {"run": Option("folder")},
     "watch": {"run": Option("folder", ("--port", "0"))},
     "best": {"run": Option("folder")},
+    "simplify": {
+        "source": Option("either"),
+        "instruction": Option("file", ("{}/run.yaml",), "any"),
+    },
+    "worth-it": {
+        "config": Option("file"),
+        "texts": Option("file", ("{}/run.yaml",), "any"),
+    },
     "export": {
         "source": Option("folder", ("{}/out",)),
         "folder": Option("output", before=("{}/trained",)),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
+from strict_openai import StrictServer
 
 from evoprompt.errors import InputError
 from evoprompt.lm import BudgetSettings, LanguageModel, LmSettings, Prices, SpendTracker
@@ -68,7 +69,7 @@ def test_what_only_an_answer_can_show_is_found_by_a_probe(
     key: str, settings: dict[str, Any], why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", key)
-    with OpenAIServer([], "ready") as server:
+    with StrictServer([], "ready") as server:
         language(server, **settings).check()
         with pytest.raises(InputError, match=why):
             language(server, **settings).check(probe=True)
