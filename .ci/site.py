@@ -138,6 +138,8 @@ def prepare(run: bool) -> None:
                 shutil.copyfile(origin, place)
             continue
         text = with_links(text, origin, places)
+        if origin.parent.name == "notes":
+            text = f"---\nsearch:\n  exclude: true\n---\n\n{text}"
         if origin.suffix == ".py":
             title, _, rest = text.partition("\n")
             text = f"{title}\n\n[Download this notebook]({origin.stem}.ipynb)\n{rest}"
