@@ -29,7 +29,6 @@ _SHORT = 10  # steps so large below which children verified by extra rollouts en
 _DEAR = 500  # rollouts for each child from which it pays to wait for small leads
 _HIGH = 0.5  # share of the range of rewards from which the leads that are waited for shrink
 _ENOUGH = 4.0  # over delta squared: rollouts after which who is undecided leaves; .9 are by 1.4
-_CHAMPION_EVERY = 4  # questions, of which one is put to the best so far where that is dead
 _LEVEL = 0.1  # weight of a step in the mean reward
 
 
@@ -59,7 +58,6 @@ class _State(BaseModel):
         children: who is tried.
         parent: id of the one they are compared with.
         turn: draws of children so far, by which they take turns.
-        asked: questions with a place left for a champion that is dead.
         questions: of a step.
         rollouts: of a question.
         level: mean reward of late; None before the first.
@@ -71,7 +69,6 @@ class _State(BaseModel):
     children: list[_Child] = []
     parent: str = ""
     turn: NonNegativeInt = 0
-    asked: NonNegativeInt = 0
     questions: NonNegativeInt = 0
     rollouts: NonNegativeInt = 0
     level: float | None = None
@@ -148,11 +145,6 @@ class Challengers:
         """Tries ``children``."""
         self._state.parent, self._state.admitted = parent.id, 0
         self._state.children = [_Child(one) for one in children]
-
-    def asks_champion(self) -> bool:
-        """Whether the question that is being drawn for is to be put to a dead champion, too."""
-        self._state.asked += 1
-        return self._state.asked % _CHAMPION_EVERY == 0
 
     def draw(self) -> list[Candidate]:
         """Who of them a question is asked under: in turn, one alone at most two of five times."""

@@ -123,17 +123,23 @@ class Lead:
 _NOTHING = Lead(0.0, math.inf)
 
 
-def state_best(best: str, first: str, leader: str = "") -> str:
+def state_best(best: str, first: str, leader: str = "", in_training: bool = False) -> str:
     """A sentence that says whether the best is shown to be better than the first instruction.
 
     Args:
         best: id of the best candidate.
         first: id of the first one.
         leader: id of the one with the highest weight; empty if that is not known.
+        in_training: whether the best took the place of its parent in training.
 
     >>> state_best("c4", "c0")
     'c4 is shown to be better than the first instruction, c0'
     """
+    if in_training:
+        return (
+            f"{best} took the place of its parent in training, at odds of {ADMIT:g} : 1 or more "
+            f"that it is better; the first instruction is {first}"
+        )
     if best != first:
         return f"{best} is shown to be better than the first instruction, {first}"
     if leader and leader != first:
@@ -404,7 +410,7 @@ class _SavedBest(BaseModel):
     evidence: dict[str, JsonValue]
     champions: list[Candidate]
     looks: int
-    tried: int
+    in_training: bool
     ways: dict[str, float]
     announced: str
 
@@ -427,23 +433,17 @@ class Best:
     Of several who are shown to be better, it is the oldest, then the one with the greatest lead,
     unless a younger one is shown to be better than that.
 
-    Where children are verified inside training there is no moment at which to look, and who lives
-    has been chosen by the same rewards. Then somebody is shown to be better by odds that may be
-    looked at after every step (:meth:`Lead.odds`). The ``n``-th child that ever challenged its
-    parent has ``1 / (2 n (n + 1))`` of :data:`ERROR`, the first candidates share the other half,
-    and evidence is kept for good.
-
-    Args:
-        useful: a lead that is worth having, in units of the rewards.
+    Where children are verified inside training the champion is whoever last took the place of its
+    parent. The odds at which it does (:data:`ADMIT`) are those of one child; :data:`ERROR` is not
+    kept over all of them.
 
     Attributes:
         announced: id of the candidate that an event last said to be the best.
     """
 
-    def __init__(self, useful: float = USEFUL) -> None:
-        self.useful = useful
+    def __init__(self) -> None:
         self.evidence = Evidence()
-        self._tried = 0  # children that ever challenged their parent
+        self._in_training = False  # whether the champion took the place of its parent there
         self._champions: list[Candidate] = []  # the first one, and the one of now
         self._looks = 0
         self._ways: dict[str, float] = {}  # logarithm of one over the share, by candidate
@@ -471,25 +471,22 @@ class Best:
         error = ERROR / ((self._looks + 1) * (self._looks + 2))
         leads = self.evidence.leads(champion.id)
         known = [one for one in living if one.id in leads]
-        shown = [one for one in known if self._shows(leads[one.id], error / self._ways_to(one))]
+        shown = [one for one in known if leads[one.id].is_shown(error / self._ways_to(one))]
         shown.sort(key=lambda one: (one.born, -leads[one.id].value, len(one.text)))
         for one in shown:
             lead = self.evidence.lead(one.id, found.id)
-            if found.id == champion.id or self._shows(lead, error / self._ways_to(one)):
+            if found.id == champion.id or lead.is_shown(error / self._ways_to(one)):
                 found = one
         return found
 
-    def _shows(self, lead: Lead, error: float) -> bool:
-        return lead.odds(self.useful) >= 1 / error if self._tried else lead.is_shown(error)
+    def succeed(self, child: Candidate, living: Sequence[Candidate]) -> None:
+        """Makes ``child`` the champion, which is better than its parent, and one of ``living``."""
+        self._change(child, living)
+        self._in_training = True
 
-    def try_in_training(self, living: Sequence[Candidate], children: Sequence[Candidate]) -> None:
-        """Takes note of children that are tried in training, beside ``living``."""
-        self._begin(living)
-        if not self._tried:
-            self._ways = {name: ways + math.log(2) for name, ways in self._ways.items()}
-        for child in children:
-            self._tried += 1
-            self._ways[child.id] = math.log(2 * self._tried * (self._tried + 1))
+    def took_place(self, best: str) -> bool:
+        """Whether ``best`` is the champion, and took the place of its parent in training."""
+        return self._in_training and best == self._champions[1].id
 
     def evolve(
         self,
@@ -505,12 +502,6 @@ class Best:
             answers: trajectories of the verification, also of those who were refused.
         """
         champion = self._begin(living)
-        if self._tried:
-            found = self.of(living)
-            if found.id != champion.id:
-                self._champions[1] = found
-                self._looks += 1
-            return
         older = [one for one in living if one.id in before]
         others = [one for one in older if one.id != champion.id]
         compared = self.evidence.leads(champion.id)
@@ -518,8 +509,8 @@ class Best:
             found = self.of(older)
             self._looks += 1
             if found.id != champion.id:
-                self._champions[1] = champion = found
-                self._ways = {one.id: math.log(len(older)) for one in older}
+                champion = found
+                self._change(champion, older)
         asked = {one.candidate.id for one in answers}
         tried = {one for one in asked if one not in before and one != champion.id}
         new = [one for one in living if one.id not in before]
@@ -556,6 +547,11 @@ class Best:
             self._ways = {one.id: math.log(max(len(living) - 1, 1)) for one in living}
         return self._champions[1]
 
+    def _change(self, champion: Candidate, living: Sequence[Candidate]) -> None:
+        self._champions[1] = champion
+        self._ways = {one.id: math.log(len(living)) for one in living}
+        self._in_training = False
+
     @property
     def _most_ways(self) -> float:
         return max(self._ways.values(), default=0.0)
@@ -569,7 +565,7 @@ class Best:
             evidence=self.evidence.state_dict(),
             champions=self._champions,
             looks=self._looks,
-            tried=self._tried,
+            in_training=self._in_training,
             ways=self._ways,
             announced=self.announced,
         )
@@ -580,4 +576,4 @@ class Best:
         saved = _SavedBest.model_validate(dict(state))
         self.evidence.load_state_dict(saved.evidence)
         self._champions, self._looks, self._ways = saved.champions, saved.looks, saved.ways
-        self._tried, self.announced = saved.tried, saved.announced
+        self._in_training, self.announced = saved.in_training, saved.announced

@@ -297,14 +297,16 @@ class Engine:
     def best(self) -> Candidate:
         """Whoever is shown to be better than the first instruction, and else that one.
 
+        Where children are verified in training it is who last took the place of its parent there.
         Pruning goes by weights, so it may no longer be alive; ``best_statement`` says more.
         """
         return self.selection.best
 
     def best_statement(self) -> str:
         """A sentence for people: whether ``best`` is shown to be better than the first one."""
-        first = self.selection.shown.first(self.selection.living)
-        return state_best(self.best.id, first.id, self.selection.leader.id)
+        shown, best = self.selection.shown, self.best.id
+        first = shown.first(self.selection.living).id
+        return state_best(best, first, self.selection.leader.id, shown.took_place(best))
 
     def metrics(self) -> dict[str, float]:
         """Finite numbers about population, rollouts, generations and proposer, by name."""

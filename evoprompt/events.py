@@ -271,10 +271,15 @@ class Best(Event):
     """Another candidate is the engine's best; at first the one that all are compared with.
 
     It is shown to be better than that one if it is another.
+
+    Attributes:
+        candidate: its id.
+        in_training: whether it took the place of its parent in training.
     """
 
     kind: ClassVar[str] = "best"
     candidate: str
+    in_training: bool = False
 
 
 @dataclass(frozen=True, slots=True)

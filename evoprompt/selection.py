@@ -12,7 +12,7 @@ from statistics import fmean
 from pydantic import BaseModel, JsonValue
 
 from evoprompt.challengers import Challengers
-from evoprompt.comparison import USEFUL, Best
+from evoprompt.comparison import Best
 from evoprompt.config import EngineConfig
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Best as BestEvent
@@ -79,8 +79,7 @@ class Selection:
         self.rng = rng
         self.log = log
         self.pinned: set[str] = set()
-        low, high = config.reward_range
-        self.shown = Best(USEFUL * (high - low))
+        self.shown = Best()
         self.challengers = Challengers(config, self.shown)
         self._history: OrderedDict[str, CandidateStats] = OrderedDict()
 
@@ -102,9 +101,8 @@ class Selection:
 
     def observe(self, step: int, trajectories: Sequence[Trajectory]) -> None:
         """Credits the scored ones of ``trajectories``, all told at engine step ``step``."""
-        weighed = {one.id for one in (*self.living, *self.challengers.candidates)}
         with naming("attributor", self.attributor):
-            self.attributor.observe(step, [t for t in trajectories if t.candidate.id in weighed])
+            self.attributor.observe(step, trajectories)
         self.shown.observe(self.living, trajectories)
         self.challengers.observe(trajectories)
 
@@ -135,15 +133,13 @@ class Selection:
 
     @property
     def best(self) -> Candidate:
-        """Whoever is shown to be better than the first candidate, and else that one."""
+        """Whoever took its parent's place or is shown to be better than the first, else that."""
         return self.shown.of(self.living)
 
     @property
     def used(self) -> set[str]:
-        """Ids of those whose rollouts count: who lives, who challenges, and then the champion."""
-        living, tried = self.living, self.challengers.candidates
-        champion = [self.shown.champion(living)] if tried else []
-        return {one.id for one in (*living, *tried, *champion)}
+        """Ids of those whose rollouts count: who lives and who challenges."""
+        return {one.id for one in (*self.living, *self.challengers.candidates)}
 
     @property
     def parent(self) -> Candidate:
@@ -198,11 +194,7 @@ class Selection:
     ) -> list[Candidate]:
         """Whom one question is asked under while there are challengers."""
         drawn = self.challengers.draw()
-        champion = self.shown.champion(self.living)
         others = [stats for stats in candidate_stats if stats.candidate.id != parent.id]
-        spare = self.challengers.each - len(drawn) > 1
-        if spare and champion.id not in self.population and self.challengers.asks_champion():
-            drawn.append(champion)
         more = self.challengers.each - len(drawn) - 1
         if others and more:
             found = self._distinct("sampler", self.sampler, others, more)
@@ -282,9 +274,10 @@ class Selection:
     def announce_best(self, step: int) -> None:
         """Notes in the log who is the best from now on, once there is a choice."""
         best = self.best.id
-        if best != self.shown.announced and len(self.living) > 1:
+        choice = len(self.living) > 1 or self.challengers.parent
+        if choice and best != self.shown.announced:
             self.shown.announced = best
-            self.log.append(BestEvent(step, best))
+            self.log.append(BestEvent(step, best, self.shown.took_place(best)))
 
     def admit(
         self,
@@ -320,7 +313,6 @@ class Selection:
     ) -> None:
         """Has ``children`` challenge ``parent``; besides those, only ``kept`` stay."""
         self.keep_only(step, kept)
-        self.shown.try_in_training(self.living, children)
         self.challengers.begin(parent, children)
 
     def decide_challenge(self, step: int) -> list[VerificationResult]:
@@ -335,6 +327,7 @@ class Selection:
         parent = self.parent
         while winner := self.challengers.succeed(parent):
             self.add(winner.candidate)
+            self.shown.succeed(winner.candidate, self.living)
             if self.config.reset == "zero":
                 with naming("attributor", self.attributor):
                     self.attributor.reset({})

@@ -112,6 +112,7 @@ class History:
         candidates: by id, all that passed screening, oldest first.
         best: the engine's best, empty before the first candidate.
         compared: whether the best was ever compared with the first candidate.
+        in_training: whether the best took the place of its parent in training.
         step: the last one.
         steps: of training.
         headline: what ``evaluations`` hold; None before the first.
@@ -128,6 +129,7 @@ class History:
     candidates: dict[str, Entry] = field(default_factory=dict)
     best: str = ""
     compared: bool = False
+    in_training: bool = False
     step: int = 0
     steps: list[Step] = field(default_factory=list)
     headline: Headline | None = None
@@ -208,7 +210,9 @@ class History:
     @property
     def statement(self) -> str:
         """Whether the best is shown to be better than the first instruction, in words."""
-        return state_best(self.best, next(iter(self.candidates))) if self.compared else ""
+        if not self.compared:
+            return ""
+        return state_best(self.best, next(iter(self.candidates)), in_training=self.in_training)
 
     def worth(self, entry: Entry) -> float | None:
         """How good ``entry`` was when it was measured as others were; None if it never was."""
@@ -289,6 +293,7 @@ class History:
                 self.notices.append((step, event["message"]))
             case "best":
                 self.best, self.compared = self.candidates[event["candidate"]].id, True
+                self.in_training = event["in_training"]
             case "evaluated" if event["split"] == "validation" and event["headline"]:
                 headline = Headline(**event["headline"])
                 value = event["metrics"][headline.name]
