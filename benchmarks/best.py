@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from benchmarks.simulation import BLOCK, Journal, Nature, effect_of, interval, table
+from benchmarks.simulation import Journal, Nature, effect_of, interval, table
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Result:
         lead: of the better ones, in points; 0 where no instruction matters.
         questions: of a step, with five rollouts each.
         pool: number of questions there are; 0 where none comes twice.
-        settings: preset, and whether each question is asked under five candidates.
+        settings: preset, and how children are accepted where that is not as the preset says.
         steps: of the replication.
         seed: of the replication.
         found: whether the best is better than the first instruction.
@@ -56,10 +56,11 @@ def replicate(
     nature = Nature(
         seed, lambda parent, n: max(parent, better * (n % 6 == 1)), questions, steps, pool
     )
-    preset, _, blocks = settings.partition(" ")
-    engine = nature.engine(seed, {"preset": preset, **(BLOCK if blocks else {})})
+    preset, _, accept = settings.partition(" ")
+    engine = nature.engine(seed, {"preset": preset, **({"accept": accept} if accept else {})})
+    each = engine.share_out(5, "rollouts")
     for nature.step in range(steps):
-        engine.tell(nature(engine.ask(nature.batch(), 1 if blocks else 5)))
+        engine.tell(nature(engine.ask(nature.batch(), each)))
         engine.evolve(nature)
     first = nature.worth("Instruction number 0.")
     hits = []
@@ -93,12 +94,10 @@ def main() -> None:
     journal.parser.add_argument("--pools", type=int, nargs="*", default=[0, 100])
     journal.parser.add_argument("--steps", type=int, default=60)
     journal.parser.add_argument("--preset", default="default")
-    journal.parser.add_argument(
-        "--blocks", action="store_true", help="each question under five candidates"
-    )
+    journal.parser.add_argument("--accept", default="", help="another one than the preset's")
 
     def plan(given: Namespace, seed: int) -> Iterator[tuple[tuple[Any, ...], Callable[[], Result]]]:
-        settings = f"{given.preset} blocks" if given.blocks else given.preset
+        settings = f"{given.preset} {given.accept}".strip()
         for lead in given.leads:
             for questions in given.questions:
                 for pool in (one for one in given.pools if not one or one >= questions):

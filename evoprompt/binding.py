@@ -286,11 +286,12 @@ class Binding:
             report = self.engine.evolve(verify)
         if not report.due:
             return
-        found = (
-            f"nobody to try, because {report.failure}"
-            if report.failure
-            else f"{report.proposed} proposed, {len(report.admitted)} admitted"
-        )
+        tried = len(self.engine.selection.challengers.candidates)
+        found = f"{report.proposed} proposed, {len(report.admitted)} admitted"
+        if report.failure:
+            found = f"nobody to try, because {report.failure}"
+        elif tried:
+            found = f"{report.proposed} proposed, {tried} to be tried in training"
         lost = f" ({report.failures})" if report.failures.failed else ""
         self._say(
             f"step {report.step}: {found}, {report.rollouts:,} rollouts{lost}, best now "

@@ -30,7 +30,7 @@ def test_prints_the_instruction_and_whether_it_is_shown_to_be_better_beside_it(
     directory.write_config()
     events = directory.trial(directory.trials()[0]).events
     events.parent.mkdir(parents=True)
-    best = '{"event": "best", "step": 1, "candidate": "c0"}\n'
+    best = '{"event": "best", "step": 1, "candidate": "c0", "in_training": false}\n'
     events.write_text(EVENTS + best, encoding="utf-8")
     assert evoprompt("best", str(tmp_path), "--arm", "static", "--seed", "0") == 0
     assert capsys.readouterr() == ("Search.\nAnswer.\n", state_best("c0", "c0") + "\n")

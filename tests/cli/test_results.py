@@ -33,7 +33,7 @@ EVENTS = [
         "metrics": {"errors": 12.5},
         "headline": {"name": "errors", "label": "errors a page", "higher_is_better": False},
     },
-    {"event": "best", "step": 1, "candidate": "c0"},
+    {"event": "best", "step": 1, "candidate": "c0", "in_training": False},
 ]
 
 
