@@ -35,8 +35,6 @@ from evoprompt import (
 
 MEAN, SPREAD = -1.24, 2.0
 """Difficulty of questions: about a third of the rollouts are right."""
-BLOCK = {"candidates_per_question": 5, "grouping": "question"}
-"""Settings with which each question is asked under five candidates."""
 NODES, _SHARES = np.polynomial.hermite_e.hermegauss(61)
 ResultT = TypeVar("ResultT")
 
