@@ -3,21 +3,19 @@
 Language models return refusals, cut-off lists, copied training answers and polite introductions;
 unseen, each would become an instruction of the policy (METHOD trap 4). A rule is one small
 function; the first that finds something names the refusal. Rules look at structure: whether a text
-is any good is what verification finds out. Each takes time linear in the text.
+is any good is what verification finds out. Each takes time linear in the text. How often they are
+wrong is in docs/measurements.md.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
 import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import groupby, islice
 
-from evoprompt.text import stacked
 from evoprompt.types import Proposal, estimate_tokens
 
 _COPIED = 7  # consecutive words of a training question that count as copied
@@ -54,6 +52,11 @@ class ScreeningContext:
     max_prompt_tokens: int | None = None
     count_tokens: Callable[[str], int] = estimate_tokens
 
+    @property
+    def known(self) -> str:
+        """What the parents have and the host requires."""
+        return "\n".join((*self.parents, *self.required))
+
 
 Rule = Callable[[Proposal, ScreeningContext], str | None]
 """One ground for refusal, known by its name: why the proposal must not be used, or None."""
@@ -73,10 +76,13 @@ def default_rules() -> tuple[Rule, ...]:
     )
 
 
+def _any(*patterns: str) -> re.Pattern[str]:
+    return re.compile("|".join(patterns), re.IGNORECASE | re.MULTILINE)
+
+
 # --------------------------------------------------------------------- empty, too long, unreadable
 
-
-_NO_TEXT = frozenset(re.findall(r"\w+", "none null nan na todo tbd undefined empty"))
+_NO_TEXT = frozenset(["none", "null", "nan", "na", "todo", "tbd", "undefined", "empty"])
 
 
 def empty(proposal: Proposal, _context: ScreeningContext) -> str | None:
@@ -110,8 +116,11 @@ def too_long(proposal: Proposal, context: ScreeningContext) -> str | None:
 
 
 _UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0\ufffc\ufffd")
-_JOINERS = "\u200c\u200d"
-_TWINS = frozenset("асеорхуѕіјԁһкмтвнАВСЕНІЈКМОРЅТХУοναρυΑΒΕΖΗΙΚΜΝΟΡΤΥΧ")
+_JOINER = re.compile(  # next to letters of scripts that join (Arabic, Indic), or within an emoji
+    r"(?<=[\u0590-\u1cff\u2190-\u2bff\ufe0f\U0001f000-\U0001faff])[\u200c\u200d]"
+    r"(?=[\u0590-\u1cff\u2190-\u2bff\U0001f000-\U0001faff])"
+)
+_TWINS = re.compile("[асеорхуѕіјԁһкмтвнАВСЕНІЈКМОРЅТХУοναρυΑΒΕΖΗΙΚΜΝΟΡΤΥΧ]")
 """Cyrillic and Greek letters that look like Latin ones."""
 _CHAT = re.compile(
     r"<[|｜][^<>\n]{1,40}[|｜]>|\[/?INST\]|</?s>|\[\[ ## [^\n]{0,40} ## \]\]"  # the last: DSPy's
@@ -123,35 +132,19 @@ _CHAT = re.compile(
 
 
 def control_characters(proposal: Proposal, context: ScreeningContext) -> str | None:
-    """Finds characters that nobody sees or takes for others, and tokens of chat templates.
-
-    Joiners pass next to letters of scripts that join (Arabic, Indic) and inside an emoji.
-    """
-    text = proposal.text
-    known = "\n".join((*context.parents, *context.required))
-    for char in sorted(set(text).difference(known, "\n\t\r", _JOINERS)):
+    """Finds characters that nobody sees or takes for others, and tokens of chat templates."""
+    text, known = proposal.text, context.known
+    for char in sorted(set(_JOINER.sub("", text)).difference(known, "\n\t\r")):
         if char in _UNSEEN or unicodedata.category(char) in ("Cc", "Cf", "Co", "Cs", "Zl", "Zp"):
             return f"the text holds the invisible character U+{ord(char):04X}"
-    for found in re.finditer(f"[{_JOINERS}]", text):
-        if not all(map(_joins, (text[found.start() - 1 : found.start()], text[found.end() :][:1]))):
-            return f"the text holds the invisible character U+{ord(found.group()):04X}"
-    if stacked(text):
-        return "the text stacks marks on one letter"
     for word in () if text.isascii() else re.findall(r"\w+", text):
-        others = re.findall(r"[\u0370-\u052f]", word)
-        mixed = others and re.search("[A-Za-z]", word) and _TWINS.issuperset(others)
-        if mixed and word not in known:
+        if re.search("[A-Za-z]", word) and _TWINS.search(word) and word not in known:
             return f"the word {word!r} mixes alphabets that look alike"
-    chat = next((one for one in _CHAT.finditer(text) if one.group().strip() not in known), None)
-    if chat is not None:
-        return f"the text holds the control token {chat.group().strip()!r}"
-    token = next((one for one in context.control_tokens if one in text and one not in known), None)
-    return f"the text holds {token!r}, a special token of the policy's tokenizer" if token else None
-
-
-def _joins(char: str) -> bool:
-    """Whether ``char`` is a letter or mark of a script that joins, or part of an emoji."""
-    return "\u0590" <= char <= "\u1cff" or (char >= "\u2190" and not char.isalpha())
+    found = (one.group().strip() for one in _CHAT.finditer(text))
+    special = (one for one in context.control_tokens if one in text)
+    if token := next((one for one in (*found, *special) if one not in known), None):
+        return f"the text holds the control token {token!r}"
+    return None
 
 
 # --------------------------------------------------------------------------- tags and placeholders
@@ -162,8 +155,6 @@ _TAG_LIKE = re.compile(
     rf"(?:[<‹〈＜]|&lt;)[ \\]{{0,3}}/?[ ]{{0,3}}{_NAME}(?:[^<>\n]{{0,80}}?[>›〉＞]|&gt;)?"
 )
 _GLUED = re.compile(r"[^\W\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")  # no particles
-_ALONE = frozenset(["br", "hr", "li", "p", "img", "td", "th", "tr"])  # HTML that nobody closes
-_TWICE = re.compile(r"<([^\W\d_][\w-]*)>\W{0,3}(?:\w{1,5}\W{1,3})?<\1>")
 _CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
 _QUOTED = re.compile(
     r"```.*?```|`[^`\n]*`|\"[^\"\n]*\"|(?<!\w)'[^'\n]*'(?!\w)|„[^„“”\"\n]*[“”\"]|“[^“”\n]*”"
@@ -198,41 +189,33 @@ def protocol(proposal: Proposal, context: ScreeningContext) -> str | None:
     counterpart. Others are mentioned, as in "write nothing after </answer>". Slots in quotes or
     code, or called placeholders, are only spoken of.
     """
-    text = proposal.text
-    given = (*context.parents, *context.required)
-    tags = [_tags(parent) for parent in context.parents]
+    text, known = proposal.text, context.known
+    tags = [{found.group() for found in _TAG.finditer(parent)} for parent in context.parents]
     slots = [_slots(parent) for parent in context.parents]
     needed = list(context.required) or sorted(set.intersection(*tags) if tags else ())
     if lost := [one for one in needed if one not in text]:
         return f"lost tag {', '.join(lost)}"
     if lost := sorted((set.intersection(*slots) if slots else set()) - _slots(text)):
         return f"lost placeholder {', '.join(lost)}"
-    if text.count("```") % 2 and len(re.findall(r"^[ \t]*```|```\w*$", text, re.MULTILINE)) % 2:
+    if len(re.findall(r"^[ \t]*```|```\w*$", text, re.MULTILINE)) % 2:
         return "a code fence is opened but not closed"
-    usual = {fault for parent in context.parents for fault in _faults(parent, given)}
-    fault = next((one for one in _faults(text, given) if one not in usual), None)
-    if fault is not None:
+    usual = {fault for parent in context.parents for fault in _faults(parent, known)}
+    if fault := next((one for one in _faults(text, known) if one not in usual), None):
         return fault
     bare = _QUOTED.sub(" ", text)
-    known = set().union(
-        *slots, *map(_slots, context.required), *map(_slots, _LITERAL.findall(bare))
-    )
-    closed = {name for slash, name in _TAG.findall("".join((text, *given))) if slash}
-    new = sorted(one for one in _slots(bare) - known if one.strip("<>") not in closed)
+    fine = _slots(known).union(*map(_slots, _LITERAL.findall(bare)))
+    closed = {name for slash, name in _TAG.findall(f"{text}\n{known}") if slash}
+    new = sorted(one for one in _slots(bare) - fine if one.strip("<>") not in closed)
     return f"new placeholder {', '.join(new)}" if new else None
-
-
-def _tags(text: str) -> set[str]:
-    return {found.group() for found in _TAG.finditer(text)}
 
 
 def _slots(text: str) -> set[str]:
     return {found.group().casefold() for found in _SLOT.finditer(_LATEX.sub(" ", text))}
 
 
-def _faults(text: str, given: Sequence[str]) -> Iterator[str]:
-    """Yields what is wrong with the tags of ``text``; those of the host stand in ``given``."""
-    host = {name.casefold(): name for one in given for _, name in _TAG.findall(one)}
+def _faults(text: str, known: str) -> Iterator[str]:
+    """Yields what is wrong with the tags of ``text``; those of the host stand in ``known``."""
+    host = {name.casefold(): name for _, name in _TAG.findall(known)}
     ours = {name for slash, name in _TAG.findall(text) if slash}
     if host and ours and not any(name in host.values() for _, name in _TAG.findall(text)):
         yield f"none of the tags {', '.join(sorted(ours))} is one that the host reads"
@@ -243,21 +226,13 @@ def _faults(text: str, given: Sequence[str]) -> Iterator[str]:
     bare = _CODE.sub(" ", text)
     if cut := re.search(r"</?[^\W\d_][\w-]*(?=[^\S\n]*(?:<|\n|\Z))|</?\Z", bare):
         yield f"the tag {cut.group()!r} is cut off"
-    if twice := _TWICE.search(bare):
-        yield f"the tag {twice[1]!r} is opened twice but not closed"
-    places: dict[str, list[re.Match[str]]] = {}
+    marks: dict[str, list[tuple[bool, bool]]] = {}
     for found in _TAG.finditer(bare):
-        places.setdefault(found[2], []).append(found)
-    for name, same in places.items():
-        for before, one, after in zip([None, *same], same, [*same[1:], None], strict=False):
-            edge = bare[one.start() - 1 : one.start()]
-            touches = _GLUED.match(edge) is not None
-            if one[1]:
-                if (touches or edge in (*".!?",)) and (before is None or before[1]):
-                    yield f"the tag {name!r} is closed but not opened"
-                continue
-            used = not touches and name not in _ALONE and _GLUED.match(bare, one.end())
-            if used and (after is None or not after[1]):
+        used = not found[1] and _GLUED.match(bare, found.end()) is not None
+        marks.setdefault(found[2], []).append((used, bool(found[1])))
+    for name, same in marks.items():
+        for (used, _), (_, closes) in zip(same, [*same[1:], (False, False)], strict=True):
+            if used and not closes:
                 yield f"the tag {name!r} is opened but not closed"
 
 
@@ -285,6 +260,15 @@ def _words(text: str) -> tuple[str, ...]:
     return tuple(_WORD.findall(text.casefold()))
 
 
+def _gives_away(answer: str) -> bool:
+    """Whether an instruction that holds ``answer`` tells it, which "two searches" does not."""
+    words = _words(answer)
+    if not answer.isascii():
+        return len("".join(words)) > 2
+    everyday = (len(word) < 3 or word in _EVERYDAY or word[:-1] in _EVERYDAY for word in words)
+    return len("".join(words)) > 3 and not all(everyday)
+
+
 def leak(proposal: Proposal, context: ScreeningContext) -> str | None:
     """Finds gold answers and questions of the training data that no parent has.
 
@@ -293,31 +277,18 @@ def leak(proposal: Proposal, context: ScreeningContext) -> str | None:
     copy if they are the whole of it, and else seven in a row.
     """
     said = _words(proposal.text)
-    ours, parents = f" {' '.join(said)} ", [_words(one) for one in context.parents]
-    known = "\n".join(f" {' '.join(one)} " for one in (*parents, *map(_words, context.required)))
+    ours, known = f" {' '.join(said)} ", f" {' '.join(_words(context.known))} "
     for answer in context.answers:
-        gold = _words(answer)
-        dense = len(gold) > 2 and all(map(re.compile(f"[{_UNSPACED}\uac00-\ud7a3]").match, gold))
-        if dense or not (
-            len("".join(gold)) < 4
-            or all(
-                word.removesuffix("s") in _EVERYDAY or word in _EVERYDAY or len(word) < 3
-                for word in gold
-            )
-        ):
-            joined = f" {' '.join(gold)} "
-            if joined in ours and joined not in known:
-                return f"the text holds the gold answer {answer!r} of a training question"
-    runs = set(_runs(said)).difference(*map(_runs, parents))
-    vocabulary = {word for run in runs for word in run}
+        joined = f" {' '.join(_words(answer))} "
+        if _gives_away(answer) and joined in ours and joined not in known:
+            return f"the text holds the gold answer {answer!r} of a training question"
+    runs = set(_runs(said))
     for question in context.questions:
         asked = _words(question)
         whole = 4 <= len(asked) < _COPIED and f" {' '.join(asked)} " in ours
-        if not whole and vocabulary.isdisjoint(asked):
-            continue
-        copied = asked if whole else next((run for run in _runs(asked) if run in runs), ())
-        if copied and f" {' '.join(copied)} " not in known:
-            return f"the text copies {' '.join(copied)!r} from a training question"
+        copied = [asked] if whole else [run for run in _runs(asked) if run in runs]
+        if new := [run for run in copied if f" {' '.join(run)} " not in known]:
+            return f"the text copies {' '.join(new[0])!r} from a training question"
     return None
 
 
@@ -355,12 +326,6 @@ _DRAFT = (
     r"(?:versions?|candidates?|variants?|rewrites?|(?:re)?wordings?|revisions?|paraphrases?|"
     r"drafts?|proposals?|suggestions?|alternatives?)"
 )
-
-
-def _any(*patterns: str) -> re.Pattern[str]:
-    return re.compile("|".join(patterns), re.IGNORECASE | re.MULTILINE)
-
-
 _BEGIN = r"(?:^[^\w\n]{0,8}(?:\w{1,20}: )?|[.!?]\W{1,4})"  # of a sentence, after a label
 _REFUSAL = _any(
     rf"{_BEGIN}(?:(?:thank you|thanks|sorry|unfortunately)[^.!?\n]{{0,30}}, (?:but )?)?(?:"
@@ -375,43 +340,35 @@ _REFUSAL = _any(
 )
 _TALK = _any(
     r"\A\W*(?:sure(?: thing)?|certainly|of course|absolutely|okay|ok|got it|great(?: \w+)?|"
-    r"no problem|"
-    r"understood|alright|definitely|happy to help|thank you|thanks)(?: -|[,.!:]|\n)",
+    r"no problem|understood|alright|definitely|happy to help|thank you|thanks)(?: -|[,.!:]|\n)",
     rf"{_BEGIN}(?:here(?:'s| is| are| comes)|below (?:is|are)|the following (?:is|are)|this is)\b"
     rf"[^.!?\n]{{0,40}}?\b(?:{_DRAFT}\b|{_NEW} {_PROMPT}|(?:my|your|a|an) {_PROMPT}\b)",
     rf"{_BEGIN}i(?:'ve| have)? (?:also |now )?(?:rewr[io]te|rewritten|revised|improved|made it|"
     r"refined|updated|modified|added|removed|kept|shortened|simplified|clarified|changed|"
     r"preserved|replaced|merged|combined|reworded|rephrased|restructured)\b",
     rf"\bi(?:'d| would)? (?:suggest|propose|recommend)\b[^.!?\n]{{0,40}}\b(?:{_PROMPT}|{_DRAFT})\b",
-    rf"{_BEGIN}this (?:version|rewrite|revision|rewording|draft) \w",
-    rf"\bto improve (?:this|the|your) {_PROMPT}\b|\((?:score|fitness|reward|accuracy) ?[:=]",
-    r"\bthe (?:agent|model) (?:\w+ed|wrote|gave|did)\b",
+    rf"{_BEGIN}this (?:version|rewrite|revision|rewording|draft) \w|\(score ?[:=]",
+    rf"\bto improve (?:this|the|your) {_PROMPT}\b|\bthe (?:agent|model) (?:\w+ed|wrote|gave|did)\b",
     r"^[^\w\n]*(?:rationale|key (?:changes|improvements)|changes(?: made)?|why (?:this|it|these) "
     r"[^:\n]{1,40}|what (?:i )?changed|root causes?)\b[^\w\n]{0,4}(?::|$)",
-    rf"{_BEGIN}(?:(?:please )?let me know\b(?! your| the)|(?:i )?hope (?:this|that|it)\b|"
-    rf"feel free to "
-    r"(?:ask|adjust|modify|tweak|adapt|use (?:this|it))|(?:would you like|do you want) (?:me|the)\b"
-    r"|if you (?:need|want|would like) [^.!?\n]{0,30}, let me know\b)",
+    rf"{_BEGIN}(?:(?:please |[^.!?\n]{{0,40}}, )?let me know\b(?! your| the)|"
+    r"(?:i )?hope (?:this|that|it)\b|(?:would you like|do you want) (?:me|the)\b|"
+    r"feel free to (?:ask|adjust|modify|tweak|adapt|use (?:this|it)))",
+    # A heading: "Improved instruction:", "Candidate 2".
+    rf"^[\W_]{{0,8}}(?:the |my |a |an )?(?:{_NEW}[ -]){{1,3}}(?:{_PROMPT}|{_DRAFT}|text)s?"
+    r" ?(?:#?\d|\([^)\n]{0,20}\)|v\d)?[\W_]{0,4}?(?::|$| [–-] )",
+    r"^[^\w\n]*(?:prompt|instruction|candidate|variant|paraphrase|draft|proposal|rewrite) ?#?"
+    rf"(?:\d|[a-e])\b[\W_]{{0,4}}(?::|$| [–-] )|\A\W*{_PROMPT}[\W_]{{0,4}}:",
+    # The second of several texts: "Option B:".
+    r"^[^\w\n]*(?:\w{1,20} )?(?:version|option|alternative) ?#?(?:[2-9]|[b-e])\b[^.:\n]{0,30}"
+    r"(?::|$)",
 )
 _OF_PROMPTS = _any(  # no talk about itself where a parent speaks of prompts
     rf"\b(?:the|your|this) (?:{_NEW}|above|original|previous|current|old) {_PROMPT}\b",
-    rf"\b(?:original|previous) version\b|{_BEGIN}(?:the|this) {_PROMPT} (?:is|will|now|\w+s|tells|"
-    rf"does|has|should)\b",
+    rf"\b(?:original|previous) version\b|{_BEGIN}(?:the|this) {_PROMPT} (?:is|will|now|\w+s|does|"
+    r"has|should)\b",
     r"\b(?:the|these|those|given) failed (?:trajectories|examples?|attempts?|episodes)\b",
 )
-_HEADING = _any(
-    rf"^[\W_]{{0,8}}(?:the |my |a |an )?(?:{_NEW}[ -]){{1,3}}(?:{_PROMPT}|{_DRAFT}|text)s?",
-    r"^[^\w\n]*(?:prompt|instruction|candidate|variant|paraphrase|draft|proposal|"
-    r"rewrite) ?#?(?:\d|[a-e])\b",
-    rf"\A\W*{_PROMPT}(?=\W{{0,3}}:)",
-)
-_HEADED = re.compile(
-    r" ?(?:#?\d|[a-e]|\([^)\n]{0,20}\)|v\d)?[\W_]{0,4}?(?::|$| [–-] )", re.MULTILINE
-)
-_CHOICE = _any(
-    r"^[^\w\n]*(?:\w{1,20} )?(?:version|option|alternative) ?#?(?:\d|[a-e])?\b[^.:\n]{0,30}(?::|$)",
-)
-_OR = re.compile(r"\W{0,8}(?:or|alternatively)\b[^.\n]{0,30}", re.IGNORECASE)  # a paragraph
 _ELEMENT = re.compile(r"<([^\W\d_][\w-]*)>[^<>]*</\1>")
 
 
@@ -421,10 +378,8 @@ def meta_talk(proposal: Proposal, context: ScreeningContext) -> str | None:
     What is quoted, or stands in an element, is only mentioned.
     """
     raw = proposal.text.strip()
-    if any(_OR.fullmatch(one.strip().partition("\n")[0]) for one in raw.split("\n\n")[1:]):
-        return "the text holds several candidates"
-    fault = _wrapping(raw, context) or _stopped(raw) or _stuck(raw)
-    if fault and not any(fault in (_stopped(one), _stuck(one)) for one in context.parents):
+    fault = _wrapping(raw) or _stopped(raw) or _stuck(raw)
+    if fault and not any(fault in (_wrapping(p), _stopped(p), _stuck(p)) for p in context.parents):
         return fault
     text = _ELEMENT.sub("<>", _QUOTED.sub('""', raw.strip("\"'`")).replace("\u2019", "'"))
     known = "\n".join(context.parents).casefold()
@@ -433,11 +388,6 @@ def meta_talk(proposal: Proposal, context: ScreeningContext) -> str | None:
     found = _TALK.search(text)
     if not found and not re.search(r"\b(?:prompt|instruction)", known):
         found = _OF_PROMPTS.search(text)
-    if not found:
-        headings = _HEADING.finditer(text)
-        found = next((one for one in headings if _HEADED.match(text, one.end())), None)
-    if not found:
-        found = next(islice(_CHOICE.finditer(text), 1, None), None)
     said = " ".join(found.group().split()) if found else ""
     talks = said and said.casefold() not in known
     return f"the text talks about itself: {said!r}" if talks else None
@@ -445,88 +395,47 @@ def meta_talk(proposal: Proposal, context: ScreeningContext) -> str | None:
 
 _PAIRS = """"" '' `` “” „“ „” «» »« 「」 『』 [] () """
 _WRAPPED = re.compile(r"<([^\W\d_][\w-]*)>.*</\1>", re.DOTALL)
-_THOUGHT = re.compile(
-    r"<(think(?:ing)?|thoughts?|reasoning|analysis)>\s*\w+(?:\s[\w',-]+){3}.*</\1>", re.DOTALL
-)
-_PROGRAM = re.compile(r"\A(?:def|class) \w+[^\n]{0,80}:[ \t]*\n|\A--- [^\n]*\n\+\+\+ ")
+_THOUGHT = re.compile(r"<(think(?:ing)?|thoughts?|reasoning)>\s*\w+(?:\s[\w',-]+){3}.*</\1>", re.S)
+_OR = re.compile(r"\n\n\W{0,8}(?:or|alternatively)\b[^.\n]{0,30}\n", re.IGNORECASE)  # a paragraph
+_FENCED = re.compile(r"(```|~~~)[^\n`]*\n.*\n[ \t]*\1|\"\"\".*|'''.*|.*(?:\"\"\"|''')", re.DOTALL)
 
 
-def _wrapping(text: str, context: ScreeningContext) -> str:
-    """Returns what stands around the whole text: data, a program, a block, quotes or a tag."""
-    parents = [one.strip() for one in context.parents]
-    if _PROGRAM.search(text) and not any(map(_PROGRAM.search, parents)):
-        return "the text is a program or a diff"
-    if re.match(r"\{\s*['\"]\w+['\"]\s*:|\[\s*['\"{]", text):
-        try:
-            json.loads(text)
-            return "the text is JSON data, not an instruction"
-        except RecursionError:
-            return "the text is JSON data, nested without end"
-        except ValueError:
-            if text[-1] in "]}\"',":
-                return "the text is a broken piece of JSON"
-    fence = re.match(r"(```|~~~)[^\n`]*\n(.*?)\n[ \t]*\1", text, re.DOTALL)
-    if fence and text.count(fence[1]) == 2 and len(fence[2]) > 0.6 * len(text):
-        return "the text is one fenced block"
-    if text.startswith(('"""', "'''")) or text.endswith(('"""', "'''")):
-        return "the whole text is quoted"
+def _wrapping(text: str) -> str:
+    """Returns what stands around the whole text: data, a block, a thought, or another text."""
+    if re.match(r"\{\s*['\"]\w+['\"]\s*:|\[\s*['\"{]", text) and text[-1] in "]}\"',":
+        return "the text is JSON data, not an instruction"
+    if (fence := _FENCED.fullmatch(text)) and text.count(fence[1] or "```") in (0, 2):
+        return "the text is one block"
     bare = text.strip("*_ ")
     if bare[:1] + bare[-1:] in _PAIRS.split() and not {bare[0], bare[-1]} & set(bare[1:-1]):
         return "the whole text is quoted"
-    if all(line.lstrip()[:1] == ">" for line in text.splitlines() if line.strip()):
-        return "every line is quoted with '>'"
     found = _WRAPPED.fullmatch(text)
-    if found and text.count(f"</{found[1]}>") == 1 and not any(map(_WRAPPED.fullmatch, parents)):
+    if found and text.count(f"</{found[1]}>") == 1:
         return f"the whole text stands in the tag <{found[1]}>"
-    if _THOUGHT.match(text) and not any(map(_THOUGHT.match, parents)):
+    if _THOUGHT.match(text):
         return "the text begins with the thoughts of its writer"
-    return ""
+    return "the text holds several candidates" if _OR.search(text) else ""
 
 
 _DANGLING = re.compile(
     r"(?:^|\s)(?:a|an|the|and|or|nor|but|of|to|with|by|for|from|into|at|as|if|because|than|then|"
     r"that|your|its|their|every|are|be|is|was|must|should|would|could|which|who|what|when|how|not|"
     r"while|until|unless|whether|where|since|although|during|between|without|within|upon|whom|very|"
-    r"both|still|therefore|however|(?:so that|and|if|because|when) (?:it|they|you))\Z",
+    r"both|still|therefore|however|(?:so that|and|if|because|when) (?:it|they|you)|"
+    r"(?:for|this|following) examples?:)\Z",
     re.IGNORECASE,
 )
-_ANNOUNCED = re.compile(
-    r"\b(?:e\.g\.|i\.e\.|(?:as follows|following|examples?|for instance|such as|like this|namely|"
-    r"steps|rules)[^.!?\n]{0,12}:)\Z",
-    re.IGNORECASE,
-)
-_ITEM = re.compile(r"^[ \t]*(?:[-*•]|\d+[.)])\s", re.MULTILINE)
-_ENDED = re.compile(r"[.!?]\s+(?=\S)|[.!?。]\s*\Z")
-_FREE = re.compile(r"[\n:<>=|`\"(){}\[\]\\\d]|\W\Z")  # what needs no full stop behind it
 
 
 def _stopped(text: str) -> str:
     """Returns where the text stops in the middle; nothing if it does not."""
-    lines = text.rstrip().splitlines() or [""]
-    while len(lines) > 1 and re.fullmatch(r"[-=*_ ]{3,}|\s*", lines[-1]):
-        lines.pop()
-    end = "\n".join(lines).rstrip("*_\"' ")
-    last = end.rpartition("\n")[2]
-    if re.fullmatch(r"\s*(?:[-*•]|\d+[.)])", last):
+    last = text.rstrip().splitlines()[-1].rstrip("*_\"' ") if text.strip() else ""
+    if re.fullmatch(r"\s*(?:[-•]|\d+[.)])", last):
         return "the last list item is empty"
-    if re.search(r"[^\W\d_][ ,]*(?:\.\.\.|…)\Z", end) and ":" not in last:
-        return "the text ends in an ellipsis"
-    if end[-1:] in tuple(",;([{/&+=-") and end[:-1].count(f"{end[-1:]}\n") < 1:
-        return f"the text stops at {end[-1]!r}"
-    if last.startswith("#") and "\n" in end and not _slots(text):
-        return "the text stops after a heading"
-    if _ANNOUNCED.search(last[-80:]):
-        return "the text stops where it announces more"
+    if last[-1:] in tuple(",;([{/&+=-") and text.count(f"{last[-1:]}\n") < 1:
+        return f"the text stops at {last[-1]!r}"
     if found := _DANGLING.search(last[-20:]):
         return f"the text stops after {found.group().strip()!r}"
-    *before, item = _ITEM.split(end)
-    if len(before) > 2 and not re.search(_FREE, item) and all(map(_ENDED.search, before[1:])):
-        return "the last list item is cut off"
-    bare = re.sub(r"[:;]-?[(\[{]", " ", _QUOTED.sub(" ", text))
-    even = sum(map(bare.count, "([{“「")) <= sum(map(bare.count, ")]}”」"))  # [0, 1) is an interval
-    for one, other in () if even else ("()", "[]", "{}", "“”", "「」"):
-        if bare.count(one) > bare.count(other) and bare.rfind(one) > bare.rfind(other):
-            return f"{one!r} is opened but not closed"
     return ""
 
 
@@ -538,7 +447,7 @@ def _stuck(text: str) -> str:
         return f"{found[1] or found[2]!r} is repeated without end"
     parts = (re.sub(r"[\W\d]+", " ", part).strip() for part in re.split(r"[.!?\n]+", text))
     said = [part for part in parts if part]
-    if any(len([*same]) >= 4 for _, same in groupby(said)) or len(set(said)) * 3 <= len(said) > 7:
+    if len(set(said)) * 2 <= len(said) > 3:
         return "the same sentences are repeated without end"
     data = text.encode("utf-8", "replace")
     if len(data) >= _DENSE and len(zlib.compress(data, 9)) < _DENSITY * len(data):

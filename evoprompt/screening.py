@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import re
 import reprlib
-import unicodedata
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pydantic import Field
 
 from evoprompt.errors import InputError
-from evoprompt.events import Event, Notice, Proposed
+from evoprompt.events import Event, Proposed
 from evoprompt.replay import ReplayBuffer
 from evoprompt.rules import Rule, ScreeningContext, default_rules
 from evoprompt.storage import SavedRecord
-from evoprompt.text import format_error, masked, stacked
+from evoprompt.text import format_error, masked
 from evoprompt.types import INSTRUCTION, Candidate, Proposal, TextLimits
 
 LONGEST = 65_536
@@ -70,8 +69,8 @@ def check(
 def clean(given: Proposal) -> Proposal:
     """Returns ``given`` as any file can hold it.
 
-    Texts get Unix line ends and composed characters (NFC); lone surrogates become U+FFFD, which the
-    rules refuse. Credentials in a rationale are masked.
+    Texts get Unix line ends; lone surrogates become U+FFFD, which the rules refuse. Credentials in
+    a rationale are masked.
     """
     texts = {_clean(name): _clean(text) for name, text in given.components.items()}
     rationale = masked(_shortened(_clean(given.rationale), _RATIONALE))
@@ -80,9 +79,7 @@ def clean(given: Proposal) -> Proposal:
 
 def _clean(text: str) -> str:
     text = re.sub("\r\n?|[\x0b\x0c\x85\u2028\u2029]", "\n", text)
-    text = re.sub("[\ud800-\udfff]", "\ufffd", text)
-    # Composing sorts the marks on a letter in quadratic time; a stack of them is refused anyway.
-    return text if stacked(text) else unicodedata.normalize("NFC", text)
+    return re.sub("[\ud800-\udfff]", "\ufffd", text)
 
 
 def _shortened(text: str, longest: int) -> str:
@@ -231,11 +228,13 @@ class Screening:
         for given in proposals:
             taken = clean(given)
             parents = [by_id[name] for name in taken.parents if name in by_id] or [first]
-            if strangers := [name for name in taken.parents if name not in by_id]:
-                self.events.append(Notice(step, _unknown(strangers, taken.proposer, parents)))
             proposal = replace(taken, parents=tuple(parent.id for parent in parents))
             told = replace(context, parents=[parent.text for parent in parents], living=texts)
-            finding = _mismatch(proposal, parents[0]) or check(proposal, told, self._rules)
+            finding = (
+                _unknown(taken, by_id)
+                or _mismatch(proposal, parents[0])
+                or check(proposal, told, self._rules)
+            )
             name = ""
             if finding is None:
                 passed.append(self.new_candidate(proposal, step))
@@ -327,11 +326,15 @@ def _mismatch(proposal: Proposal, parent: Candidate) -> Finding | None:
     )
 
 
-def _unknown(names: Sequence[str], proposer: str, parents: Sequence[Candidate]) -> str:
-    return (
-        f"a proposal of {proposer or 'the proposer'} names the parents {', '.join(names)}, whom "
-        f"nobody knows; it counts as a child of {', '.join(parent.id for parent in parents)}; "
-        "required: ids from the request's parents or history"
+def _unknown(proposal: Proposal, known: Collection[str]) -> Finding | None:
+    """A finding when ``proposal`` names a parent that never lived, or was forgotten."""
+    strangers = [name for name in proposal.parents if name not in known]
+    if not strangers:
+        return None
+    return Finding(
+        "parents",
+        f"names the parents {', '.join(strangers)}, whom nobody knows; required: ids from the "
+        "request's parents or history",
     )
 
 

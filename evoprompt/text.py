@@ -6,7 +6,6 @@ import inspect
 import os
 import re
 import traceback
-import unicodedata
 from base64 import b64encode
 from functools import cache, lru_cache
 from pathlib import Path
@@ -18,9 +17,6 @@ from evoprompt.errors import EvopromptError
 
 MASK = "***"
 """What stands where a credential was."""
-
-MARKS = 5
-"""Combining marks on one letter that are too many; no script needs them."""
 
 _TAG = re.compile(r"<(/?)([^\W\d_][\w-]{0,60})>")
 _SECTION = re.compile(r"^\s*(?:[A-Z]\w+:\s*$|Parameters\b|:param|>>>)", re.MULTILINE)
@@ -40,21 +36,6 @@ _SECRET = re.compile(
 _SECRET_VARIABLE = re.compile(r".*(?:key|token|secret|passw(?:or)?d|pass)", re.IGNORECASE)
 _SHORTEST = 6  # characters of a value that is looked for in texts; a shorter one may be any word
 _given: set[str] = set()  # secrets that settings have held in this process
-
-
-def stacked(text: str) -> bool:
-    """Whether a letter of ``text`` carries more combining marks than any script needs.
-
-    Normalising such a text takes quadratic time.
-    """
-    if text.isascii():
-        return False
-    run = 0
-    for char in text:
-        run = run + 1 if char > "\u02ff" and unicodedata.combining(char) else 0
-        if run >= MARKS:
-            return True
-    return False
 
 
 def sentences(text: str) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evoprompt.text import format_error, keep_secret, masked, masked_data, printable, stacked
+from evoprompt.text import format_error, keep_secret, masked, masked_data, printable
 
 
 def test_no_control_reaches_a_terminal() -> None:
@@ -85,11 +85,6 @@ def test_an_error_is_told_in_one_line_even_if_it_cannot_speak() -> None:
 
     assert format_error(ValueError("a\nb \x1b[0m")) == "ValueError: a b \\x1b[0m"
     assert format_error(MuteError()) == "MuteError: it says nothing"
-
-
-def test_stacks_of_marks_are_told_from_scripts_that_have_marks() -> None:
-    assert stacked("e" + "\u0301" * 5)
-    assert not stacked("e\u0323\u0302 \u0915\u094d\u0937\u093f")
 
 
 def test_the_key_of_a_setting_says_that_it_is_a_secret() -> None:

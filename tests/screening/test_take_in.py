@@ -20,7 +20,6 @@ HOSTILE = {
     "lone surrogate": Proposal.of("Add \ud800 both; write <answer>it</answer>."),
     "huge": Proposal.of("a" * 10_000_000),
     "huge rationale": Proposal({"instruction": ""}, rationale="b" * 10_000_000),
-    "marks": Proposal.of("a" + "\u0315\u0300" * 30_000),
     "many components": Proposal({str(number): "x" for number in range(10_000)}),
 }
 
@@ -57,7 +56,7 @@ def test_a_proposal_of_anything_else_cannot_be_made(given: Any) -> None:
         Proposal(**given)
 
 
-def test_texts_are_normalised_once() -> None:
-    cleaned = clean(Proposal.of("One\r\ntwo\rthree\u2028four\x85cafe\u0301"))
+def test_line_ends_are_unix_ones() -> None:
+    cleaned = clean(Proposal.of("One\r\ntwo\rthree\u2028four\x85caf\u00e9"))
     assert cleaned.text == "One\ntwo\nthree\nfour\ncaf\u00e9"
     assert clean(cleaned) == cleaned
