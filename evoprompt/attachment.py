@@ -9,9 +9,9 @@ from typing import Protocol
 
 from evoprompt.binding import Binding, Prompts, Resume
 from evoprompt.engine import Engine
-from evoprompt.errors import AttachError, EvopromptError, InputError
+from evoprompt.errors import AttachError, InputError
 from evoprompt.log_folder import LogFolder
-from evoprompt.plugins import BLOCK_VARIABLE, plugins
+from evoprompt.plugins import plugins
 from evoprompt.processes import is_follower
 from evoprompt.prompts import Render, ShowsTools, system_message
 
@@ -117,14 +117,7 @@ def attach(
         folder = LogFolder(Path(log_dir), engine, trainer)
     manager = plugins().manager
     request = AttachRequest(trainer, engine, render, adapter, probe, resume)
-    try:
-        found = manager.hook.evoprompt_attach(request=request)
-    except EvopromptError:
-        raise
-    except Exception as error:
-        source = plugins().raised_by("evoprompt_attach", error)
-        error.add_note(f"raised by {source}; {BLOCK_VARIABLE}={source.name} leaves it out")
-        raise
+    found = manager.hook.evoprompt_attach(request=request)
     if found is not None:
         attachment: Attachment = found
         try:

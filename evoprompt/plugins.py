@@ -13,12 +13,9 @@ import logging
 import os
 import re
 import reprlib
-import sys
-import traceback
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast, overload
 
 import pluggy
@@ -47,6 +44,7 @@ BLOCK_VARIABLE = "EVOPROMPT_BLOCK"
 """Environment variable: names of plugins or distributions not to load, separated by commas."""
 
 Item = TypeVar("Item")
+_Named = tuple[str, type[Component]]
 
 logger = logging.getLogger(__name__)
 
@@ -204,7 +202,7 @@ class Plugins:
         goes on, and ``fallback``, another proposer to ask when this one fails.
 
         Raises:
-            PluginError: the name is unknown, or the plugin does not build what it promises.
+            PluginError: the name is unknown, or the component cannot be built.
             InputError: the settings do not suit the component, the context lacks what it needs, or
                 the component says that it cannot work here.
         """
@@ -212,7 +210,6 @@ class Plugins:
         context = context or BuildContext()
         try:
             built = found.component.build(own, context)
-            _require_role(found, built)
             if context.check:
                 built.check()
         except EvopromptError:
@@ -257,26 +254,15 @@ class Plugins:
 
     def commands(self) -> list[typer.Typer]:
         """The command groups that plugins add to the command line."""
-        return [group for _, group in self._gather("evoprompt_commands", _command_group)]
+        return [group for _, group in self._brought("evoprompt_commands", _command_group)]
 
     def notify(self, event: Event) -> None:
-        """Shows ``event`` to every plugin; one that fails is not shown another."""
-        hook = "evoprompt_event"
-        shown: list[object] = []
-        while True:
-            caller = self._caller(hook, shown)
+        """Shows ``event`` to every plugin, each alone; one that fails is not shown another."""
+        for source, caller in self._alone("evoprompt_event"):
             try:
                 caller(event=event)
-                return
             except (Exception, SystemExit) as error:
-                source = self._suspect(caller, error)
-                order = [one.plugin for one in reversed(caller.get_hookimpls())]
-                shown += order[: order.index(self.manager.get_plugin(source.name))]
-                self._silence(hook, source, error)
-
-    def raised_by(self, hook: str, error: BaseException) -> PluginSource:
-        """The plugin whose implementation of a hook raised ``error``."""
-        return self._suspect(self._caller(hook), error)
+                self._silence("evoprompt_event", source, error)
 
     def _load(self, source: PluginSource) -> None:
         taken = self._sources.get(source.name)
@@ -305,57 +291,53 @@ class Plugins:
         del self._sources[source.name]
 
     def _claimed(self) -> dict[tuple[str, str], list[Registered]]:
+        """The components by role and name, each with all that bring one of that name."""
+        hook = "evoprompt_components"
+        origins: dict[_Named, list[PluginSource]] = {}
+        for source, one in self._brought(hook, _named_component):
+            origins.setdefault(one, []).append(source)
+        wrapping = [source for source, caller in self._alone(hook) if _wraps(caller)]
+        found: Iterable[_Named] = origins
+        if wrapping:  # they may change what others bring
+            try:
+                found = dict.fromkeys(map(_named_component, _ask(self._caller(hook))))
+            except (Exception, SystemExit) as error:
+                for source in wrapping:
+                    self._silence(hook, source, error)
         claims: dict[tuple[str, str], list[Registered]] = {}
-        for source, (name, component) in self._gather("evoprompt_components", _named_component):
-            claims.setdefault((component.role, name), []).append(
-                Registered(name, component, source)
-            )
+        for name, component in found:
+            for source in origins.get((name, component), wrapping[-1:]):
+                brought = Registered(name, component, source)
+                claims.setdefault((component.role, name), []).append(brought)
         return claims
 
-    def _gather(self, hook: str, read: Callable[[object], Item]) -> list[tuple[PluginSource, Item]]:
-        """What all plugins together return; first each is asked alone, to know what is whose.
+    def _brought(
+        self, hook: str, read: Callable[[object], Item]
+    ) -> Iterator[tuple[PluginSource, Item]]:
+        """What each plugin returns, asked alone.
 
-        A plugin that fails, or returns what ``read`` refuses, is not asked any more.
+        One that fails, or returns what ``read`` refuses, is not asked any more.
         """
-        origins: dict[Item, list[PluginSource]] = {}
-        for source in self._sources.values():
-            others = [one for name, one in self.manager.list_name_plugin() if name != source.name]
-            try:
-                found = [read(item) for item in _ask(self._caller(hook, others))]
-            except (Exception, SystemExit) as error:
-                self._silence(hook, source, error)
-                continue
-            for item in found:
-                origins.setdefault(item, []).append(source)
-        while True:
-            caller = self._caller(hook)
+        for source, caller in self._alone(hook):
             try:
                 items = [read(item) for item in _ask(caller)]
             except (Exception, SystemExit) as error:
-                # Of a wrapper, which gets the answers of others only now.
-                self._silence(hook, self._suspect(caller, error), error)
+                self._silence(hook, source, error)
                 continue
-            return [
-                (source, item)
-                for item in dict.fromkeys(items)
-                for source in origins.get(item) or [self._suspect(caller)]
-            ]
+            yield from ((source, item) for item in items)
+
+    def _alone(self, hook: str) -> Iterator[tuple[PluginSource, pluggy.HookCaller]]:
+        """Each plugin that has the hook and did not fail in it, and what calls it of that alone."""
+        for source in self._sources.values():
+            others = [one for name, one in self.manager.list_name_plugin() if name != source.name]
+            caller = self._caller(hook, others)
+            if caller.get_hookimpls():
+                yield source, caller
 
     def _caller(self, hook: str, less: Collection[object] = ()) -> pluggy.HookCaller:
         """Calls the hook of all plugins but those in ``less`` and those that failed in it."""
         silent = [self.manager.get_plugin(source.name) for source in self._silent.get(hook, ())]
         return self.manager.subset_hook_caller(hook, [*less, *silent])
-
-    def _suspect(
-        self, caller: pluggy.HookCaller, error: BaseException | None = None
-    ) -> PluginSource:
-        """Whose implementation raised ``error``: one in its traceback, or else the last wrapper."""
-        place = error.__traceback__ if error else None
-        ran = [frame.f_code for frame, _ in traceback.walk_tb(place)]
-        found = caller.get_hookimpls()
-        raised = [one for one in found if getattr(one.function, "__code__", None) in ran]
-        suspects = raised[:1] or list(filter(_wraps, found)) or found
-        return self._sources[suspects[-1].plugin_name]
 
     def _silence(self, hook: str, source: PluginSource, error: BaseException) -> None:
         self._silent.setdefault(hook, []).append(source)
@@ -368,8 +350,7 @@ class Plugins:
 
 def _ask(caller: pluggy.HookCaller) -> list[object]:
     answers = caller()
-    asked = caller.get_hookimpls()
-    if asked and not answers and not any(map(_wraps, asked)):
+    if not answers and not _wraps(caller):
         answers = [None]  # which pluggy drops
     for answer in answers:
         if not isinstance(answer, Sequence) or isinstance(answer, str):
@@ -377,8 +358,8 @@ def _ask(caller: pluggy.HookCaller) -> list[object]:
     return [item for answer in answers for item in answer]
 
 
-def _wraps(implementation: pluggy.HookImpl) -> bool:
-    return implementation.wrapper or implementation.hookwrapper
+def _wraps(caller: pluggy.HookCaller) -> bool:
+    return any(one.wrapper or one.hookwrapper for one in caller.get_hookimpls())
 
 
 def _named_component(brought: object) -> tuple[str, type[Component]]:
@@ -417,25 +398,6 @@ def _cause(error: BaseException) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())
 
 
-def _require_role(found: Registered, built: object) -> None:
-    """Makes sure that a component's ``build`` has made one of its role.
-
-    Raises:
-        PluginError: it has not.
-    """
-    base = next(kind for kind in reversed(found.component.__mro__) if vars(kind).get("role"))
-    if not isinstance(built, base):
-        raise PluginError(
-            f"{found} built a {type(built).__name__}; required: a {base.__name__}; inherit "
-            f"{_place(base)}"
-        )
-
-
-def _place(base: type[Component]) -> str:
-    core = base.__module__ == Component.__module__
-    return f"evoprompt.{base.__name__}" if core else f"{base.__module__}.{base.__name__}"
-
-
 def _collision(claims: Sequence[Registered]) -> str:
     claimants = " and ".join(str(claim.source) for claim in claims)
     return (
@@ -461,11 +423,6 @@ def installed_sources() -> list[PluginSource]:
     )
 
 
-@functools.cache
-def _distributions() -> Mapping[str, list[str]]:
-    return metadata.packages_distributions()  # reads every file list there is
-
-
 def origin_of(component: object) -> str:
     """The distribution and version that the class of ``component`` comes from, as far as known."""
     module = type(component).__module__
@@ -473,11 +430,6 @@ def origin_of(component: object) -> str:
     for entry_point in metadata.entry_points(group=hookspecs.GROUP):
         if entry_point.dist and entry_point.module.partition(".")[0] == package:
             return f"{entry_point.dist.name} {entry_point.dist.version}"
-    file = getattr(sys.modules.get(module), "__file__", None)
-    for name in _distributions().get(package, ()):
-        distribution = metadata.distribution(name)
-        if file and Path(file).is_relative_to(str(distribution.locate_file(""))):
-            return f"{distribution.name} {distribution.version}"
     return f"module {module}"
 
 

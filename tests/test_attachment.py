@@ -47,16 +47,14 @@ def test_a_render_that_is_no_function_is_refused(render: Any) -> None:
         attach(Trainer(), Engine(["Search."]), render=render)
 
 
-def test_an_adapter_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Broken:
+def test_the_first_adapter_that_knows_the_trainer_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Fits:
         @hookimpl
-        def evoprompt_attach(self, request: AttachRequest) -> None:
-            raise RuntimeError("boom")
+        def evoprompt_attach(self, request: AttachRequest) -> object:
+            return (self, request.trainer)
 
-    source = PluginSource("broken", "evoprompt-broken", "1.0", Broken)
-    monkeypatch.setattr("evoprompt.attachment.plugins", lambda: Plugins([source]))
-    with pytest.raises(RuntimeError, match="boom") as raised:
-        attach(Trainer(), Engine(["Search."]))
-    (note,) = raised.value.__notes__
-    assert "evoprompt-broken" in note
-    assert note.endswith("EVOPROMPT_BLOCK=broken leaves it out")
+    sources = [PluginSource(name, "evoprompt-fits", "1.0", Fits) for name in ("one", "two")]
+    found = Plugins(sources)
+    monkeypatch.setattr("evoprompt.attachment.plugins", lambda: found)
+    trainer = Trainer()
+    assert attach(trainer, Engine(["Search."])) == (found.manager.get_plugin("two"), trainer)

@@ -337,19 +337,6 @@ class TestBuilding:
         else:
             assert mine(Unable).build("selector", {"name": "unable"}, context)
 
-    def test_something_that_does_not_fill_its_role_is_refused_with_the_remedy(self) -> None:
-        class Odd(Selector):
-            """Builds something else."""
-
-            @classmethod
-            def build(cls, settings: object, context: object) -> Component:
-                return NoProposer()
-
-        with pytest.raises(
-            PluginError, match=r"built a NoProposer; .* inherit evoprompt\.Selector"
-        ):
-            mine(Odd).build("selector", {"name": "odd"})
-
     @pytest.mark.parametrize(
         ("settings", "background"),
         [
