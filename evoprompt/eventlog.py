@@ -15,9 +15,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from pydantic_core import PydanticSerializationError
-from pydantic_core import to_json as fast_json
-
 from evoprompt.errors import InputError, warn
 from evoprompt.events import Event, Notice
 from evoprompt.storage import LineFile
@@ -201,23 +198,11 @@ class EventLog:
             with self.path.open("rb") as file:
                 os.fsync(file.fileno())
 
-    def hold(self) -> None:
-        """Keeps the file open between events, until :meth:`close`; each is written as before."""
-        if self._file is not None:
-            self._file.holds = True
-
-    def close(self) -> None:
-        """Closes a file that was kept open; from now on each event opens and closes it."""
-        if self._file is not None:
-            self._file.holds = False
-            self._file.close()
-
 
 def _without_credentials(event: Event) -> Event:
     """``event`` with its texts masked; an instruction stays as it is used."""
-    parts = event.parts()
-    said = {name: _masked(parts[name]) for name in parts.keys() - {"event", "components"}}
-    return replace(event, **said)
+    names = {one.name for one in fields(event)} - {"components"}
+    return replace(event, **{name: _masked(getattr(event, name)) for name in names})
 
 
 def _masked(value: Any) -> Any:
@@ -240,16 +225,5 @@ def to_line(event: Event | Mapping[str, Any]) -> str:
     Raises:
         ValueError: it holds a NaN or an infinity.
     """
-    try:
-        line = fast_json(event.parts() if isinstance(event, Event) else event)
-    except PydanticSerializationError:  # lone surrogates, foreign mappings
-        return _slow_line(event)
-    if b"NaN" in line or b"Infinity" in line:  # or a text that says so
-        return _slow_line(event)
-    text = line.decode()
-    return text if line.isascii() else text.translate(_LINE_SEPARATORS)
-
-
-def _slow_line(event: Event | Mapping[str, Any]) -> str:
     text = _ENCODER.encode(event.to_json() if isinstance(event, Event) else event)
     return text if text.isascii() else text.translate(_LINE_SEPARATORS)

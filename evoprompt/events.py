@@ -9,9 +9,6 @@ from typing import Any, ClassVar
 from evoprompt.evaluation import Headline
 from evoprompt.types import SentenceWorth, Turn, VerificationResult
 
-_ATOMS = frozenset({str, int, float, bool, type(None)})
-_NAMES: dict[type, tuple[str, ...]] = {}  # the fields of each dataclass, once looked up
-
 
 @dataclass(frozen=True, slots=True)
 class Event:
@@ -22,11 +19,7 @@ class Event:
 
     def to_json(self) -> dict[str, Any]:
         """The event as JSON values, its kind first."""
-        return {name: _plain(value) for name, value in self.parts().items()}
-
-    def parts(self) -> dict[str, Any]:
-        """Its kind and its fields as they are."""
-        return {"event": self.kind, **_parts(self)}
+        return {"event": self.kind, **_plain(self)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,19 +54,6 @@ class Asked(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class Remark:
-    """What the task's scoring said of a trajectory.
-
-    Attributes:
-        reward: of the trajectory.
-        text: the feedback, shortened.
-    """
-
-    reward: float
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class Told(Event):
     """Trajectories were attributed.
 
@@ -85,7 +65,6 @@ class Told(Event):
         weights: importance weight of each living candidate after attribution (Eq. 6).
         metrics: means of the trajectories' metrics.
         instruction_length: mean length in words of the instructions used.
-        feedback: by candidate, of its trajectory with the lowest reward, where one was said.
         stderrs: standard errors of ``weights``, where the attributor knows them.
     """
 
@@ -97,7 +76,6 @@ class Told(Event):
     weights: Mapping[str, float]
     metrics: Mapping[str, float] = field(default_factory=dict)
     instruction_length: float = 0.0
-    feedback: Mapping[str, Remark] = field(default_factory=dict)
     stderrs: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -316,20 +294,10 @@ KINDS = (
 """Everything that can happen."""
 
 
-def _parts(record: Any) -> dict[str, Any]:
-    """The fields of a dataclass."""
-    kind = type(record)
-    if kind not in _NAMES:
-        _NAMES[kind] = tuple(one.name for one in fields(kind))
-    return {name: getattr(record, name) for name in _NAMES[kind]}
-
-
 def _plain(value: Any) -> Any:
     """``value`` without dataclasses, as ``dataclasses.asdict`` has it, but nothing is copied."""
-    if type(value) in _ATOMS:
-        return value
     if is_dataclass(value):
-        return {name: _plain(one) for name, one in _parts(value).items()}
+        return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
     if isinstance(value, Mapping):
         return {key: _plain(one) for key, one in value.items()}
     if isinstance(value, list):

@@ -14,8 +14,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from io import FileIO
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from stat import S_ISDIR
@@ -175,15 +174,10 @@ class LineFile:
 
     Args:
         path: created, with its folder, when the first line comes.
-
-    Attributes:
-        holds: whether the file is kept open between lines, until :meth:`close`.
     """
 
     def __init__(self, path: Path) -> None:
-        self.holds = False
         self._path = path
-        self._held: FileIO | None = None
         self._size = sum(map(len, self))
 
     def __iter__(self) -> Iterator[bytes]:
@@ -201,19 +195,13 @@ class LineFile:
         Raises:
             OSError: it could not be written; the file is as it was, but for a rest.
         """
-        file = self._held or self._opened()
-        self._held = None
-        try:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with self._path.open("ab", buffering=0) as file:
+            if file.tell() > self._size:
+                file.truncate(self._size)
             written = file.write(line)
             while written < len(line):  # a full disk takes a part of it, and then nothing
                 written += file.write(line[written:])
-            if not self.holds:
-                file.close()
-        except BaseException:
-            with suppress(OSError):
-                file.close()
-            raise
-        self._held = file if self.holds else None
         self._size += len(line)
 
     def fingerprint(self, count: int) -> str:
@@ -227,22 +215,6 @@ class LineFile:
         """Drops all but the first ``count`` lines."""
         self._size = sum(map(len, islice(self, count)))
         os.truncate(self._path, self._size)
-
-    def close(self) -> None:
-        """Closes a file that was kept open; the next line opens it again."""
-        if self._held is not None:
-            held, self._held = self._held, None
-            held.close()
-
-    def _opened(self) -> FileIO:
-        try:
-            file = self._path.open("ab", buffering=0)
-        except FileNotFoundError:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            file = self._path.open("ab", buffering=0)
-        if file.tell() > self._size:
-            file.truncate(self._size)
-        return file
 
 
 def save_state(path: Path, state: Mapping[str, JsonValue]) -> None:

@@ -9,16 +9,13 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from evoprompt.config import EngineConfig
-from evoprompt.events import Asked, Excerpt, Remark, Told
+from evoprompt.events import Asked, Excerpt, Told
 from evoprompt.proposers.episodes import clip
 from evoprompt.storage import SavedRecord
 from evoprompt.turns import readable
 from evoprompt.types import Candidate, CandidateStats, Trajectory, Turn
 
 _MOST_LISTED = 64  # candidates in one event: a log line stays a line in a population of thousands
-
-_MOST_REMARKS = 8  # feedback in one event, of the candidates that fared worst
-_LONGEST_REMARK = 300  # characters
 
 
 def summarise_ask(
@@ -50,12 +47,6 @@ def summarise_tell(
     candidates = {trajectory.candidate.id: trajectory.candidate for trajectory in trajectories}
     words = sum(len(candidates[id_].text.split()) * count for id_, count in used.items())
     heaviest = sorted(candidate_stats, key=lambda stats: -stats.weight)[:_MOST_LISTED]
-    spoken = [t for t in trajectories if t.reward is not None and t.feedback]
-    worst: dict[str, Remark] = {}
-    for trajectory in sorted(spoken, key=lambda one: one.reward or 0.0):
-        if len(worst) < _MOST_REMARKS and trajectory.candidate.id not in worst:
-            said = trajectory.feedback[:_LONGEST_REMARK]
-            worst[trajectory.candidate.id] = Remark(trajectory.reward or 0.0, said)
     return Told(
         step,
         rollouts,
@@ -65,7 +56,6 @@ def summarise_tell(
         {stats.candidate.id: stats.weight for stats in heaviest},
         {name: fmean(found) for name, found in values.items()},
         words / len(trajectories) if trajectories else 0.0,
-        worst,
         {stats.candidate.id: stats.stderr for stats in heaviest if math.isfinite(stats.stderr)},
     )
 

@@ -15,10 +15,10 @@ from evoprompt.events import (
     Evaluated,
     Event,
     Evolved,
+    Excerpt,
     Notice,
     Proposed,
-    Remark,
-    Told,
+    Shown,
     Verified,
 )
 
@@ -91,9 +91,8 @@ class TestInAFile:
         log.rewind(0)
         assert path.read_bytes() == b""
 
-    def test_kept_open_it_writes_each_event_and_recovers_from_a_full_disk(self, path: Path) -> None:
+    def test_each_event_is_written_at_once_and_a_full_disk_costs_one(self, path: Path) -> None:
         log = EventLog(path)
-        log.hold()
         for message in "abc":
             log.append(Notice(0, message))
             assert written(path)[-1] == message
@@ -107,10 +106,7 @@ class TestInAFile:
             resource.setrlimit(resource.RLIMIT_FSIZE, before)
         assert path.stat().st_size == limit
         log.append(Notice(0, "e"))
-        log.close()
-        log.append(Notice(0, "f"))
-        log.close()
-        assert messages(EventLog(path)) == messages(log) == written(path) == [*"abc", *"ef"]
+        assert messages(EventLog(path)) == messages(log) == written(path) == [*"abc", "e"]
 
     def test_says_that_events_were_lost(self, path: Path) -> None:
         filled(path, "a", "b")
@@ -137,7 +133,7 @@ def test_what_was_said_about_it_holds_no_credentials(
     log.append(Verified(1, "c0", 1, None, None, 0, False, f"failed with {key}"))
     log.append(Evolved(1, 1, (), ("c0",), 0, f"refused {key}"))
     log.append(Notice(1, f"refused {key}"))
-    log.append(Told(1, 1, 1, 0, 0.0, {"c0": 0.0}, feedback={"c0": Remark(0.0, f"got {key}")}))
+    log.append(Shown(1, (Excerpt("c0", "2+2?", "4", 0.0, (), f"got {key}"),)))
     log.show(Notice(1, f"waits for {key}"))
     assert len(heard) == 6
     assert key not in (tmp_path / "events.jsonl").read_text(encoding="utf-8") + str(heard)

@@ -62,7 +62,6 @@ class Entry:
         checks: its verification, an event a round.
         answers: excerpts of rollouts of its verification, bad and good.
         episodes: those of the last rollouts of training under it.
-        remark: what the task last said of a rollout under it; None if it never said anything.
         pinned: whether a person keeps it alive.
         answer: what was said where admissions wait for an answer; empty if nothing was.
     """
@@ -83,7 +82,6 @@ class Entry:
     checks: list[Json] = field(default_factory=list)
     answers: list[Json] = field(default_factory=list)
     episodes: deque[Json] = field(default_factory=lambda: deque(maxlen=_EPISODES))
-    remark: Json | None = None
     pinned: bool = False
     answer: str = ""
 
@@ -322,8 +320,6 @@ class History:
         for name, weight in event["weights"].items():
             known = Weight(step, weight, event["stderrs"].get(name))
             self.candidates[name].weights.append(known)
-        for name, remark in event["feedback"].items():
-            self.candidates[name].remark = {"step": step, **remark}
         self._keep_alive(event["weights"], step)
 
     def _intervene(self, event: Json) -> None:

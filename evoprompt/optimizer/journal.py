@@ -87,8 +87,6 @@ class Journal:
 
     def __init__(self, path: Path | None = None) -> None:
         self._file = None if path is None else LineFile(path)
-        if self._file is not None:
-            self._file.holds = True
         self.rollouts: dict[Key, Outcome] = {}
         self.answers: dict[int, Answered] = {}
         failed: list[Key] = []
@@ -128,11 +126,6 @@ class Journal:
         """Keeps an answer of the proposer."""
         self.answers[answer.step] = answer
         self._write(answer)
-
-    def close(self) -> None:
-        """Closes the file; what is added then opens it again."""
-        if self._file is not None:
-            self._file.close()
 
     def _write(self, entry: Event | Mapping[str, object]) -> None:
         if self._file is not None:

@@ -119,7 +119,6 @@ def solve(
     comparison = Comparison(results, problem.validation, perfect, seed)
     failures = FailureFinder(results, problem.train, perfect)
     loop = Loop(results, comparison, failures, writer, log.append, problem.seeds, options)
-    log.hold()
     try:
         stopped = loop.run()
         if writer.complaint and not writer.passed:
@@ -169,8 +168,6 @@ def solve(
         log.append(Ended(loop.iteration, "; ".join(found.facts)))
     finally:
         problem.rollouts.close()
-        kept.close()
-        log.close()
     return found
 
 

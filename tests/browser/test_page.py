@@ -17,7 +17,6 @@ from evoprompt.events import (
     Evolved,
     Excerpt,
     Proposed,
-    Remark,
     Seeded,
     Shown,
     Told,
@@ -126,7 +125,7 @@ def hostile(root: Path) -> Path:
     log = EventLog(root / "events.jsonl")
     log.append(Seeded(0, "c0", {"instruction": "Search.", "tool:look": HOSTILE}))
     log.append(Asked(1, {"c0": 4}, {"c0": 1.0}))
-    log.append(Told(1, 8, 8, 0, 0.5, {"c0": 0.5}, feedback={"c0": Remark(0.1, HOSTILE)}))
+    log.append(Told(1, 8, 8, 0, 0.5, {"c0": 0.5}))
     turns = (Turn(HOSTILE, HOSTILE), Turn("Four."))
     log.append(Shown(1, (Excerpt("c0", HOSTILE, "4", 0.0, turns, HOSTILE, 1234),)))
     texts = {"instruction": HOSTILE, "tool:look": "Looks."}

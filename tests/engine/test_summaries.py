@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from evoprompt.events import Remark
 from evoprompt.summaries import summarise_ask, summarise_tell
-from evoprompt.testing.samples import candidate, candidate_stats, question, trajectory
+from evoprompt.testing.samples import candidate, candidate_stats
 
 
 class TestAsk:
@@ -21,20 +18,6 @@ class TestAsk:
 
 
 class TestTell:
-    def test_repeats_what_the_task_said_of_each_candidate_s_worst_rollout(self) -> None:
-        told = [
-            replace(trajectory(candidate(0), question(0), 1.0), feedback="right"),
-            replace(trajectory(candidate(0), question(1), 0.1), feedback="expected A, got B"),
-            replace(trajectory(candidate(1), question(0), None), feedback="never scored"),
-            trajectory(candidate(2), question(0), 0.0),
-            replace(trajectory(candidate(3), question(0), 0.5), feedback="x" * 1000),
-        ]
-        found = summarise_tell(1, 4, told, candidate_stats([0.0])).feedback
-        assert found == {
-            "c0": Remark(0.1, "expected A, got B"),
-            "c3": Remark(0.5, "x" * 300),
-        }
-
     def test_lists_the_heaviest_of_many_only(self) -> None:
         weights = [number / 1000 for number in range(1000)]
         found = summarise_tell(1, 0, [], candidate_stats(weights)).weights

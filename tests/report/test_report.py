@@ -21,7 +21,6 @@ from evoprompt.events import (
     Evolved,
     Excerpt,
     Proposed,
-    Remark,
     Seeded,
     Shown,
     Told,
@@ -133,7 +132,6 @@ def test_any_text_is_shown_as_it_is_and_does_nothing(tmp_path: Path) -> None:
             0,
             0.5,
             dict.fromkeys(["c0", *names], 0.5),
-            feedback={name: Remark(0.1, text) for name, text in pairs},
         ),
         Evaluated(10**9, "validation", "c1", 20, {"right": 0.5}, {}, Headline("right", "right")),
     )

@@ -18,7 +18,6 @@ from evoprompt.events import (
     Excerpt,
     Proposed,
     Pruned,
-    Remark,
     Seeded,
     Shown,
     Told,
@@ -31,9 +30,8 @@ LOSS = Headline("loss", "loss", higher_is_better=False)
 
 
 def told(step: int, weights: dict[str, float], reward: float | None = 0.5) -> Told:
-    remarks = {name: Remark(0.1, f"said at {step}") for name in weights if name == "c1"}
-    errors = dict.fromkeys(remarks, 0.05)
-    return Told(step, 8, 8, 0, reward, weights, {"calls": 2.0}, 7.0, remarks, errors)
+    errors = {name: 0.05 for name in weights if name == "c1"}
+    return Told(step, 8, 8, 0, reward, weights, {"calls": 2.0}, 7.0, errors)
 
 
 def proposed(candidate: str, parent: str, step: int, rule: str = "") -> Proposed:
@@ -90,7 +88,6 @@ def test_lives_begin_with_admission_and_end_with_pruning(tmp_path: Path) -> None
     one = found.candidate("c1")
     assert (one.mean, one.draws, one.rationale) == (0.6, 3, "because")
     assert one.weights == [Weight(2, 0.6, 0.05), Weight(9, 0.7, 0.05)]
-    assert one.remark == {"step": 9, "reward": 0.1, "text": "said at 9"}
     assert [shown["step"] for shown in one.answers] == [1], "before it was admitted"
     assert [shown["step"] for shown in one.episodes] == [6, 7, 8, 9], "the last ones"
     with pytest.raises(InputError, match="no candidate 'c9'"):

@@ -77,7 +77,6 @@ const tell = (trial, which) => {
     ["Pinned", told.pinned ? "by a person: it is not removed, whatever its weight" : ""],
     ["Rationale", told.why],
     ...told.checks.map((check) => [`Verification, round ${check.round}`, measured(check)]),
-    ["Feedback of the task", told.remark && `at step ${told.remark.step}, reward ${number(told.remark.reward, 2)}: ${told.remark.text}`],
   ])];
   const parent = told.parents.length ? find(trial, told.parents[0]) : null;
   const names = Object.keys(told.texts);

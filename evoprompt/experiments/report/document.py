@@ -142,7 +142,6 @@ def _life(entry: Entry, history: History) -> Json:
             for one in _thinned(entry.weights, _WEIGHTS)
         ],
         "draws": entry.draws,
-        "remark": None if entry.remark is None else dict(entry.remark),
         "pinned": entry.pinned,
     }
 
