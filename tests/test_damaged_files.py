@@ -141,7 +141,6 @@ def test_a_run_with_a_file_of_something_else_is_not_resumed(
     ("name", "key", "number"),
     [
         (RESULT, "value", "NaN"),
-        (SECONDS, "verify", "-Infinity"),
         (SPENDING_FILE, "input_tokens", '"x"'),
         ("state", "step", "9" * 5_000),
         ("state", "rng", "[]"),

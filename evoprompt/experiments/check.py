@@ -15,7 +15,7 @@ from evoprompt.errors import InputError
 from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory, TrialDirectory, TrialId
 from evoprompt.experiments.launchers.base import Launcher
-from evoprompt.experiments.pool import with_pools
+from evoprompt.experiments.pool import with_seeds
 from evoprompt.experiments.requirements import room_for
 from evoprompt.experiments.trial import build_engine, host_for, trial_of
 from evoprompt.lm.budget import SpendTracker
@@ -39,7 +39,7 @@ class ArmForecast:
         language: what its language models will cost, a trial.
         plan: what the host says.
         needs: what the arm needs of this machine, whether it is there or not.
-        notices: what a person should know before it starts, such as seeds that were left out.
+        notices: what a person should know before it starts, such as advice on a setting.
     """
 
     arm: str
@@ -171,7 +171,7 @@ def look_ahead(
         InputError: a component, seed instruction or host setting cannot be used.
         PluginError: a component is unknown.
     """
-    config = with_pools(config)
+    config = with_seeds(config)
     spent = SpendTracker() if spending is None else spending
     arms = tuple(_arm(config, arm, probe, spent) for arm in config.arms)
     return Forecast(arms, len(config.seeds), _room(config, arms, root or Path()))

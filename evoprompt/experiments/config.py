@@ -28,7 +28,7 @@ from evoprompt.experiments.sections import (
     BUILT_IN_ARMS,
     MOST_ROLLOUTS,
     Arm,
-    Pool,
+    Instructions,
     arm_of,
 )
 from evoprompt.experiments.settings import FROZEN, differences, merge, nested
@@ -58,13 +58,13 @@ class RunConfig(BaseModel):
         evaluate_every: rollouts between two evaluations on the validation split.
         target: value of the task's headline on validation whose price in rollouts the summary
             states; none by default.
-        seeds_from: a run, trial or checkpoint whose living instructions all arms start from that
-            say nothing else; by default they start from the task's seed instructions.
+        seeds_from: a run, one of its trials, an optimization or the ``log_dir`` of an attached
+            training. Arms that say nothing else start from its living instructions, the highest
+            weights first; the run writes them down as the arms' ``instructions``.
         launcher: where the trials run, by name, with its own settings; it may change on resume.
         keep_checkpoints: whether a finished trial keeps what it could be resumed from; its policy
             and export stay in any case. It may change on resume.
         smoke: settings that win when the run is only to show that everything works.
-        pools: what ``seeds_from`` held when this run began; the run itself wrote them.
         withheld: settings whose credentials are masked here, for the run itself wrote the file.
         schema_version: of the folder, where the run itself wrote the file.
     """
@@ -85,7 +85,6 @@ class RunConfig(BaseModel):
     launcher: Choice = Field(default_factory=_this_machine)
     keep_checkpoints: bool = True
     smoke: Settings = Field(default_factory=dict)
-    pools: dict[str, Pool] = Field(default_factory=dict)
     withheld: tuple[str, ...] = ()
     schema_version: int | None = None
 
@@ -158,13 +157,6 @@ class RunConfig(BaseModel):
         except ValidationError as error:
             raise InputError(f"engine of arm {arm!r}: {explain(error, EngineSection)}") from error
 
-    def seeds_from_of(self, arm: str) -> str | None:
-        """The run whose pool ``arm`` starts from; None where it starts from something else."""
-        own = self.arms[arm]
-        if own.instructions is not None or own.seeds_from is not None:
-            return own.seeds_from
-        return None if own.after is not None else self.seeds_from
-
     def budget_of(self, arm: str) -> int:
         """The rollouts of ``arm`` with one seed, verification included."""
         return self.arms[arm].budget or self.budget
@@ -219,18 +211,29 @@ class RunConfig(BaseModel):
             changes["seeds"] = tuple(range(first, first + count))
         return self.model_copy(update=changes)
 
+    def starting_from(self, instructions: Mapping[str, Instructions | None]) -> RunConfig:
+        """The same run, whose arms that say nothing of it start from these, each by its name."""
+        arms = {
+            name: arm.model_copy(update={"instructions": instructions.get(name)})
+            if arm.instructions is None and arm.after is None
+            else arm
+            for name, arm in self.arms.items()
+        }
+        return self.model_copy(update={"arms": arms})
+
     def joined(self, other: RunConfig) -> RunConfig:
         """The same run with the arms and seeds of both, and of ``other`` the limits if none trains.
 
         Raises:
             InputError: they differ in anything else.
         """
+        if other.seeds_from and other.seeds_from == self.seeds_from:  # as when this run began
+            other = other.starting_from({name: arm.instructions for name, arm in self.arms.items()})
         before, now = self.shown(), other.shown()
         common = [arm for arm in _arms(before) if arm in _arms(now)]
         trains = not all(one.is_frozen(arm) for one in (self, other) for arm in one.arms)
         arms_before, arms_now = _arms(before), _arms(now)
-        alike: Settings = {"seeds": None, "pools": None, "withheld": None, "launcher": None}
-        alike |= {"keep_checkpoints": None}
+        alike: Settings = dict.fromkeys(("seeds", "withheld", "launcher", "keep_checkpoints"))
         found = differences(
             {**before, **alike, "arms": {arm: arms_before[arm] for arm in common}},
             {**now, **alike, "arms": {arm: arms_now[arm] for arm in common}},
@@ -248,7 +251,6 @@ class RunConfig(BaseModel):
                 **other.resolved(),
                 "arms": {**_arms(self.resolved()), **_arms(other.resolved())},
                 "seeds": list(dict.fromkeys([*self.seeds, *other.seeds])),
-                "pools": {**other.pools, **self.pools},
                 "withheld": [
                     *other.withheld,
                     *(name for name in self.withheld if name.startswith(tuple(mine))),
@@ -265,7 +267,7 @@ class RunConfig(BaseModel):
                 "host": self.host_of(name),
                 **arm.model_dump(
                     mode="json",
-                    include={"instructions", "after", "seeds_from", "budget"},
+                    include={"instructions", "after", "budget"},
                     exclude_none=True,
                 ),
             }
@@ -280,7 +282,7 @@ class RunConfig(BaseModel):
             "seeds_from": self.seeds_from,
             **self.model_dump(
                 mode="json",
-                include={"launcher", "pools", "keep_checkpoints"},
+                include={"launcher", "keep_checkpoints"},
                 exclude_defaults=True,
             ),
         }

@@ -12,7 +12,7 @@ import time
 from evoprompt.attachment import attach
 from evoprompt.errors import InputError
 from evoprompt.experiments.directory import RunDirectory, TrialId
-from evoprompt.experiments.pool import with_pools
+from evoprompt.experiments.pool import with_seeds
 from evoprompt.experiments.trial import build_engine, host_for, start_of, trial_of
 from evoprompt.plugins import build
 from evoprompt.processes import is_spread
@@ -47,7 +47,7 @@ def follow(directory: RunDirectory) -> None:
     """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    directory.config = with_pools(directory.config)
+    directory.config = with_seeds(directory.config)
     for trial in [one for one in directory.trials() if directory.trial(one).finished is None]:
         _follow(directory, trial)
 

@@ -59,16 +59,15 @@ def run_frozen(
     log.subscribe(listener)
     spending = SpendTracker(run.root / SPENDING)
     model = FrozenModel(chosen, task, spending)
-    seeds, notices = seeds_of(config, trial, task, section, start_of(run, trial))
-    if unused := _unused(section, config.seeds_from_of(trial.arm) is not None):
-        notices = [*notices, f"settings of engine that only a training uses: {', '.join(unused)}"]
-    for notice in notices:
-        log.append(Notice(0, notice))
+    seeds = seeds_of(config, trial, task, section, start_of(run, trial))
+    if unused := _unused(section):
+        ignored = f"settings of engine that only a training uses: {', '.join(unused)}"
+        log.append(Notice(0, ignored))
     agent = FrozenModel(chosen.before_test(), task, spending).agent
     seconds = chosen.seconds  # of the trial, whose journal an earlier process may have begun
     options = OptimizeOptions(
         seed=told.seed,
-        seconds=None if seconds is None else max(seconds - clock.earlier.train, 0.0),
+        seconds=None if seconds is None else max(seconds - clock.earlier, 0.0),
         proposals=chosen.proposals,
         # Without a proposer the seed is measured, and nothing else.
         patience=0 if section.proposer is None else chosen.patience,
@@ -121,13 +120,8 @@ def run_frozen(
     )
 
 
-def _unused(section: EngineSection, takes_over: bool) -> list[str]:
-    """Settings that are not the usual ones and decide nothing here.
-
-    Args:
-        section: of the arm.
-        takes_over: whether the arm starts from a pool, of which it takes as many as have places.
-    """
-    used = {"proposer", "population_size"} if takes_over else {"proposer"}
+def _unused(section: EngineSection) -> list[str]:
+    """Settings that are not the usual ones and decide nothing here."""
+    used = {"proposer", "population_size"}  # as many of seeds_from are taken as have places
     given, usual = section.model_dump(), EngineSection().model_dump()
     return [name for name in given if name not in used and given[name] != usual[name]]

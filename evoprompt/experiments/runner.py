@@ -19,7 +19,7 @@ from evoprompt.experiments.config import with_host_defaults
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.launchers.base import Done, Job, Launcher, Lost, Message, Work
 from evoprompt.experiments.launchers.local import LocalLauncher
-from evoprompt.experiments.pool import with_pools
+from evoprompt.experiments.pool import with_seeds
 from evoprompt.experiments.summary import SeedSummary, Summary
 from evoprompt.experiments.trial import End, Failure, attempt
 from evoprompt.processes import is_spread
@@ -113,7 +113,7 @@ class _Run:
             else:
                 todo.append(trial)
         _require_one_launch(launcher, len(todo), isolated)
-        directory.config = with_host_defaults(with_pools(directory.config))
+        directory.config = with_host_defaults(with_seeds(directory.config))
         directory.write_config()
         at_once = jobs or launcher.most or max(1, len(todo))
         here = isinstance(launcher, LocalLauncher) and at_once == 1

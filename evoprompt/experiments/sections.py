@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from evoprompt.errors import InputError
 from evoprompt.experiments.settings import merge
@@ -22,17 +16,19 @@ MOST_ROLLOUTS = 10**12
 """Rollouts that a run may name."""
 
 
+Instructions = tuple[str | dict[str, str], ...]
+
+
 class Arm(BaseModel):
     """One way of training to compare, as differences from the run's own sections.
 
     Attributes:
         engine: settings that win over the run's ``engine``.
         host: settings that win over the run's ``host``.
-        instructions: where to start; by default the task's seed instructions. An arm without a
-            proposer keeps one instruction, the first.
+        instructions: where to start, each a text or the texts of its components; by default the
+            task's seed instructions. An arm without a proposer keeps one, the first.
         after: an arm named before this one. With each seed this arm starts where that one ended:
             with its trained policy and, unless ``instructions`` are given, its best instruction.
-        seeds_from: a run, trial or checkpoint whose living instructions it starts from instead.
         budget: rollouts of this arm, where it differs from the run's.
     """
 
@@ -40,36 +36,9 @@ class Arm(BaseModel):
 
     engine: Settings = Field(default_factory=dict)
     host: Settings = Field(default_factory=dict)
-    instructions: tuple[str, ...] | None = Field(None, min_length=1)
+    instructions: Instructions | None = Field(None, min_length=1)
     after: str | None = None
-    seeds_from: str | None = Field(None, min_length=1)
     budget: int | None = Field(None, ge=1, le=MOST_ROLLOUTS)
-
-    @model_validator(mode="after")
-    def _check_start(self) -> Arm:
-        if self.instructions is not None and self.seeds_from is not None:
-            raise ValueError("instructions and seeds_from are both given; required: one of them")
-        return self
-
-
-class PoolSeed(BaseModel):
-    """One instruction of a pool.
-
-    Attributes:
-        origin: trial and candidate, within the run it was read from.
-        components: its texts.
-        weight: its last importance weight; None if it was never measured.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    origin: str
-    components: dict[str, str] = Field(min_length=1)
-    weight: float | None = None
-
-
-Pool = tuple[PoolSeed, ...]
-"""Who was alive when the pool was read, the highest weight first."""
 
 
 BUILT_IN_ARMS: Mapping[str, Settings] = {

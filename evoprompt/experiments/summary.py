@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    TypeAdapter,
+    ValidationError,
+)
 
 from evoprompt.errors import InputError
 from evoprompt.evaluation import Evaluation, Headline
 from evoprompt.storage import write_whole
+from evoprompt.text import format_error
 from evoprompt.types import legible
-from evoprompt.validation import explain
 
 SCHEMA_VERSION: Literal[2] = 2
 """Of the files of a run. Those of version 1 do not state it, and name the metrics of one task."""
+
+_SECONDS = TypeAdapter(Annotated[float, Field(ge=0, allow_inf_nan=False)])
 
 Points = Sequence[tuple[int, float]]
 """(rollouts, headline) of several evaluations."""
@@ -34,12 +45,9 @@ class SeedSummary(BaseModel):
         rollouts_to_target: rollouts at the first evaluation on validation that reached the run's
             target; None when there was none, or no target.
         train_seconds: wall-clock time of training, with its evaluations.
-        engine_seconds: of those, inside the engine, verification rollouts excluded.
-        verify_seconds: of those, in verification rollouts.
         best: the components of ``engine.best`` when training ended.
         curve: (rollouts, headline on validation) of every evaluation point.
         fruitless: why nothing evolved although generations were due; empty if something might.
-        seeds_from: the run whose pool it started from; empty if it started from something else.
         limits: of an optimization that higher ones would take further, by setting; None where they
             would not, and in a training.
     """
@@ -52,12 +60,9 @@ class SeedSummary(BaseModel):
     rollouts: NonNegativeInt
     rollouts_to_target: NonNegativeInt | None
     train_seconds: NonNegativeFloat
-    engine_seconds: NonNegativeFloat
-    verify_seconds: NonNegativeFloat
     best: dict[str, str]
     curve: Sequence[tuple[NonNegativeInt, float]]
     fruitless: str = ""
-    seeds_from: str = ""
     limits: dict[str, float | None] | None = None
 
     @property
@@ -168,25 +173,11 @@ def rollouts_to(target: float | None, points: Points, headline: Headline) -> int
     return next((rollouts for rollouts, value in points if headline.reaches(value, target)), None)
 
 
-class Seconds(BaseModel, extra="forbid", allow_inf_nan=False):
-    """Wall-clock time spent on a trial, work that a kill made repeat included.
-
-    Attributes:
-        train: in training, with its evaluations.
-        engine: of it, inside the engine, verification rollouts excluded.
-        verify: of it, in verification rollouts.
-    """
-
-    train: NonNegativeFloat = 0.0
-    engine: NonNegativeFloat = 0.0
-    verify: NonNegativeFloat = 0.0
-
-
 class Clock:
-    """Adds this process's time to what earlier ones spent on the same trial.
+    """Adds this process's seconds to what earlier ones spent on the same trial, killed ones too.
 
     Args:
-        file: holds the time so far; there need not be one.
+        file: holds the seconds so far; there need not be one.
 
     Attributes:
         earlier: what they spent.
@@ -199,26 +190,17 @@ class Clock:
         self._file = file
         self._begun = time.perf_counter()
         try:
-            self.earlier = Seconds.model_validate_json(file.read_bytes())
+            self.earlier = _SECONDS.validate_json(file.read_bytes())
         except FileNotFoundError:
-            self.earlier = Seconds()
+            self.earlier = 0.0
         except ValidationError as error:
             raise InputError(
-                f"{file} does not hold the time spent on a trial ({explain(error, Seconds)}); "
+                f"{file} does not hold the seconds spent on a trial ({format_error(error)}); "
                 "required: the file as it was written; delete it to count from 0"
             ) from error
 
-    def save(self, engine: float = 0.0, verify: float = 0.0) -> Seconds:
-        """Writes and returns the time spent so far, for a process that resumes the trial.
-
-        Args:
-            engine: seconds of this process inside the engine.
-            verify: seconds of it in verification rollouts.
-        """
-        seconds = Seconds(
-            train=self.earlier.train + time.perf_counter() - self._begun,
-            engine=self.earlier.engine + engine,
-            verify=self.earlier.verify + verify,
-        )
-        write_whole(self._file, seconds.model_dump_json())
+    def save(self) -> float:
+        """Writes and returns the seconds spent so far, for a process that resumes the trial."""
+        seconds = self.earlier + time.perf_counter() - self._begun
+        write_whole(self._file, json.dumps(seconds))
         return seconds

@@ -23,15 +23,8 @@ from evoprompt.events import Evaluated, Event, Notice
 from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory, TrialDirectory, TrialId
 from evoprompt.experiments.history import History
-from evoprompt.experiments.pool import fit
 from evoprompt.experiments.settings import merge
-from evoprompt.experiments.summary import (
-    Clock,
-    Seconds,
-    SeedSummary,
-    rollouts_to,
-    to_json,
-)
+from evoprompt.experiments.summary import Clock, SeedSummary, rollouts_to, to_json
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.plugins import build, plugins
 from evoprompt.requests import supervise
@@ -97,22 +90,23 @@ def start_of(directory: RunDirectory, trial: TrialId) -> Start | None:
 
 def seeds_of(
     config: RunConfig, trial: TrialId, task: Task, section: EngineSection, start: Start | None
-) -> tuple[Sequence[Seed], Sequence[str]]:
-    """The instructions that a trial starts from, and what a person should know of them.
-
-    An arm without a proposer keeps the first one.
+) -> Sequence[Seed]:
+    """The instructions that a trial starts from; an arm without a proposer keeps the first one.
 
     Raises:
-        InputError: it starts from a pool of which the task can use nothing.
+        InputError: one has a component that the task does not know.
     """
-    source = config.seeds_from_of(trial.arm)
-    if source is not None:
-        most = 1 if section.proposer is None else section.population_size
-        found = fit(config.pools[source], source, task, most)
-        return found.seeds, found.notices
     usual = (start.written,) if start else tuple(task.seeds)
     seeds = config.arms[trial.arm].instructions or usual
-    return (seeds[:1] if section.proposer is None else seeds), ()
+    known = Candidate.of(task.seeds[0]).components.keys()
+    for seed in seeds:
+        if unknown := Candidate.of(seed).components.keys() - known:
+            raise InputError(
+                f"the arm {trial.arm!r} starts from an instruction with the components "
+                f"{', '.join(sorted(unknown))}, which the task does not have; required: of "
+                f"{', '.join(known)}; choose other instructions, or another seeds_from"
+            )
+    return seeds[:1] if section.proposer is None else seeds
 
 
 def build_engine(
@@ -142,13 +136,10 @@ def build_engine(
     section = config.engine_of(trial.arm)
     directory = log.path.parent if log is not None and log.path is not None else None
     context = BuildContext(task, directory, SpendTracker() if spending is None else spending, check)
-    seeds, notices = seeds_of(config, trial, task, section, start)
-    continued = log is not None and len(log) > 0
+    seeds = seeds_of(config, trial, task, section, start)
     engine = section.engine(seeds, context, trial.seed, task.required, log)
     engine.budget = config.budget_of(trial.arm)
     engine.setting = Setting(reward=words_of(type(task).score))
-    for notice in () if continued else notices:
-        engine.log.append(Notice(0, notice))
     return engine
 
 
@@ -254,14 +245,14 @@ def run_trial(
 
     def on_evaluation(evaluation: Evaluation) -> None:
         _record(engine, headline, "validation", evaluation)
-        clock.save(engine.engine_seconds, engine.verify_seconds)
+        clock.save()
 
     try:
         with _said_once(engine), silent():
             trainee.train(engine, on_evaluation)
     finally:
         attachment.detach()
-        seconds = clock.save(engine.engine_seconds, engine.verify_seconds)
+        seconds = clock.save()
     if stopping() and engine.rollouts < config.budget_of(trial.arm):
         return None
     best = engine.best
@@ -287,7 +278,7 @@ def write_result(
     headline: Headline,
     test: Evaluation,
     rollouts: int,
-    seconds: Seconds,
+    seconds: float,
     best: Candidate,
     fruitless: str = "",
     limits: Mapping[str, float | None] | None = None,
@@ -312,13 +303,10 @@ def write_result(
         test=test,
         rollouts=rollouts,
         rollouts_to_target=rollouts_to(run.config.target, points, headline),
-        train_seconds=seconds.train,
-        engine_seconds=seconds.engine,
-        verify_seconds=seconds.verify,
+        train_seconds=seconds,
         best=dict(best.components),
         curve=points,
         fruitless=fruitless,
-        seeds_from=run.config.seeds_from_of(trial.arm) or "",
         limits=None if limits is None else dict(limits),
     )
     write_whole(run.trial(trial).result, to_json(result))

@@ -49,8 +49,6 @@ def told(directory: Path, test: Evaluation, target: float | None) -> list[str]:
         rollouts=80,
         rollouts_to_target=40,
         train_seconds=2.0,
-        engine_seconds=0.1,
-        verify_seconds=0.0,
         best={"instruction": "Proofread."},
         curve=[(0, 12.5)],
     )

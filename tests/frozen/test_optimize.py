@@ -301,7 +301,7 @@ def test_several_seeds_are_reported_with_their_spread_and_go_on_after_an_interru
 
 def test_the_pool_of_an_earlier_call_is_where_another_starts(tmp_path: Path) -> None:
     first = learn(directory=tmp_path / "first")
-    pool = [one.components["instruction"] for one in read_pool(tmp_path / "first")]
+    pool = [one["instruction"] for one in read_pool(tmp_path / "first")]
     result = learn(seed_instruction=pool, budget=60)
     assert result.value == 1.0
     assert result.best.text == first.best.text

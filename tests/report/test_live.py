@@ -137,8 +137,6 @@ def finished(root: Path, static: float, coevolve: float) -> Path:
             rollouts=8,
             rollouts_to_target=None,
             train_seconds=1.0,
-            engine_seconds=0.0,
-            verify_seconds=0.0,
             best={"instruction": "Search."},
             curve=[],
         )

@@ -65,8 +65,6 @@ def test_a_finished_trial_names_what_was_tested(tmp_path: Path) -> None:
         rollouts=80,
         rollouts_to_target=None,
         train_seconds=1.0,
-        engine_seconds=0.0,
-        verify_seconds=0.0,
         best={"instruction": "tested"},
         curve=[(80, 0.5)],
     )

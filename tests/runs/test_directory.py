@@ -27,8 +27,6 @@ def result(seed: int) -> SeedSummary:
         rollouts=80,
         rollouts_to_target=None,
         train_seconds=1.0,
-        engine_seconds=0.0,
-        verify_seconds=0.0,
         best={"instruction": "Search."},
         curve=[(0, 0.1)],
     )

@@ -87,8 +87,7 @@ class TestRunning:
         assert result.test.by_stratum.keys() == {"child", "cousin"}
         asked = [one for one in trial_events(uninterrupted, "static") if one["event"] == "asked"]
         assert all(event["draws"] == {"c0": 8} for event in asked), "a static arm keeps its first"
-        assert 0 < result.engine_seconds < result.train_seconds
-        assert result.verify_seconds > 0
+        assert result.train_seconds > 0
 
     def test_what_warns_in_a_training_is_shown_unless_an_event_says_it(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -20,8 +20,6 @@ def result(seed: int = 0, value: float = 0.5, reached: int | None = 800) -> Seed
         rollouts=1000,
         rollouts_to_target=reached,
         train_seconds=10.0,
-        engine_seconds=0.1,
-        verify_seconds=1.0,
         best={"instruction": "Search first."},
         curve=[(0, 0.1), (800, 0.85)],
     )
@@ -51,12 +49,9 @@ def test_the_file_has_the_keys_that_were_promised() -> None:
         "rollouts": 1000,
         "rollouts_to_target": 800,
         "train_seconds": 10.0,
-        "engine_seconds": 0.1,
-        "verify_seconds": 1.0,
         "best": {"instruction": "Search first."},
         "curve": [[0, 0.1], [800, 0.85]],
         "fruitless": "",
-        "seeds_from": "",
         "limits": None,
     }
 

@@ -20,12 +20,10 @@ from evoprompt.experiments.check import look_ahead
 from evoprompt.experiments.config import RunConfig, load
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.eventfile import read_events
-from evoprompt.experiments.pool import read_pool, with_pools
+from evoprompt.experiments.pool import read_pool, with_seeds
 from evoprompt.experiments.runner import run
 from evoprompt.experiments.settings import merge
-from evoprompt.experiments.summary import Summary
 from evoprompt.section import Settings
-from evoprompt.storage import STATE_FILE, load_state, save_state
 
 pytestmark = pytest.mark.usefixtures("fake_task")
 
@@ -62,29 +60,17 @@ def seeded(directory: RunDirectory, arm: str = "coevolve") -> list[dict[str, obj
 
 class TestReading:
     def test_the_living_of_a_run_the_heaviest_first(self, source: RunDirectory) -> None:
-        pool = read_pool(source.root)
-        events = list(read_events(source.trial(TrialId("coevolve", 0)).events))
-        alive = [event["population"] for event in events if event["event"] == "evolved"][-1]
+        trial = source.trial(TrialId("coevolve", 0))
+        events = list(read_events(trial.events))
         (last,) = [event["weights"] for event in events if event["event"] == "told"][-1:]
-        assert {one.origin for one in pool} == {f"coevolve/0 {name}" for name in last}
-        assert set(last) <= set(alive)
-        assert [one.weight for one in pool] == sorted(last.values(), reverse=True)
-        found = read_pool(source.trial(TrialId("static", 0)).root)  # a trial by its folder
-        assert [(one.origin, one.weight is None) for one in found] == [("c0", False)]
-
-    def test_a_checkpoint_holds_what_the_run_held_then(self, source: RunDirectory) -> None:
-        checkpoints = source.trial(TrialId("coevolve", 0)).checkpoints
-        (newest,) = sorted(checkpoints.iterdir(), key=lambda path: path.stat().st_mtime)[-1:]
-        state = load_state(newest / STATE_FILE)
-        length, step = state["events"], state["step"]
-        assert isinstance(length, int)
-        lines = source.trial(TrialId("coevolve", 0)).events.read_text().splitlines()[:length]
-        told = [event for event in map(json.loads, lines) if event["event"] == "told"][-1]
-        found = read_pool(newest)
-        assert {one.origin: one.weight for one in found} == {
-            f"{name} at step {step}": pytest.approx(weight)
-            for name, weight in told["weights"].items()
+        texts = {
+            event["candidate"]: event["components"]
+            for event in events
+            if event["event"] in ("seeded", "proposed")
         }
+        expected = [texts[name] for name in sorted(last, key=last.__getitem__, reverse=True)]
+        assert list(read_pool(source.root)) == expected
+        assert list(read_pool(trial.root)) == expected  # a trial by its folder
 
     def test_of_several_trials_the_best_on_validation_among_those_that_evolve(
         self, tmp_path: Path
@@ -106,42 +92,38 @@ class TestReading:
             }
             lines = to_line(Seeded(0, "c0", text).to_json()), json.dumps(evaluated)
             events.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        assert [one.origin for one in read_pool(tmp_path)] == ["coevolve/1 c0"]
+        assert read_pool(tmp_path) == ({"instruction": "coevolve 1"},)
 
-    def test_what_holds_no_pool_is_named(self, source: RunDirectory, tmp_path: Path) -> None:
-        with pytest.raises(InputError, match=r"seeds_from is .*nowhere, which holds no pool"):
+    def test_what_holds_no_training_is_named(self, tmp_path: Path) -> None:
+        with pytest.raises(InputError, match=r"seeds_from is .*nowhere, which holds no training"):
             read_pool(tmp_path / "nowhere")
-        directory = RunDirectory(tmp_path / "new", config())
-        directory.write_config()
+        RunDirectory(tmp_path, config()).write_config()
         with pytest.raises(InputError, match="in which no instruction was ever used"):
-            read_pool(tmp_path / "new")
-        checkpoints = source.trial(TrialId("coevolve", 0)).checkpoints
-        state = load_state(next(checkpoints.rglob(STATE_FILE)))
-        parts = state["parts"]
-        assert isinstance(parts, dict)
-        parts["population"] = {"islands": 3}
-        save_state(tmp_path / STATE_FILE, state)
-        with pytest.raises(InputError, match=r"evoprompt_state.json holds no pool that can be"):
             read_pool(tmp_path)
 
 
 class TestStarting:
-    def test_a_run_starts_from_the_pool_and_says_from_where(
+    def test_a_run_starts_from_the_living_and_writes_them_down(
         self, source: RunDirectory, tmp_path: Path
     ) -> None:
-        wanted = config(seeds_from=str(source.root))
+        arms = {
+            "coevolve": {"engine": {"population_size": 2}},
+            "static": {},
+            "fresh": {"instructions": ["Answer inside <answer> and </answer>, at once."]},
+        }
+        wanted = config(seeds_from=str(source.root), arms=arms)
         directory = RunDirectory.new(tmp_path / "out", wanted)
         run(directory, MagicMock())
         pool = read_pool(source.root)
-        first = seeded(directory)
-        assert [event["components"] for event in first] == [one.components for one in pool]
-        assert str(first[0]["origin"]).startswith(f"{source.root}: {pool[0].origin}, weight 0.")
+        assert [event["components"] for event in seeded(directory)] == list(pool[:2])
         # An arm without a proposer keeps one instruction, the best of the pool.
-        assert [event["components"] for event in seeded(directory, "static")] == [
-            pool[0].components
+        assert [event["components"] for event in seeded(directory, "static")] == [pool[0]]
+        assert [event["components"] for event in seeded(directory, "fresh")] == [
+            {"instruction": "Answer inside <answer> and </answer>, at once."}
         ]
-        summary = Summary.model_validate_json(directory.summary.read_bytes())
-        assert {seed.seeds_from for seed in summary.seeds} == {str(source.root)}
+        written = load(directory.root / "config.yaml")
+        assert written.arms["coevolve"].instructions == pool[:2]
+        assert written.seeds_from == str(source.root)
 
     def test_a_training_starts_from_what_an_optimization_found(self, tmp_path: Path) -> None:
         class Hop(Proposer):
@@ -166,7 +148,6 @@ class TestStarting:
         run(directory, MagicMock())
         texts = [event["components"] for event in seeded(directory)]
         assert {"instruction": f"Answer inside <answer> and </answer>. {HOP}"} in texts
-        assert str(seeded(directory)[0]["origin"]).startswith(f"{found}: ")
 
     def test_it_resumes_exactly_though_the_other_run_is_gone(
         self, source: RunDirectory, tmp_path: Path
@@ -179,8 +160,7 @@ class TestStarting:
         directory = RunDirectory.new(tmp_path / "out", config(**stopped))
         assert run(directory, MagicMock()).interrupted
         shutil.rmtree(gone)
-        assert load(directory.root / "config.yaml").pools == whole.config.pools
-        with pytest.raises(InputError, match="seeds_from is None but the run was started with"):
+        with pytest.raises(InputError, match="instructions is None but the run was started with"):
             RunDirectory.resumed(directory.root, config(arms=stopped["arms"]))
         resumed = RunDirectory.resumed(directory.root, config(**stopped))
         assert not run(resumed, MagicMock()).interrupted
@@ -189,39 +169,19 @@ class TestStarting:
             read_events(whole.trial(trial).events)
         )
 
-    def test_what_is_left_out_is_an_event_and_told_by_a_dry_run(
-        self, source: RunDirectory, tmp_path: Path
-    ) -> None:
-        wanted = config(
-            seeds_from=str(source.root), arms=["coevolve"], engine={"population_size": 2}
-        )
-        useless = with_pools(wanted)
-        spoilt = {
-            path: [
-                one.model_copy(update={"components": {"instruction": "Search."}}) for one in pool
-            ]
-            for path, pool in useless.pools.items()
-        }
-        with pytest.raises(InputError, match="this task can use none of the"):
-            look_ahead(useless.model_copy(update={"pools": spoilt}))
-        pool = read_pool(source.root)
-        told = f"left out of {source.root}: {len(pool) - 2} of {len(pool)} instructions"
-        (arm,) = look_ahead(wanted).arms
-        assert [notice.startswith(told) for notice in arm.notices] == [True]
-        directory = RunDirectory.new(tmp_path / "out", wanted)
-        run(directory, MagicMock())
-        events = read_events(directory.trial(TrialId("coevolve", 0)).events)
-        notices = [event["message"] for event in events if event["event"] == "notice"]
-        assert notices[0] == arm.notices[0]
+    def test_what_the_task_cannot_use_is_refused_and_named(self, tmp_path: Path) -> None:
+        lacking = config(arms={"coevolve": {"instructions": ["Search."]}})
+        with pytest.raises(InputError, match=r"'Search\.' lacks <answer>, </answer>"):
+            look_ahead(lacking)
+        text = "Write <answer>it</answer>."
+        tools = {"instruction": text, "tool:add": "Adds."}
+        with pytest.raises(InputError, match="components tool:add, which the task does not have"):
+            look_ahead(config(arms={"coevolve": {"instructions": [tools]}}))
 
 
-@pytest.mark.parametrize(
-    ("arm", "expected"),
-    [({}, "runs/a"), ({"seeds_from": "runs/b"}, "runs/b"), ({"instructions": ["Go."]}, None)],
-)
-def test_what_an_arm_says_wins(arm: dict[str, object], expected: str | None) -> None:
-    found = config(seeds_from="runs/a", arms={"first": None, "it": arm, "then": {"after": "it"}})
-    assert found.seeds_from_of("it") == expected
-    assert found.seeds_from_of("then") is None  # it starts where the arm before it ended
-    with pytest.raises(ValueError, match="instructions and seeds_from are both given"):
-        config(arms={"both": {"instructions": ["Go."], "seeds_from": "runs/a"}})
+def test_arms_that_start_elsewhere_take_nothing(source: RunDirectory) -> None:
+    arms = {"first": None, "own": {"instructions": ["Go."]}, "then": {"after": "first"}}
+    found = with_seeds(config(seeds_from=str(source.root), arms=arms)).arms
+    assert found["first"].instructions == read_pool(source.root)
+    assert found["own"].instructions == ("Go.",)
+    assert found["then"].instructions is None

@@ -16,7 +16,6 @@ from evoprompt.events import (
     Notice,
     Proposed,
     Pruned,
-    Seeded,
     Told,
     Verified,
 )
@@ -106,8 +105,6 @@ class Progress:
     def update(self, event: Event) -> str:
         """Takes note of ``event`` and returns a line for people; empty when it is routine."""
         match event:
-            case Seeded() if event.origin:
-                return f"starts with {event.candidate} from {event.origin}"
             case Told() if event.reward is not None:
                 self._reward = f"{event.reward:.3f}"
             case Proposed() if event.rule:
