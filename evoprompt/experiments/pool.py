@@ -9,7 +9,6 @@ from evoprompt.errors import InputError
 from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory
 from evoprompt.experiments.history import History, log_in
-from evoprompt.experiments.sections import Instructions
 
 
 def with_seeds(config: RunConfig) -> RunConfig:
@@ -29,7 +28,7 @@ def with_seeds(config: RunConfig) -> RunConfig:
     return config.starting_from({arm: found[: room[arm]] for arm in wanting})
 
 
-def read_pool(source: Path) -> Instructions:
+def read_pool(source: Path) -> tuple[dict[str, str], ...]:
     """The living instructions of a training or an optimization, the highest weight first.
 
     It need not be finished. Of a run with several trials, it is the one that did best at its last
