@@ -87,13 +87,11 @@ class ModelSize:
         parameters: number of weights.
         vocabulary: number of tokens it knows.
         exact: whether this is from the model's own files rather than from its name.
-        kept: numbers that a token leaves for the backward pass; 0 where that is not known.
     """
 
     parameters: int
     vocabulary: int
     exact: bool
-    kept: int = 0
 
 
 def model_size(name: str) -> ModelSize | None:
@@ -105,27 +103,9 @@ def model_size(name: str) -> ModelSize | None:
 
         with torch.device("meta"):
             empty = AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call]
-        return ModelSize(empty.num_parameters(), config.vocab_size, True, _kept(config))
+        return ModelSize(empty.num_parameters(), config.vocab_size, True)
     told = re.search(r"(\d+(?:\.\d+)?)[bB](?![a-zA-Z])", name)
     return ModelSize(int(float(told[1]) * 1e9), _QWEN_VOCABULARY, False) if told else None
-
-
-def _kept(config: Any) -> int:
-    """Numbers that a token leaves for the backward pass.
-
-    In layers as Llama and Qwen have them, with scaled dot-product attention, which keeps no matrix
-    of weights: of each of two norms its input, the normalized input and the output; queries, keys,
-    values and the output of attention; of the feed-forward part the gate, its activation, the other
-    projection and their product.
-    """
-    text = config.get_text_config()
-    layers, hidden, heads, inner = (
-        getattr(text, key, None) or 0
-        for key in ("num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size")
-    )
-    width = getattr(text, "head_dim", None) or hidden // max(heads, 1)
-    keys = (getattr(text, "num_key_value_heads", None) or heads) * width
-    return int(layers * (6 * hidden + 2 * heads * width + 2 * keys + 4 * (inner or 4 * hidden)))
 
 
 def ties_embeddings(name: str) -> bool:
@@ -165,14 +145,9 @@ def require_positions(name: str, limits: Limits) -> None:
         )
 
 
-def main_memory() -> float:
-    """GiB of main memory in this machine."""
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / GIB
-
-
 def memory(gib: float) -> Need:
     """A machine with ``gib`` GiB of memory."""
-    there = main_memory()
+    there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / GIB
     text = f"{gib:,.0f} GiB needed while models load, this machine has {there:,.0f} GiB"
     return Need("memory", text, "use a machine with more memory" if there < gib else "")
 

@@ -68,14 +68,3 @@ def test_what_a_host_notices_is_said_once_before_anything_starts(
     text = capsys.readouterr().out
     assert text.count("this is slow") == 1
     assert text.index("this is slow; buy another\n") < text.index("run of tiny.yaml")
-
-
-def test_a_sweep_is_told_with_its_arms_and_all_their_rollouts(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    axis = "engine.prune_every=2,3,4"
-    assert evoprompt("run", "tiny.yaml", "--dry-run", "--sweep", axis) == 0
-    text = capsys.readouterr().out
-    assert "coevolve-prune_every-3" in text
-    # The arm without a proposer is there once: the engine's settings mean nothing to it.
-    assert "4 trials (4 arms x 1 seed), at most 3,200 rollouts in all" in text

@@ -10,16 +10,14 @@
 from __future__ import annotations
 
 import os
-import platform
 import shutil
 import socket
 import threading
 import time
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
-from importlib import metadata
 from multiprocessing import parent_process
 from pathlib import Path
 from uuid import uuid4
@@ -32,66 +30,12 @@ from evoprompt.experiments.eventfile import event_of
 from evoprompt.experiments.launchers.base import Done, Job, Lost, Message, Work
 from evoprompt.experiments.trial import End, Failure, attempt
 from evoprompt.lm.budget import SpendTracker
-from evoprompt.plugins import installed_sources
 from evoprompt.text import format_error
 
 _LATE = 60.0
 """Seconds within which a machine sees a folder that another one has made: NFS's default."""
 _LONG_STEP = 3600.0
 """Seconds that another process of the same trial has to save and end, or to count as gone."""
-_LIBRARIES = ("torch", "transformers", "trl", "verl", "vllm", "accelerate", "peft")
-
-
-def versions() -> dict[str, str]:
-    """Versions of everything here that decides how a trial goes, by name."""
-    found = {"Python": ".".join(platform.python_version_tuple()[:2])}
-    found.update((source.distribution, source.version) for source in installed_sources())
-    for name in _LIBRARIES:
-        with suppress(metadata.PackageNotFoundError):
-            found[name] = metadata.version(name)
-    return found
-
-
-@dataclass(frozen=True, slots=True)
-class Home:
-    """What another machine must have in common with the one that started the run.
-
-    Attributes:
-        folder: the working directory, for relative paths in the settings.
-        versions: what is installed there.
-    """
-
-    folder: Path
-    versions: Mapping[str, str]
-
-    def require(self, *shared: Path) -> None:
-        """Returns, in the working directory, if this machine has it, ``shared`` and the versions.
-
-        Raises:
-            InputError: it has not.
-        """
-        here, mine = socket.gethostname(), versions()
-        differ = [
-            f"{name} {mine.get(name, 'missing')} instead of {wanted}"
-            for name, wanted in self.versions.items()
-            if mine.get(name) != wanted
-        ]
-        if differ:
-            raise InputError(
-                f"{here} has {', '.join(differ)}; required: what is installed where the run was "
-                "started; install the same there"
-            )
-        end = time.monotonic() + _LATE
-        for folder in (self.folder, *shared):
-            while not folder.is_dir():
-                if time.monotonic() > end:
-                    raise InputError(
-                        f"{here} has no folder {folder}; required: the working directory and the "
-                        "output of the run on a file system that all machines share, and a command "
-                        "that waits for this trial; start it there, or continue it with --resume"
-                    )
-                time.sleep(1.0)
-        os.chdir(self.folder)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +45,13 @@ class Errand:
     Attributes:
         work: what to carry out.
         folder: shared with the launcher, its own for every submission.
-        home: of the run; None for a process of the same machine.
+        home: the working directory, for relative paths in the settings, which all machines share;
+            None for a process of the same machine.
     """
 
     work: Work
     folder: Path
-    home: Home | None
+    home: Path | None
 
     def carry_out(self) -> End | None:
         """The end of the trial; None when it was stopped, to be resumed."""
@@ -114,7 +59,7 @@ class Errand:
         files = work.directory.trial(work.trial)
         try:
             if self.home is not None:
-                self.home.require(work.directory.root, self.folder)
+                _enter(self.home, work.directory.root, self.folder)
             if self._stopping():
                 return None
             with (
@@ -149,6 +94,25 @@ class Errand:
             file.write(line)
 
 
+def _enter(home: Path, *shared: Path) -> None:
+    """Makes ``home`` the working directory, when this machine sees it and ``shared``.
+
+    Raises:
+        InputError: it has not.
+    """
+    end = time.monotonic() + _LATE
+    for folder in (home, *shared):
+        while not folder.is_dir():
+            if time.monotonic() > end:
+                raise InputError(
+                    f"this machine has no folder {folder}; required: the working directory and the "
+                    "output of the run on a file system that all machines share, and a command "
+                    "that waits for this trial; start it there, or continue it with --resume"
+                )
+            time.sleep(1.0)
+    os.chdir(home)
+
+
 _ONE_AT_A_TIME = threading.Lock()  # what is only shown may come from another thread
 
 
@@ -160,10 +124,10 @@ class SubmittedJob(Job):
 
     Args:
         work: what to carry out.
-        home: of the run; None for a process of the same machine.
+        home: see :class:`Errand`.
     """
 
-    def __init__(self, work: Work, home: Home | None = None) -> None:
+    def __init__(self, work: Work, home: Path | None = None) -> None:
         root = work.directory.trial(work.trial).launched
         shutil.rmtree(root, ignore_errors=True)
         self._folder = root / uuid4().hex[:8]

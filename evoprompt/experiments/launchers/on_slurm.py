@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 
 from evoprompt.errors import InputError
 from evoprompt.experiments.launchers.base import Done, Launcher, Lost, Work, require_extra
-from evoprompt.experiments.launchers.node import Errand, Home, SubmittedJob, versions
+from evoprompt.experiments.launchers.node import Errand, SubmittedJob
 from evoprompt.experiments.trial import End, Failure
 from evoprompt.roles import BuildContext
 from evoprompt.text import format_error
@@ -109,7 +109,7 @@ class SlurmJob(SubmittedJob):
     def __init__(self, work: Work, settings: SlurmSettings) -> None:
         import submitit
 
-        super().__init__(work, Home(Path.cwd(), versions()))
+        super().__init__(work, Path.cwd())
         self._stopped = False
         files = work.directory.root / "slurm"
         executor = submitit.AutoExecutor(files, cluster=settings.cluster)

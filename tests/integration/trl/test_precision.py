@@ -61,24 +61,6 @@ def test_the_device_decides_where_the_settings_do_not(
     assert dtype_of(prepared(model, tmp_path, bf16)) == computes
 
 
-def test_a_plan_says_the_precision_and_what_is_slow(
-    model: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    on(NATIVE, monkeypatch)
-    for bf16, told in ((None, "has instructions"), (True, "as host.arguments says")):
-        plan = planned(model, bf16)
-        assert told in dict(plan.figures)["precision"]
-        assert dict(plan.figures)["precision"].startswith("bfloat16")
-        assert not plan.notices
-    on(EMULATED, monkeypatch)
-    plan = planned(model, None)
-    assert dict(plan.figures)["precision"].startswith("float32")
-    assert not plan.notices
-    (notice,) = planned(model, True).notices
-    assert "17 times as long as in float32" in notice
-    assert "set bf16: false" in notice
-
-
 def test_a_plan_says_that_a_model_without_chat_template_is_asked_in_plain_text(
     model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-import heapq
-
-from evoprompt_trl.precision import EMULATED, native_bf16
-
 from evoprompt.agents import Limits, Sampling
 from evoprompt.agents.tasks import EpisodeRunner, Plan, Task, Trial, require_questions
 from evoprompt.experiments.hosts.training import training_plan
-from evoprompt.experiments.hosts.trl.arguments import arguments, computes_in_bf16, device_of
+from evoprompt.experiments.hosts.trl.arguments import arguments
 from evoprompt.experiments.hosts.trl.generation import tokenizer_of
 from evoprompt.experiments.hosts.trl.settings import TrlSettings
 from evoprompt.experiments.requirements import (
     GIB,
     TRAINED_BYTES,
     ModelSize,
-    main_memory,
     model,
     model_size,
     require_positions,
 )
-from evoprompt.types import Candidate
 
 _CHECKPOINT = 4 + 8
 """Bytes that a weight takes in a checkpoint, Adam's moments included."""
-_PROCESS = 0.65 * GIB
-"""Python with torch, transformers and TRL, as measured before training."""
-_MEASURED = 20
-"""Of the longest questions, whose prompts are measured."""
 
 
 def plan(task: Task, settings: TrlSettings, trial: Trial) -> Plan:
@@ -41,8 +31,8 @@ def plan(task: Task, settings: TrlSettings, trial: Trial) -> Plan:
     name, limits = settings.model_of(trial), settings.limits(task)
     size, needs = model_size(name), task.needs()
     sampling, gpus = Sampling(limits.turn_tokens), _gpus(settings)
-    told, slow = _precision(settings)
-    figures, notices = {"precision": told}, [slow]
+    figures: dict[str, str] = {}
+    notices: list[str] = []
     if settings.processes > 1:
         start = f"accelerate launch --num_processes {settings.processes} -m evoprompt run"
         figures["start"] = f"{start} FILE --output DIR"
@@ -57,19 +47,6 @@ def plan(task: Task, settings: TrlSettings, trial: Trial) -> Plan:
             )
         sampling = player.agent.sampling
         require_positions(name, limits)
-        on_cpu = not gpus and device_of(settings) == "cpu"
-        if size and size.kept and on_cpu and not any(need.missing for need in needs):
-            tokens = _longest_prompt(task, player, settings.prompt_tokens) + limits.response_tokens
-            gib, there = _step_gib(settings, limits, size, tokens), main_memory()
-            figures["memory of a step"] = (
-                f"at most about {gib:,.1f} GiB of main memory, with rows of {tokens:,} tokens"
-            )
-            if gib >= there:
-                notices.append(
-                    f"a step may take {gib:,.1f} GiB of main memory, and this machine has "
-                    f"{there:,.1f}; lower host.micro_batch, or set "
-                    "host.arguments.gradient_checkpointing to true"
-                )
     chosen = arguments(settings, limits, sampling, trial)
     share = settings.arguments.get("vllm_gpu_memory_utilization", 0.3)
     fraction = share if settings.uses_vllm and isinstance(share, float) and share < 1 else 0.0
@@ -117,43 +94,6 @@ def _host_gib(settings: TrlSettings, size: ModelSize) -> float:
     reference = loaded if settings.has_reference else 0
     trained = 4 if settings.sharded else loaded
     return settings.processes * size.parameters * max(loaded + reference, trained) / GIB
-
-
-def _step_gib(settings: TrlSettings, limits: Limits, size: ModelSize, tokens: int) -> float:
-    """GiB of main memory that a step takes on a CPU, over all processes; at most about.
-
-    Weights with gradients, Adam's moments, as much once more while gradients are added up, and the
-    reference; what rows of so many tokens leave for the backward pass; and logits at a temperature,
-    the gradients by the sampled token and by the normalizer, and their sum.
-    """
-    rows = settings.rollouts_per_pass
-    weights = size.parameters * settings.loaded_bytes * (5 + settings.has_reference)
-    kept = 0 if settings.arguments.get("gradient_checkpointing") else size.kept
-    logits = rows * (limits.response_tokens + 1) * size.vocabulary * 4 * 4
-    return settings.processes * (weights + rows * tokens * kept * 4 + logits + _PROCESS) / GIB
-
-
-def _longest_prompt(task: Task, player: EpisodeRunner, most: int) -> int:
-    """Tokens of the longest prompt under a seed instruction, and at most ``most``."""
-    longest = heapq.nlargest(_MEASURED, task.questions("train"), lambda one: len(one.text))
-    lengths = (
-        len(player.encode(task.render(player.prompt(question), Candidate.of(seed))))
-        for seed in task.seeds
-        for question in longest
-    )
-    return min(max(lengths, default=most), most)
-
-
-def _precision(settings: TrlSettings) -> tuple[str, str]:
-    """The precision of a trial, for people to read, and what is wrong with it; or empty."""
-    native, bf16 = native_bf16(device_of(settings)), computes_in_bf16(settings)
-    name = "bfloat16" if bf16 else "float16" if settings.arguments.get("fp16") else "float32"
-    if name == "float16" or settings.arguments.get("bf16") is not None:
-        why = "as host.arguments says"
-    else:
-        why = f"as the device has {'' if native else 'no '}instructions for bfloat16"
-    slow = "" if native or not bf16 else f"it computes in bfloat16, but {EMULATED}; set bf16: false"
-    return f"{name}, {why}", slow
 
 
 def _gpus(settings: TrlSettings) -> int:
