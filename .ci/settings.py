@@ -35,7 +35,7 @@ sets one for a run ([how](running.md)). In Python the settings of the engine are
 `evoprompt.EngineConfig`, and those of a component arguments of its class.
 
 """
-RUN = ("schema_version", "pools", "withheld")
+RUN = ("schema_version", "pools")
 """What only a run itself writes into its copy."""
 
 

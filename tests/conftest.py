@@ -65,7 +65,7 @@ def finished_run(
 
     settings = {
         "task": "fake",
-        "host": {"name": "fake", "hub_token": "hf_secretsecretsecret"},
+        "host": "fake",
         "engine": {"proposer": "fake", "evolve_every": 6, "verify_questions": 10},
         "seeds": 2,
         "budget": 800,

@@ -65,7 +65,6 @@ class RunConfig(BaseModel):
         keep_checkpoints: whether a finished trial keeps what it could be resumed from; its policy
             and export stay in any case. It may change on resume.
         smoke: settings that win when the run is only to show that everything works.
-        withheld: settings whose credentials are masked here, for the run itself wrote the file.
         schema_version: of the folder, where the run itself wrote the file.
     """
 
@@ -85,8 +84,22 @@ class RunConfig(BaseModel):
     launcher: Choice = Field(default_factory=_this_machine)
     keep_checkpoints: bool = True
     smoke: Settings = Field(default_factory=dict)
-    withheld: tuple[str, ...] = ()
     schema_version: int | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_credentials(cls, given: Any) -> Any:
+        if not isinstance(given, Mapping):
+            return given
+        # From here on no message shows them either.
+        shown = cast(Settings, masked_data(dict(given)))
+        if found := [name for name, *_ in differences(given, shown)]:
+            raise InputError(
+                f"{', '.join(found)}: holds a credential; required: none, as a run writes its "
+                "settings to files; put it into an environment variable that the library reads, "
+                "such as HF_TOKEN"
+            )
+        return given
 
     @field_validator("arms", mode="before")
     @classmethod
@@ -229,11 +242,11 @@ class RunConfig(BaseModel):
         """
         if other.seeds_from and other.seeds_from == self.seeds_from:  # as when this run began
             other = other.starting_from({name: arm.instructions for name, arm in self.arms.items()})
-        before, now = self.shown(), other.shown()
+        before, now = self.resolved(), other.resolved()
         common = [arm for arm in _arms(before) if arm in _arms(now)]
         trains = not all(one.is_frozen(arm) for one in (self, other) for arm in one.arms)
         arms_before, arms_now = _arms(before), _arms(now)
-        alike: Settings = dict.fromkeys(("seeds", "withheld", "launcher", "keep_checkpoints"))
+        alike: Settings = dict.fromkeys(("seeds", "launcher", "keep_checkpoints"))
         found = differences(
             {**before, **alike, "arms": {arm: arms_before[arm] for arm in common}},
             {**now, **alike, "arms": {arm: arms_now[arm] for arm in common}},
@@ -245,16 +258,11 @@ class RunConfig(BaseModel):
                 f"{setting} is {new!r} but the run was started with {old!r}; required: the same "
                 "settings"
             )
-        mine = [f"arms.{arm}." for arm in arms_before if arm not in common]
         return RunConfig.model_validate(
             {
-                **other.resolved(),
-                "arms": {**_arms(self.resolved()), **_arms(other.resolved())},
+                **now,
+                "arms": {**arms_before, **arms_now},
                 "seeds": list(dict.fromkeys([*self.seeds, *other.seeds])),
-                "withheld": [
-                    *other.withheld,
-                    *(name for name in self.withheld if name.startswith(tuple(mine))),
-                ],
             }
         )
 
@@ -286,16 +294,6 @@ class RunConfig(BaseModel):
                 exclude_defaults=True,
             ),
         }
-
-    def shown(self) -> Settings:
-        """What :meth:`resolved` returns without credentials, for files and people.
-
-        Where there were any, ``withheld`` names their settings.
-        """
-        full = self.resolved()
-        shown = cast(Settings, masked_data(full))
-        withheld = dict.fromkeys([*self.withheld, *(name for name, *_ in differences(full, shown))])
-        return {**shown, "withheld": list(withheld)} if withheld else shown
 
 
 def load(path: Path, overrides: Sequence[str] = (), smoke: bool = False) -> RunConfig:
@@ -331,7 +329,6 @@ def config_of(
     raw.setdefault("arms", dict.fromkeys(BUILT_IN_ARMS))  # so that overrides can reach into them
     for override in sorted(overrides, key=_names_a_component, reverse=True):
         raw = merge(raw, nested(override))
-    masked_data(raw)  # no message is to show a credential that it holds
     config = _validated(raw, path)
     if not config.smoke:
         if smoke:

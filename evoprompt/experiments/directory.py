@@ -129,9 +129,8 @@ class RunDirectory:
         """A directory for a run that begins; nothing is written yet.
 
         Raises:
-            InputError: ``root`` holds something already, or ``config`` lacks credentials.
+            InputError: ``root`` holds something already.
         """
-        _require_credentials(root, config)
         if root.is_file():
             raise InputError(f"{root} is a file; required: a directory; choose another --output")
         if root.is_dir() and any(
@@ -164,8 +163,7 @@ class RunDirectory:
         """The directory of a run to continue, with the arms and seeds of both.
 
         Raises:
-            InputError: ``root`` holds no run, or one with other settings than ``config``, or
-                ``config`` lacks credentials.
+            InputError: ``root`` holds no run, or one with other settings than ``config``.
         """
         begun = cls.open(root)
         try:
@@ -175,7 +173,6 @@ class RunDirectory:
                 f"{root} cannot be continued: {error}; choose another --output, or continue it as "
                 f"it was: evoprompt run {root} --resume"
             ) from error
-        _require_credentials(root, joined)
         return cls(root, joined)
 
     def trial(self, trial: TrialId) -> TrialDirectory:
@@ -200,13 +197,13 @@ class RunDirectory:
         return None if after is None else TrialId(after, trial.seed)
 
     def write_config(self) -> None:
-        """Writes ``config.yaml``, without credentials; the directory is a run from now on.
+        """Writes ``config.yaml``; the directory is a run from now on.
 
         Raises:
             InputError: nothing can be written there.
         """
         try:
-            settings = {"schema_version": SCHEMA_VERSION, **self.config.shown()}
+            settings = {"schema_version": SCHEMA_VERSION, **self.config.resolved()}
             write_whole(self.root / "config.yaml", yamlfile.dump(settings))
         except OSError as error:
             raise InputError(
@@ -224,12 +221,3 @@ class RunDirectory:
         summary = Summary.of(results, self.config.target)
         write_whole(self.summary, to_json(summary))
         return summary
-
-
-def _require_credentials(root: Path, config: RunConfig) -> None:
-    if config.withheld:
-        raise InputError(
-            f"the credentials in {', '.join(config.withheld)} are not here, for a run writes none "
-            "to its files; required: the configuration that it was started with, all its arms; "
-            f"evoprompt run CONFIG --output {root} --resume"
-        )

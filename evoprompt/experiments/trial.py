@@ -32,7 +32,7 @@ from evoprompt.roles import BuildContext
 from evoprompt.screening import Seed
 from evoprompt.section import EngineSection
 from evoprompt.storage import RECIPE_FILE, only_writer, write_whole
-from evoprompt.text import format_error, masked, masked_data, words_of
+from evoprompt.text import format_error, masked, words_of
 from evoprompt.types import Candidate, Setting, Written
 
 Listener = Callable[[Event], None]
@@ -348,7 +348,6 @@ def attempt(
         Its end; None when it was stopped, to be resumed.
     """
     files = directory.trial(trial)
-    masked_data(directory.config.resolved())  # in this process, too, no file is to show credentials
     try:
         busy = Notice(0, f"waits for the process that writes {files.root} to stop")
         with only_writer(files.root, f"the trial {trial}", wait, lambda: listener(busy)):

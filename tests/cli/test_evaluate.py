@@ -15,7 +15,6 @@ from evoprompt.experiments.summary import Summary
 
 pytestmark = pytest.mark.usefixtures("fake_task")
 
-TOKENS = ("--set", "arms.coevolve.host.hub_token=x", "--set", "arms.static.host.hub_token=x")
 YAML = "task: fake\nhost: fake\nengine: {proposer: fake}\nbudget: 80\nevaluate_every: 40\n"
 
 
@@ -33,7 +32,7 @@ class TestARun:
         self, finished_run: RunDirectory, capsys: pytest.CaptureFixture[str]
     ) -> None:
         summary = Summary.model_validate_json(finished_run.summary.read_bytes())
-        answer = found(capsys, finished_run.root, *TOKENS)
+        answer = found(capsys, finished_run.root)
         of_the_run = summary.arms[answer["arm"]].seeds[answer["seed"]]
         assert answer["evaluation"] == of_the_run.test.model_dump()
         assert answer["instruction"] == of_the_run.best_instruction
@@ -46,10 +45,10 @@ class TestARun:
     def test_arm_seed_or_the_trial_s_folder_choose(
         self, finished_run: RunDirectory, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        chosen = found(capsys, finished_run.root, "--arm", "static", "--seed", 0, *TOKENS)
+        chosen = found(capsys, finished_run.root, "--arm", "static", "--seed", 0)
         assert chosen["arm"] == "static"
-        assert chosen == found(capsys, finished_run.trial(TrialId("static", 0)).root, *TOKENS)
-        assert evoprompt("eval", str(finished_run.root), "--split", "validation", *TOKENS) == 0
+        assert chosen == found(capsys, finished_run.trial(TrialId("static", 0)).root)
+        assert evoprompt("eval", str(finished_run.root), "--split", "validation") == 0
         out = capsys.readouterr().out
         for text in ("on 40 questions of validation", "share solved", "child", "tool_calls"):
             assert text in out
@@ -59,21 +58,16 @@ class TestARun:
     ) -> None:
         text = "Search for every hop before you answer. Write <answer>it</answer>."
         (tmp_path / "other.txt").write_text(f"{text}\n", encoding="utf-8")
-        given = ("--instruction", tmp_path / "other.txt", *TOKENS)
+        given = ("--instruction", tmp_path / "other.txt")
         static = finished_run.trial(TrialId("static", 0)).policy
         answer = found(capsys, finished_run.root, *given, "--policy", static)
         assert (answer["instruction"], answer["policy"]) == (text, str(static))
-        plain = found(capsys, finished_run.root, "--arm", "static", *TOKENS)
+        plain = found(capsys, finished_run.root, "--arm", "static")
         assert answer["evaluation"]["value"] > plain["evaluation"]["value"]
 
     def test_what_the_run_does_not_hold_is_asked_for(
         self, finished_run: RunDirectory, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        assert evoprompt("eval", str(finished_run.root), "--arm", "static") == 2
-        error = capsys.readouterr().err
-        assert "credentials in arms.static.host.hub_token are not in" in error
-        assert "pass --set arms.static.host.hub_token=VALUE" in error
-
         copy = RunDirectory.open(shutil.copytree(finished_run.root, tmp_path / "copy"))
         shutil.rmtree(copy.trial(TrialId("static", 0)).policy)
         assert evoprompt("eval", str(copy.root), "--arm", "static", "--seed", "0") == 2

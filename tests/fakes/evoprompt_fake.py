@@ -87,8 +87,6 @@ class FakeHostSettings(BaseModel, extra="forbid"):
         kill_at: step at which the process kills itself; once only.
         fail_at: step at which training raises.
         interrupt_at: step at which the process sends itself a Ctrl-C.
-        hub_token: a secret, of no use.
-        address: named by what is raised at ``fail_at``.
     """
 
     learning_rate: float = Field(0.02, ge=0)
@@ -98,8 +96,6 @@ class FakeHostSettings(BaseModel, extra="forbid"):
     kill_at: int | None = None
     fail_at: int | None = None
     interrupt_at: int | None = None
-    hub_token: str | None = None
-    address: str = ""
 
 
 class FakeTask(Task):
@@ -267,7 +263,7 @@ class FakeTrainingJob:
             marker.touch()
             os.kill(os.getpid(), signal.SIGKILL)
         if step == self._settings.fail_at:
-            raise RuntimeError(f"the accelerator is on fire {self._settings.address}".strip())
+            raise RuntimeError(f"the accelerator is on fire {os.environ.get('FAKE_ADDRESS', '')}")
         if step == self._settings.interrupt_at and not self._trial.resume:
             signal.raise_signal(signal.SIGINT)
 

@@ -30,7 +30,7 @@ def show_forecast(config: RunConfig, found: Forecast, console: Console) -> None:
         found: what it is going to do.
         console: takes the text.
     """
-    settings = config.shown()
+    settings = config.resolved()
     arms = cast(dict[str, Settings], settings["arms"])
     first, *others = arms
     console.print(yamlfile.dump({**settings, "arms": {first: arms[first]}}), soft_wrap=True)

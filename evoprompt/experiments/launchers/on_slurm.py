@@ -92,14 +92,8 @@ class Slurm(Launcher):
         """A new job; its script and what it prints are in the run's folder ``slurm``.
 
         Raises:
-            InputError: the settings hold credentials, or Slurm refuses the job.
+            InputError: Slurm refuses the job.
         """
-        withheld = work.directory.config.shown().get("withheld")
-        if withheld:
-            raise InputError(
-                f"the settings {withheld} hold credentials, which Slurm's jobs would be given in a "
-                "file; required: credentials in environment variables; set them before the run"
-            )
         return SlurmJob(work, self._settings)
 
 
