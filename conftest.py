@@ -36,8 +36,8 @@ BEYOND_THE_CORE = (
 )
 """Folders and files whose imports need an extra; not even collected for the quick loop."""
 
-GROUPS = {"browser", "data", "endpoint", "exact", "gpu", "lm", "report", "slow", "verl"}
-"""Markers of tests that need an extra, data or patience."""
+GROUPS = {"browser", "endpoint", "exact", "gpu", "lm", "report", "slow", "verl"}
+"""Markers of tests that need an extra or patience."""
 
 LAST = tuple(
     f"tests/{folder}/" for folder in ("agents", "attributors", "engine", "proposers", "selectors")

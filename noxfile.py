@@ -36,7 +36,7 @@ NEWEST_TRL, VERIFIERS = "1.16.0", "0.4.0"
 for name in [*os.environ]:
     if name in ("PYTEST_ADDOPTS", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE"):
         del os.environ[name]  # the last would have every process compile all of torch anew
-    elif name.startswith("EVOPROMPT_") and name != "EVOPROMPT_QA_DATA":
+    elif name.startswith("EVOPROMPT_"):
         del os.environ[name]
 os.environ |= {
     "CI": "true",  # no test may be skipped: conftest.py
@@ -213,13 +213,6 @@ def long(session: nox.Session) -> None:
     """Tests of the usual kind that take too long for the gate."""
     development(session)
     shell(session, "pytest -m 'nightly and not verl' --durations=20")
-
-
-@shared(tags=["nightly"])
-def data(session: nox.Session) -> None:
-    """Tests on real questions and passages, in ../shared/data/qa or EVOPROMPT_QA_DATA."""
-    development(session)
-    shell(session, "pytest -m data")
 
 
 @shared(tags=["nightly"])

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import datasets
@@ -14,9 +13,6 @@ from typer.testing import CliRunner
 
 from evoprompt.errors import InputError
 from evoprompt.rows import question_from_row
-
-ROOT = Path(__file__).parents[4]
-DATA = Path(os.environ.get("EVOPROMPT_QA_DATA", ROOT.parent / "shared" / "data" / "qa"))
 
 
 def questions(name: str, split: str, count: int = 6) -> str:
