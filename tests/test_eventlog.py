@@ -63,11 +63,6 @@ class TestInMemory:
 
 
 class TestInAFile:
-    def test_goes_on_with_an_existing_file(self, path: Path) -> None:
-        filled(path, "a", "b")
-        resumed = filled(path, "c")
-        assert messages(resumed) == written(path) == ["a", "b", "c"]
-
     def test_reading_alone_changes_nothing(self, path: Path) -> None:
         filled(path, "a")
         cut_short = path.read_bytes() + b'{"event": "noti'

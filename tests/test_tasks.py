@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from evoprompt.agents import AnswerProtocol, Call, Episode, TextTokenizer
+from evoprompt.agents import AnswerProtocol, Episode, TextTokenizer
 from evoprompt.agents.tasks import (
     REWARD,
     Evaluation,
@@ -17,11 +15,8 @@ from evoprompt.agents.tasks import (
     scored,
 )
 from evoprompt.errors import InputError
-from evoprompt.experiments.config import RunConfig
-from evoprompt.experiments.trial import host_for
 from evoprompt.plugins import Plugins, PluginSource
 from evoprompt.roles import Component
-from evoprompt.testing import SampleTask
 from evoprompt.types import Question, Turn
 
 ACCURACY = Headline("accuracy", "accuracy")
@@ -52,16 +47,6 @@ class TestTask:
         assert task.required == ()
         assert task.bank is None
 
-    def test_one_without_scoring_cannot_be_made(self) -> None:
-        class Scoreless(Task):
-            seed_instructions = ("Add.",)
-
-            def questions(self, split: str) -> list[Question]:
-                return []
-
-        with pytest.raises(TypeError, match="score"):
-            Scoreless()  # type: ignore[abstract]
-
     def test_one_without_seed_instructions_is_refused_by_name(self) -> None:
         class Seedless(Task):
             questions = Least.questions
@@ -79,22 +64,6 @@ class TestTask:
         task.evolving_tools = ("subtract",)
         with pytest.raises(InputError, match=r"subtract is to evolve; required: .* add; correct"):
             _ = task.seeds
-
-    def test_its_tools_are_called_side_by_side_and_one_by_one(self) -> None:
-        task = Least()
-        task.tools = (add,)
-        caller = task.caller("train")
-        call = Call("add", {"a": 1, "b": 2})
-        assert caller([call, call]) == ["3", "3"]
-        assert asyncio.run(caller.one(call)) == "3"
-
-    def test_tools_need_a_model_that_was_taught_to_call_them(self) -> None:
-        task = Least()
-        task.tools = (add,)
-        tokenizer = TextTokenizer()
-        tokenizer.chat_template = None  # type: ignore[assignment]
-        with pytest.raises(InputError, match="no chat template"):
-            task.protocol(tokenizer)
 
 
 def installed(task: type[Task]) -> Plugins:
@@ -167,30 +136,3 @@ class TestEvaluation:
     def test_nothing_to_take_a_mean_of_is_refused(self) -> None:
         with pytest.raises(InputError, match="no episode was scored"):
             Evaluation.of([], REWARD)
-
-
-@pytest.mark.usefixtures("fake_task")
-class TestHostDefaults:
-    @pytest.mark.parametrize(
-        ("host", "rate"),
-        [({"name": "fake"}, 0.5), ({"name": "fake", "learning_rate": 0.25}, 0.25)],
-    )
-    def test_a_task_says_what_holds_where_the_configuration_is_silent(
-        self, host: Mapping[str, Any], rate: float
-    ) -> None:
-        task = SampleTask()
-        task.host_defaults = {"fake": {"learning_rate": 0.5}, "trl": {"model": "x"}}
-        config = RunConfig.model_validate(
-            {"task": "fake", "host": host, "budget": 8, "evaluate_every": 8}
-        )
-        built: Any = host_for(task, config.host_of("static"))
-        assert built.settings.learning_rate == rate
-
-    def test_what_the_host_does_not_know_is_refused(self) -> None:
-        task = SampleTask()
-        task.host_defaults = {"fake": {"learning_rat": 0.5}}
-        config = RunConfig.model_validate(
-            {"task": "fake", "host": "fake", "budget": 8, "evaluate_every": 8}
-        )
-        with pytest.raises(InputError, match="did you mean 'learning_rate'"):
-            host_for(task, config.host_of("static"))

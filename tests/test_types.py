@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import pickle
 import re
-from dataclasses import FrozenInstanceError
 
 import pytest
 
@@ -14,7 +12,6 @@ from evoprompt.testing.samples import candidate, question, trajectory
 from evoprompt.types import (
     Assignment,
     CandidateStats,
-    Proposal,
     TextLimits,
     Trajectory,
     Turn,
@@ -22,21 +19,6 @@ from evoprompt.types import (
 
 
 class TestRecords:
-    @pytest.mark.parametrize(
-        ("record", "field"),
-        [
-            (question(1), "text"),
-            (candidate(1), "id"),
-            (Turn("a", "o"), "action"),
-            (trajectory(candidate(1), question(1), 0.5), "reward"),
-            (Proposal.of("Search."), "rationale"),
-        ],
-    )
-    def test_are_frozen_and_pickle(self, record: object, field: str) -> None:
-        with pytest.raises(FrozenInstanceError):
-            setattr(record, field, "other")
-        assert pickle.loads(pickle.dumps(record)) == record
-
     def test_a_trajectory_knows_its_question_candidate_and_text(self) -> None:
         asked, who = question(3), candidate(1)
         turns = (Turn("<search>x</search>", "a passage"), Turn("<answer>6</answer>"))

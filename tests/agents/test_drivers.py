@@ -71,12 +71,6 @@ def test_what_breaks_costs_only_its_own_episode() -> None:
     assert [episode.end for episode in episodes] == ["failed", "answered"]
 
 
-def test_nothing_to_play_asks_nothing() -> None:
-    policy = Counts()
-    assert play([], policy, policy.see) == []
-    assert (policy.batches, policy.called) == ([], [])
-
-
 def test_a_tool_that_raises_ends_everything() -> None:
     def down(calls: Sequence[Call]) -> list[Result]:
         raise ConnectionError("nobody was answered")

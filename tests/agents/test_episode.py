@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evoprompt.agents import Action, Broken, Episode, split, turns
+from evoprompt.agents import Action, Episode, split, turns
 from evoprompt.types import Turn
 
 
@@ -33,11 +33,6 @@ def test_splitting_loses_no_token(pairs: list[tuple[int, bool]]) -> None:
     assert joined == ids
 
 
-def test_a_mask_of_another_length_is_refused() -> None:
-    with pytest.raises(ValueError, match="shorter"):
-        split([1, 2], [1])
-
-
 def test_what_is_said_and_shown_is_kept_token_by_token() -> None:
     episode = Episode([1])
     episode.show([2], "given")
@@ -49,9 +44,3 @@ def test_what_is_said_and_shown_is_kept_token_by_token() -> None:
     assert episode.logprobs == [0.0, -0.5, -1.0, 0.0, 0.0]
     assert episode.turns == [Turn("", "given"), Turn("said", "shown"), Turn("end")]
     assert episode.tool_calls == 2
-
-
-def test_a_failure_says_what_broke() -> None:
-    episode = Episode([1])
-    episode.fail(Broken("the server is down"))
-    assert (episode.end, episode.error) == ("failed", "the server is down")

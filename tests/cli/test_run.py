@@ -47,7 +47,11 @@ class TestRun:
         ]
         summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
         assert list(summary["arms"]) == ["static", "coevolve"]
-        assert summary["arms"]["coevolve"]["seeds"][0]["fruitless"] == ""
+        static, coevolve = (arm["seeds"][0] for arm in summary["arms"].values())
+        assert coevolve["test"]["value"] > static["test"]["value"]
+        assert coevolve["fruitless"] == ""
+        best = (out / "best_instruction.txt").read_text(encoding="utf-8")
+        assert best == coevolve["best"]["instruction"] + "\n"
         table = text.partition("arm (seeds)")[2]
         assert "0.05" in table
         assert "static (1)" in table

@@ -144,14 +144,6 @@ def test_async_programs_and_metrics_run_on_one_loop_and_leave_no_thread_behind()
     assert set(threading.enumerate()) <= before
 
 
-def test_ctrl_c_returns_what_was_found() -> None:
-    counted = Counted(50, KeyboardInterrupt())
-    result = learn(counted)
-    assert result.stopped == "it was interrupted"
-    assert result.best.text != SEED
-    assert 50 <= result.rollouts < 58  # what was under way may have been billed
-
-
 def test_no_progress_ends_it() -> None:
     useless = Writes(lambda request: f"Dance {request.step} steps. {SEED}")
     result = learn(proposer=useless, patience=4)
@@ -254,22 +246,6 @@ def test_a_valset_is_split_off_and_its_size_told() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert learn(valset=None).asked == 20
-
-
-def test_a_metric_that_breaks_in_the_middle_loses_nothing() -> None:
-    calls = 0
-
-    def breaking(example: str, output: str) -> Score:
-        nonlocal calls
-        calls += 1
-        if calls > 45:
-            raise ZeroDivisionError
-        return metric(example, output)
-
-    with pytest.warns(EvopromptWarning, match="stopped: the metric raised ZeroDivisionError"):
-        result = learn(metric=breaking)
-    assert "ZeroDivisionError" in result.stopped
-    assert result.best.text != SEED
 
 
 def test_a_reward_above_perfect_is_refused_and_perfect_is_named() -> None:

@@ -149,19 +149,6 @@ def test_a_model_that_is_down_for_good_is_replaced_by_the_fallback() -> None:
     assert any("reflection failed, Sentences proposes" in text for text in training.notices())
 
 
-def test_the_budget_ends_proposals_and_not_training() -> None:
-    spent = pytest.warns(EvopromptWarning, match="the budget is 2")
-    with OpenAIServer([], reflections(BAD)) as server, spent:
-        training = Training(Reflection(language(server, budget={"calls": 2})))
-        training.run(30)
-        assert len(server.requests) == 2
-    assert training.engine.step == 30
-    assert any("the budget is 2" in text for text in training.notices())
-    metrics = training.engine.metrics()
-    assert metrics["proposer/lm/calls"] == 2.0
-    assert metrics["verification_rollouts"] > 0
-
-
 def test_a_killed_run_resumes_with_its_spending_and_its_budget(tmp_path: Path) -> None:
     spent = pytest.warns(EvopromptWarning, match="the budget is 3")
     with OpenAIServer([], reflections(GOOD)) as server, spent:
@@ -194,13 +181,3 @@ def test_a_recorded_run_replays_without_a_server_event_by_event(tmp_path: Path) 
     )
     replayed.run(20)
     assert list(replayed.engine.log) == list(live.engine.log)
-
-
-@pytest.mark.parametrize("failure", ["no list at all", chat_fields(analysis="?", candidates="x")])
-def test_nonsense_from_the_model_costs_a_generation_and_no_more(failure: str) -> None:
-    failed = pytest.warns(EvopromptWarning, match="LmError")
-    with OpenAIServer([], failure) as server, failed:
-        training = Training(Reflection(language(server)))
-        training.run(12)
-    assert training.engine.step == 12
-    assert training.engine.selection.leader.text == SEED

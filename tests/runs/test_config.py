@@ -56,12 +56,6 @@ class TestLoading:
         with pytest.raises(InputError, match="has no smoke section"):
             load(file, smoke=True)
 
-    @pytest.mark.parametrize(("given", "seeds"), [("3", (0, 1, 2)), ("[4, 7]", (4, 7))])
-    def test_seeds_are_a_number_or_a_list(
-        self, file: Path, given: str, seeds: tuple[int, ...]
-    ) -> None:
-        assert load(file, [f"seeds={given}"]).seeds == seeds
-
 
 class TestArms:
     def test_an_arm_changes_only_what_it_names(self, file: Path) -> None:
@@ -83,9 +77,6 @@ class TestArms:
         config = load(file, ["arms={static: {host: {pause: 1}}, paper: {engine: {preset: inspo}}}"])
         assert config.engine_of("static").proposer is None
         assert config.engine_of("paper").numbers.reset == "zero"
-
-    def test_a_list_names_arms_that_are_built_in(self, file: Path) -> None:
-        assert list(load(file, ["arms=[coevolve]"]).arms) == ["coevolve"]
 
 
 class TestNarrowing:
@@ -168,9 +159,3 @@ def test_missing_settings_are_named(file: Path) -> None:
     file.write_text("task: fake\nhost: fake\n", encoding="utf-8")
     with pytest.raises(InputError, match="budget is missing; evaluate_every is missing"):
         load(file)
-
-
-@pytest.mark.parametrize("override", ["budget", "=3", "a..b=1"])
-def test_an_override_without_key_or_value_is_refused(file: Path, override: str) -> None:
-    with pytest.raises(InputError, match=r"required: key\.path=value"):
-        load(file, [override])

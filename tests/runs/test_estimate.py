@@ -14,11 +14,6 @@ from evoprompt.testing.samples import question
 from evoprompt.types import Proposal
 
 
-def test_an_estimate_reads_like_a_sentence() -> None:
-    assert str(Estimate(11, 61_000, 0.2)) == "about 11 calls, 61,000 tokens, 0.2 USD"
-    assert str(Estimate(1, 900, None)) == "about 1 calls, 900 tokens, price unknown"
-
-
 def test_an_unknown_price_makes_the_sum_unknown() -> None:
     assert Estimate(1, 10, 0.5) + Estimate(2, 20, 0.25) == Estimate(3, 30, 0.75)
     assert (Estimate(1, 10, 0.5) + Estimate(2, 20, None)).usd is None

@@ -16,10 +16,11 @@ import pytest
 from watched_runs import Watcher, config, trial_events
 
 from evoprompt.engine import Engine
-from evoprompt.errors import EvopromptWarning
+from evoprompt.errors import EvopromptWarning, InputError
 from evoprompt.events import Notice
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.runner import Outcome, run
+from evoprompt.storage import STATE_FILE
 
 pytestmark = pytest.mark.usefixtures("fake_task")
 
@@ -54,23 +55,6 @@ def uninterrupted(whole: Whole) -> RunDirectory:
 
 
 class TestRunning:
-    def test_trains_tests_and_writes_every_file(self, whole: Whole) -> None:
-        directory, outcome = whole.directory, whole.outcome
-        assert whole.watcher.said == [
-            "started static/0",
-            "finished static/0",
-            "started coevolve/0",
-            "finished coevolve/0",
-        ]
-        assert not outcome.failed
-        assert not outcome.interrupted
-        for name in ("config.yaml", "summary.json", "best_instruction.txt"):
-            assert (directory.root / name).stat().st_size > 0
-        static, coevolve = (arm.seeds[0] for arm in outcome.summary.arms.values())
-        assert coevolve.test.value > static.test.value
-        best = (directory.root / "best_instruction.txt").read_text(encoding="utf-8")
-        assert best == coevolve.best_instruction + "\n"
-
     def test_the_result_agrees_with_the_events(self, uninterrupted: RunDirectory) -> None:
         result = uninterrupted.trial(TrialId("coevolve", 0)).finished
         assert result is not None
@@ -111,26 +95,6 @@ class TestRunning:
             events = whole.watcher.events[TrialId(arm, 0)]
             seen = json.dumps([event.to_json() for event in events])
             assert seen == json.dumps(trial_events(whole.directory, arm))
-
-    def test_the_same_seed_gives_the_same_events(
-        self, uninterrupted: RunDirectory, tmp_path: Path
-    ) -> None:
-        directory = RunDirectory.new(tmp_path / "again", config())
-        run(directory, Watcher())
-        assert trial_events(directory) == trial_events(uninterrupted)
-
-
-class TestFailing:
-    def test_a_trial_that_fails_does_not_take_the_others_along(self, tmp_path: Path) -> None:
-        arms = {"sick": {"host": {"fail_at": 2}}, "static": {}}
-        watcher = Watcher()
-        directory = RunDirectory.new(tmp_path / "out", config(arms=arms))
-        outcome = run(directory, watcher)
-        assert outcome.failed == (TrialId("sick", 0),)
-        assert "failed sick/0: RuntimeError: the accelerator is on fire" in watcher.said
-        assert "finished static/0" in watcher.said
-        error = directory.trial(TrialId("sick", 0)).error.read_text(encoding="utf-8")
-        assert "Traceback" in error
 
 
 class TestResuming:
@@ -179,3 +143,22 @@ class TestStopping:
         assert outcome.interrupted
         assert not outcome.summary.arms
         assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.parametrize("written", ["", "schema_version: 3\n"])
+def test_a_run_of_another_version_is_refused(tmp_path: Path, written: str) -> None:
+    RunDirectory.new(tmp_path / "out", config()).write_config()
+    file = tmp_path / "out" / "config.yaml"
+    text = file.read_text(encoding="utf-8")
+    assert "schema_version: 2\n" in text
+    file.write_text(text.replace("schema_version: 2\n", written), encoding="utf-8")
+    with pytest.raises(InputError, match=r"another version of .*required: schema 2; .*repeat"):
+        RunDirectory.open(tmp_path / "out")
+
+
+def test_only_a_checkpoint_with_the_engine_s_state_counts(tmp_path: Path) -> None:
+    trial = RunDirectory(tmp_path, config()).trial(TrialId("static", 0))
+    (trial.checkpoints / "checkpoint-5").mkdir(parents=True)
+    assert not trial.has_checkpoint
+    (trial.checkpoints / "checkpoint-5" / STATE_FILE).touch()
+    assert trial.has_checkpoint

@@ -36,24 +36,6 @@ def test_the_mark_that_some_editors_begin_a_file_with_is_read(tmp_path: Path) ->
     assert read_instruction(tmp_path / "prompt.txt") == "Answer."
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (None, "does not exist"),
-        (b"\xff\xfe\x00", "cannot be read"),
-        (b"- a", "holds list; required"),
-    ],
-)
-def test_a_file_that_cannot_be_used_is_refused(
-    tmp_path: Path, content: bytes | None, said: str
-) -> None:
-    file = tmp_path / "f.yaml"
-    if content is not None:
-        file.write_bytes(content)
-    with pytest.raises(InputError, match=said):
-        yamlfile.read(file)
-
-
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"))
 SETTINGS = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXT,

@@ -74,15 +74,6 @@ class TestWhatTheyChoose:
         assert ids(Deap("best").select(given_, 2, random.Random(0))) == ["c1", "c2"]
         assert ids(Deap("worst").select(given_, 2, random.Random(0))) == ["c0", "c2"]
 
-    @pytest.mark.parametrize("size", [1, 2, 3])
-    def test_tournament_frequencies_match_the_closed_form(self, size: int) -> None:
-        weights, draws = [0.1, -0.4, 0.9, 0.5, 0.2], 6000
-        found = shares(Deap("tournament", {"tournsize": size}), candidate_stats(weights), draws)
-        for number, weight in enumerate(weights):
-            below = sum(other < weight for other in weights)
-            chance = ((below + 1) ** size - below**size) / len(weights) ** size
-            assert abs(found[f"c{number}"] - chance) < tolerance(chance, draws)
-
     @pytest.mark.parametrize(
         ("weights", "chances"),
         [

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from strict_openai import CHAT, RESPONSES, THINKING_TOKENS, StrictServer
+from strict_openai import CHAT
 from waiting import PATIENCE
 
 from evoprompt.testing import openai_server
@@ -41,13 +41,6 @@ def content(reply: tuple[int, bytes]) -> str:
     return text
 
 
-def asked(model: str, answer: str = "hi", **given: Any) -> tuple[int, dict[str, Any]]:
-    with StrictServer([], answer) as server:
-        status, body = post(server, model, **given)
-        assert bool(server.refused) == (status != 200)
-    return status, json.loads(body)
-
-
 def test_the_script_comes_first_then_the_default_and_requests_are_remembered() -> None:
     def shout(body: Any) -> str:
         return str(body["messages"][0]["content"]).upper()
@@ -71,38 +64,3 @@ def test_it_fails_as_servers_do(monkeypatch: pytest.MonkeyPatch) -> None:
         pauses.clear()
         assert content(post(server)) == "sea"
     assert pauses == [0.05] * 4
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"max_tokens": 16_000}, "Use 'max_completion_tokens' instead"),
-        ({"temperature": 0.5}, "Only the default (1) value is supported"),
-        ({"temprature": 1}, "Unknown parameter: 'temprature'"),
-        ({"messages": [{"role": "tool", "tool_call_id": "c", "content": "6"}]}, "'tool_calls'"),
-        ({"tools": [{"type": "function", "function": {"name": "a b"}}]}, "match pattern"),
-        ({"key": "none"}, "Incorrect"),
-    ],
-)
-def test_what_a_reasoning_model_does_not_take_is_refused(
-    parameters: dict[str, Any], message: str
-) -> None:
-    status, body = asked("gpt-5-mini", **parameters)
-    assert status == (401 if "key" in parameters else 400)
-    assert message in body["error"]["message"]
-
-
-def test_a_reasoning_model_thinks_before_it_answers() -> None:
-    _, body = asked("gpt-5-mini", "a" * 40, max_completion_tokens=THINKING_TOKENS + 1)
-    assert body["choices"][0]["finish_reason"] == "length"
-    assert body["choices"][0]["message"]["content"] == "aaaa"
-    assert body["usage"]["completion_tokens"] == THINKING_TOKENS + 1
-
-
-def test_some_models_speak_the_responses_api_alone() -> None:
-    assert asked("o3-pro", max_completion_tokens=16_000)[0] == 404
-    status, body = asked("o3-pro", path=RESPONSES, max_output_tokens=16_000)
-    assert status == 200
-    assert body["output"][0]["content"][0]["text"] == "hi"
-    assert asked("o3-pro", path=RESPONSES, max_output_tokens=3)[0] == 400
-    assert asked("o3-pro", path="/completions")[0] == 404

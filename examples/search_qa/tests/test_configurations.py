@@ -10,7 +10,6 @@ from evoprompt_search_qa import protocol
 from evoprompt_search_qa.open.task import OpenQa
 
 from evoprompt.agents import Sampling
-from evoprompt.experiments.check import look_ahead
 from evoprompt.experiments.config import RunConfig, load
 from evoprompt.experiments.directory import TrialDirectory, TrialId
 from evoprompt.experiments.hosts.trl.arguments import arguments
@@ -20,14 +19,6 @@ from evoprompt.plugins import build
 
 FOLDER = Path(__file__).parents[1]
 PAPER = ("qwen2.5-3b-trl.yaml", "qwen2.5-7b-trl.yaml")
-OPEN = (*PAPER, "qwen2.5-0.5b-trl.yaml")
-
-
-@pytest.fixture(autouse=True)
-def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
 
 
 def trl_arguments(config: RunConfig) -> tuple[Any, OpenQa]:
@@ -39,14 +30,6 @@ def trl_arguments(config: RunConfig) -> tuple[Any, OpenQa]:
     assert isinstance(host, TrlHost)
     sampling = Sampling(task.limits.turn_tokens, protocol.SEARCHING.stop)
     return arguments(host.settings, host.settings.limits(task), sampling, trial), task
-
-
-@pytest.mark.parametrize("name", OPEN)
-def test_what_is_missing_is_told_without_a_download(name: str) -> None:
-    nobody = "task.retriever=http://127.0.0.1:9"  # a server may listen at the usual port
-    found = look_ahead(load(FOLDER / name, [nobody]))
-    subjects = {need.subject for need in found.missing}
-    assert {"model", "train questions", "search server", "proposer"} <= subjects
 
 
 @pytest.mark.parametrize(("name", "rate", "turns"), [(PAPER[0], 5e-7, 4), (PAPER[1], 3e-7, 6)])

@@ -23,27 +23,6 @@ def test_a_query_is_what_the_action_ends_with(action: str, query: str | None) ->
     assert protocol.find_query(action) == query
 
 
-@pytest.mark.parametrize(
-    ("turns", "answer"),
-    [
-        ([Turn("<answer> a </answer>")], "a"),
-        ([Turn("<answer> a </answer> <answer> b </answer>")], "b"),
-        ([Turn("<answer> <answer> a </answer>")], "a"),
-        ([Turn("<answer>  </answer>")], ""),
-        ([Turn("<answer> a")], None),
-        ([Turn("a </answer>")], None),
-        ([Turn("<search> q </search>", "<answer> a </answer>")], None),
-        ([Turn("<answer> a </answer>"), Turn("b")], None),
-        ([Turn("<answer> a", "shown"), Turn("b </answer>")], None),
-        ([], None),
-    ],
-)
-def test_an_answer_is_read_from_the_last_action_alone(
-    turns: list[Turn], answer: str | None
-) -> None:
-    assert protocol.find_answer(turns) == answer
-
-
 def test_an_observation_gives_back_its_evidence() -> None:
     shown = "<information> a is b . c is d . </information>"
     assert protocol.evidence(Turn("", shown)) == "a is b . c is d ."

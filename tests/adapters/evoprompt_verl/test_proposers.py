@@ -12,14 +12,12 @@ from typing import Any
 import pytest
 from evoprompt_verl import hydra_entry, preflight, probing
 from evoprompt_verl.hydra_entry import EvolvingAgentLoopManager, Preflight
-from evoprompt_verl.settings import VerlSettings
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 from provider import openai, rewriting
 
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.lm.budget import SPENDING_FILE, SpendTracker
-from evoprompt.testing.fakes import FakeTrainer, ScriptedPolicy
 
 pytestmark = pytest.mark.lm
 
@@ -43,20 +41,6 @@ def proposer_of(override: str) -> dict[str, Any]:
     value = OverridesParser.create().parse_override(override).value()
     assert isinstance(value, dict)
     return value
-
-
-@pytest.mark.parametrize("override", SHOWN[:1])
-def test_the_proposer_shown_reaches_the_population(override: str) -> None:
-    section = {"proposer": proposer_of(override), "instructions": ["Use the tools."]}
-    with openai(rewriting(BETTER)):
-        config = OmegaConf.create({"evoprompt": {"preset": "inspo", **section}})
-        engine = VerlSettings.of(config).build_engine()
-        engine.check(probe=True)
-        policy = ScriptedPolicy(lambda one: float("twice" in one.candidate.text))
-        FakeTrainer(policy).train(engine, 15)
-        engine.waits = True
-        engine.evolve(policy)
-    assert any(one.text.startswith(BETTER) for one in engine.population.alive)
 
 
 def test_the_preflight_asks_the_model_once(

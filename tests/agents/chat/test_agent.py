@@ -139,13 +139,6 @@ def test_a_call_that_cannot_be_read_is_told_and_may_be_made_again(
     assert (second[: len(first)], third[: len(second)]) == (first, second)
 
 
-def test_more_calls_than_are_left_end_the_episode(hermes: PreTrainedTokenizerFast) -> None:
-    agent = Agent(ToolCallProtocol(hermes), hermes, Limits(1, 400, 400))
-    one = '<tool_call>\n{"name": "add", "arguments": {}}\n</tool_call>'
-    (episode,) = play([agent.play([5])], Script(hermes, one + one), Tools([add]))
-    assert episode.end == "out of turns"
-
-
 @pytest.mark.parametrize(
     ("said", "end", "answer", "calls"),
     [

@@ -13,8 +13,6 @@ from strict_openai import StrictServer
 from evoprompt import EvopromptWarning
 from evoprompt.agents import (
     Agent,
-    Broken,
-    Call,
     Episode,
     Limits,
     ToolCallProtocol,
@@ -114,16 +112,6 @@ def test_arguments_that_are_no_json_are_told_to_the_policy_which_may_try_again(
     assert json.loads(said["tool_calls"][0]["function"]["arguments"]) == {"unreadable": arguments}
 
 
-def test_what_the_policy_does_wrong_is_a_result_for_it_to_read() -> None:
-    steps = script(Calls([("add", '{"a": "x"}'), ("divide", "")]), "I give up.")
-    with StrictServer(steps) as server:
-        episode = played(server, endpoint(server))
-        shown = [one["content"] for one in server.requests[1].body["messages"][2:]]
-    assert episode.answer == "I give up."
-    assert "do not fit add" in shown[0]
-    assert "there is no tool 'divide'" in shown[1]
-
-
 def test_text_that_looks_like_a_call_is_none() -> None:
     text = '<tool_call>\n{"name": "add", "arguments": {"a": 1, "b": 2}}\n</tool_call>'
     steps = script(Calls([("add", '{"a": 1, "b": 2}')], text), Text(text))
@@ -164,24 +152,6 @@ def test_what_a_model_that_thinks_refuses_is_left_out_and_said_once() -> None:
     ]
     assert body["max_completion_tokens"] == 16_060
     assert not {"max_tokens", "temperature", "stop"} & body.keys()
-
-
-def test_another_refusal_is_an_error_of_its_own() -> None:
-    trouble = Status(400, message="Invalid schema for function 'add'")
-    with StrictServer(default=trouble) as server:
-        episode = played(server, endpoint(server))
-    assert (episode.end, "Invalid schema" in episode.error) == ("failed", True)
-
-
-def test_broken_tools_break_the_episode() -> None:
-    def broken(calls: Sequence[Call]) -> list[Broken]:
-        return [Broken("no server")] * len(calls)
-
-    with StrictServer([Calls([("add", "{}")])]) as server:
-        agent = Agent(ToolCallProtocol(TOKENIZER), TOKENIZER, Limits(1, 60, 60))
-        prompt = encode(TOKENIZER, [{"role": "user", "content": "?"}], TOOLS.schemas)
-        (episode,) = play([agent.play(prompt)], endpoint(server), broken, greedy=True)
-    assert (episode.end, episode.error) == ("failed", "no server")
 
 
 def message(**said: object) -> Body:

@@ -209,16 +209,3 @@ def test_the_commands_of_the_guide_and_the_readme_do_what_they_say(
         assert ended(*given, "--dry-run") == 0
     assert "runs/frozen" in capsys.readouterr().out
     assert (tmp_path / "runs" / "frozen" / "report.html").stat().st_size > 10_000
-
-
-def test_the_program_of_the_guide_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    small = CalculatorSettings(**SIZES)
-    monkeypatch.setattr("evoprompt_calculator.task.CalculatorSettings", lambda: small)
-    blocks = re.findall(r"```python\n(.*?)```", GUIDE, re.S)
-    (block,) = (text for text in blocks if "TaskAgent" in text)
-    found: dict[str, Any] = {}
-    with openai(calculating()) as server:
-        exec(block, found)
-        assert {request.body["model"] for request in server.requests} > {"gpt-5-mini"}
-    assert found["result"].value > found["result"].curve[0].value
-    assert "Turn dozens" in found["result"].best.text or "units" in found["result"].best.text

@@ -41,22 +41,7 @@ def config(settings: dict[str, JsonValue], tmp_path: Path, monkeypatch: pytest.M
     return path
 
 
-def test_it_trains_and_the_summary_is_the_usual_one(config: Path, tmp_path: Path) -> None:
-    assert evoprompt("run", str(config), "--output", "out", "--arm", "coevolve") == 0
-    summary = json.loads((tmp_path / "out" / "summary.json").read_text(encoding="utf-8"))
-    (seed,) = summary["arms"]["coevolve"]["seeds"]
-    assert seed["rollouts"] >= 32
-    assert list(seed["test"]["by_stratum"]) == ["hotpotqa"]
-    assert seed["test"]["metrics"]["tool_calls"] > 0
-    assert len(seed["curve"]) >= 3
-    trial = tmp_path / "out" / "trials" / "coevolve" / "seed-0"
-    lines = (trial / "events.jsonl").read_text(encoding="utf-8").splitlines()
-    events = [json.loads(line) for line in lines]
-    assert any(event["event"] == "verified" for event in events)
-    assert (tmp_path / "out/trials/coevolve/seed-0/policy/config.json").exists()
-
-
-def test_a_run_whose_server_is_down_fails_with_the_remedy_and_resumes(
+def test_it_trains_and_goes_on_after_its_server_was_down_which_is_told_with_the_remedy(
     config: Path,
     settings: dict[str, JsonValue],
     tmp_path: Path,
@@ -75,15 +60,22 @@ def test_a_run_whose_server_is_down_fails_with_the_remedy_and_resumes(
         return usual(tool, queries)
 
     monkeypatch.setattr(SearchTool, "__call__", down)
-    arguments = ["run", str(config), "--output", "out", "--arm", "static"]
+    arguments = ["run", str(config), "--output", "out", "--arm", "coevolve"]
     assert evoprompt(*arguments) == 1
     told = " ".join(capsys.readouterr().out.split())
     assert "the search server http://127.0.0.1:9/retrieve does not answer" in told
     assert "continue with: evoprompt run out --resume" in told
     monkeypatch.undo()
     monkeypatch.chdir(tmp_path)
-    before = (tmp_path / "out/trials/static/seed-0/events.jsonl").read_text(encoding="utf-8")
+    before = (tmp_path / "out/trials/coevolve/seed-0/events.jsonl").read_text(encoding="utf-8")
     assert evoprompt("run", "out", "--resume") == 0
-    after = (tmp_path / "out/trials/static/seed-0/events.jsonl").read_text(encoding="utf-8")
+    after = (tmp_path / "out/trials/coevolve/seed-0/events.jsonl").read_text(encoding="utf-8")
     assert after.splitlines()[:4] == before.splitlines()[:4]
-    assert json.loads((tmp_path / "out/summary.json").read_text(encoding="utf-8"))["arms"]
+    assert any(json.loads(line)["event"] == "verified" for line in after.splitlines())
+    summary = json.loads((tmp_path / "out/summary.json").read_text(encoding="utf-8"))
+    (seed,) = summary["arms"]["coevolve"]["seeds"]
+    assert seed["rollouts"] >= 32
+    assert list(seed["test"]["by_stratum"]) == ["hotpotqa"]
+    assert seed["test"]["metrics"]["tool_calls"] > 0
+    assert len(seed["curve"]) >= 3
+    assert (tmp_path / "out/trials/coevolve/seed-0/policy/config.json").exists()

@@ -7,14 +7,12 @@ from typing import Any, cast
 
 import pytest
 from evoprompt_search_qa.open.task import OpenQa, OpenQaSettings
-from evoprompt_search_qa.open.tool import SearchTool
 from pydantic import JsonValue
 
-from evoprompt.agents import Broken, Call, Episode, Result
+from evoprompt.agents import Episode
 from evoprompt.agents.tasks import Trial
 from evoprompt.attachment import attach
 from evoprompt.engine import Engine
-from evoprompt.eventlog import EventLog
 from evoprompt.experiments.hosts.trl.trainee import TrlTrainingJob
 from evoprompt.experiments.trial import host_for
 
@@ -85,26 +83,3 @@ def test_only_what_the_policy_wrote_is_trained_on(
                 if text
             ]
             assert [(mine, text.removesuffix(END)) for mine, text in pieces] == told
-
-
-def test_a_rollout_whose_search_broke_has_no_reward(
-    task: OpenQa, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    answer = SearchTool.__call__
-    asked: list[Call] = []
-
-    def breaking(tool: SearchTool, calls: Sequence[Call]) -> list[Result]:
-        asked.extend(calls)
-        return [Broken("the server fell over"), *answer(tool, calls[1:])]
-
-    trainee = prepared(task, tmp_path)
-    log = EventLog()
-    engine = Engine(task.seed_instructions, required=task.required, log=log)
-    attachment = attach(trainee.trainer, engine, render=trainee.render)
-    monkeypatch.setattr(SearchTool, "__call__", breaking)
-    trainee.train(engine, lambda evaluation: None)
-    attachment.detach()
-    told = [event for event in log if event["event"] == "told"]
-    assert [event["unscored"] for event in told] == [1] * 4
-    assert all(event["reward"] is not None for event in told)
-    assert len(asked) > 32
