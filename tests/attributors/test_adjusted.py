@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import random
 from collections.abc import Callable, Sequence
@@ -54,10 +53,6 @@ def played(
                 rewards = [reward(rng.random() < chance) for _ in range(rollouts)]
                 told += group(step, who, 1000 * step + number, rewards)
         attributor.observe(step, told)
-
-
-def weights(attributor: Attributor, count: int) -> list[float]:
-    return [attributor.stats(candidate(index)).weight for index in range(count)]
 
 
 class TestQuestions:
@@ -178,39 +173,3 @@ class TestModel:
                 told += group(step, who, 100 * step + number, rewards)
             attributor.observe(step, told)
         assert abs(attributor.stats(late).weight - attributor.stats(early).weight) < 0.12
-
-
-class TestOddInput:
-    @pytest.mark.parametrize("value", [0.0, 1.0, -3.5, 1e9])
-    def test_all_rewards_equal(self, value: float) -> None:
-        attributor = Adjusted()
-        for step in range(1, 5):
-            told = [
-                *group(step, candidate(0), step, [value] * 3),
-                *group(step, candidate(1), step, [value] * 3),
-            ]
-            attributor.observe(step, told)
-        found = weights(attributor, 2)
-        assert found == pytest.approx([value, value], rel=1e-6, abs=1e-6)
-        assert math.isfinite(attributor.stats(candidate(0)).stderr)
-
-    def test_a_candidate_never_drawn_is_unknown(self) -> None:
-        attributor = Adjusted()
-        played(attributor, [0.5, -0.5])
-        unknown = attributor.stats(candidate(9))
-        assert (unknown.groups, unknown.stderr) == (0, math.inf)
-        assert weights(attributor, 2)[1] < unknown.weight < weights(attributor, 2)[0]
-
-
-class TestState:
-    def test_goes_on_to_the_last_digit(self) -> None:
-        """Saved in the middle of a step and between steps."""
-        whole, cut = Adjusted(), Adjusted()
-        for attributor in (whole, cut):
-            played(attributor, [0.5, 0.0, -0.5], candidates_per_question=2)
-            attributor.forget([candidate(2).id])
-        resumed = Adjusted()
-        resumed.load_state_dict(json.loads(json.dumps(cut.state_dict())))
-        for attributor in (whole, resumed):
-            played(attributor, [0.5, 0.0], candidates_per_question=2, seed=1)
-        assert weights(whole, 2) == weights(resumed, 2)

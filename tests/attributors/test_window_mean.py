@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -110,28 +109,3 @@ class TestReset:
         assert (stats.weight, stats.groups) == (0.75, 4)
         assert stats.stderr == pytest.approx(stdev([1.0, 0.0, 1.0, 1.0]) / 2)
         assert attributor.stats(B).groups == 0
-
-
-@given(history=histories, cut=st.integers(0, 9))
-def test_continues_from_a_saved_state(history: History, cut: int) -> None:
-    cut = min(cut, len(history))
-    resumed = WindowMean()
-    state = json.dumps(observed(history[:cut]).state_dict(), allow_nan=False)
-    resumed.load_state_dict(json.loads(state))
-    for step in range(cut, len(history)):
-        resumed.observe(step, told(history, step))
-    uninterrupted = observed(history)
-    assert [resumed.stats(who) for who in (A, B)] == [uninterrupted.stats(who) for who in (A, B)]
-
-
-def test_the_order_in_which_a_group_finishes_leaves_no_trace() -> None:
-    """To the last digit: added one by one, 0.1 + 0.2 + 0.3 and 0.3 + 0.2 + 0.1 differ."""
-    group = [
-        replace(trajectory(A, question(0), reward), metrics={"score": reward})
-        for reward in (0.1, 0.2, 0.3)
-    ]
-    forwards, backwards = WindowMean(), WindowMean()
-    forwards.observe(1, group)
-    backwards.observe(1, group[::-1])
-    assert forwards.state_dict() == backwards.state_dict()
-    assert forwards.stats(A) == backwards.stats(A)

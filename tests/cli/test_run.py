@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import resource
 import sys
 from pathlib import Path
@@ -57,8 +58,15 @@ class TestRun:
         assert "static (1)" in table
         assert "coevolve (1)" in table
         assert "best instruction" in table
-        assert "evolved: " in text
-        assert "pruned c" in text
+        assert table.split()[:5] == ["share", "solved", "calls", "0.05", "after"]
+        assert "not distinguishable from the first instruction" in " ".join(table.split())
+        for line in (
+            r"validation share solved 0\.\d{3} with c\d+; rollouts \d+/800, reward 0\.\d{3}",
+            r"admitted c\d+ at [\d.]+±[\d.]+: \w+",
+            r"evolved: \d admitted in \d rounds? with \d+ rollouts, \d alive",
+            r"pruned c\d+.*; \d alive",
+        ):
+            assert re.search(line, text), line
         assert all(len(line) <= 80 for line in table.splitlines())
 
     def test_a_full_disk_ends_in_one_line_and_the_run_can_be_resumed(

@@ -71,29 +71,6 @@ def places(state: JsonValue, path: tuple[str | int, ...] = ()) -> list[tuple[str
     return found
 
 
-def test_it_restores_what_an_engine_is(saved: dict[str, JsonValue]) -> None:
-    original, resumed = trained(), build()
-    resumed.load_state_dict(saved)
-    assert resumed.step == original.step == 9
-    assert resumed.candidate_stats() == original.candidate_stats()
-    assert resumed.population.alive == original.population.alive
-    assert len(resumed.population.alive) > 1
-    assert resumed.best == original.best
-    assert resumed.rollouts == original.rollouts
-    assert resumed.pending == original.pending
-    assert resumed.selection.history == original.selection.history
-    assert resumed.ask(QUESTIONS, 2) == original.ask(QUESTIONS, 2)
-
-
-def test_it_rewinds_the_log_to_its_moment() -> None:
-    engine = trained(3)
-    state, events = engine.state_dict(), list(engine.log)
-    FakeTrainer(POLICY, QUESTIONS).train(engine, 4)
-    engine.load_state_dict(state)
-    assert list(engine.log) == events
-    assert engine.step == 3
-
-
 class TestBrokenStates:
     def refused(self, state: Mapping[str, JsonValue], message: str) -> None:
         engine = trained(5)

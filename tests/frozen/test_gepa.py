@@ -96,22 +96,6 @@ def test_it_evaluates_in_batches_in_this_thread_and_its_reflective_dataset_is_re
             assert failure.turns[0].action.startswith("question ")
 
 
-def test_the_adapter_s_own_texts_are_taken_where_no_other_proposer_is_named() -> None:
-    asked: list[dict[str, Any]] = []
-
-    def write(texts: dict[str, str], read: Mapping[str, Any], names: list[str]) -> dict[str, str]:
-        asked.append(dict(read))
-        return {name: f"{texts[name]} Use capitals, way {len(asked)}." for name in names}
-
-    adapter = Shouting()
-    adapter.propose_new_texts = write
-    result = optimizing.optimize(SEED, TRAIN, program=adapter, valset=VALIDATION, budget=100)
-    assert result.value == 1.0
-    (records,) = asked[0].values()
-    assert records[0]["Inputs"]["trace"].startswith("trace of question ")
-    assert "should shout" in records[0]["Feedback"]
-
-
 def test_a_resume_reads_the_same(tmp_path: Path) -> None:
     first = run(Shouting(), budget=16, directory=tmp_path / "run")
     adapter, whole = Shouting(), run(Shouting())

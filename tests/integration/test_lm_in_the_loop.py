@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,14 +13,12 @@ from waiting import PATIENCE, wait_for
 
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
-from evoprompt.errors import EvopromptWarning
 from evoprompt.lm import SPENDING_FILE, LanguageModel, LmSettings, SpendTracker
 from evoprompt.proposers.background import Background
-from evoprompt.proposers.combinators import Fallback
 from evoprompt.proposers.reflection import Reflection
-from evoprompt.roles import ProposalRequest, Proposer
-from evoprompt.testing.openai_server import OpenAIServer, Status, chat_fields
-from evoprompt.types import Assignment, Proposal, Question, Trajectory, Turn
+from evoprompt.roles import Proposer
+from evoprompt.testing.openai_server import OpenAIServer, chat_fields
+from evoprompt.types import Assignment, Question, Trajectory, Turn
 
 TAGS = ("<answer>", "</answer>")
 SEED = "Write <answer> and </answer> around the answer."
@@ -99,13 +96,6 @@ def reflections(*texts: str) -> str:
     return chat_fields(analysis="It asked for everything at once.", candidates=list(texts))
 
 
-class Sentences(Proposer):
-    """A proposer that cannot fail."""
-
-    def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
-        return [Proposal.of(GOOD, request.parents[0].candidate)]
-
-
 @pytest.mark.filterwarnings("ignore:the generation at step")  # it always says the same
 def test_reflection_finds_the_better_instruction() -> None:
     with OpenAIServer([], reflections(GOOD, BAD, REFUSED)) as server:
@@ -137,47 +127,3 @@ def test_a_slow_model_does_not_delay_a_single_step() -> None:
     assert training.notices()[0] == (
         "evolution is due at step 5 but the proposer is still thinking; training goes on"
     )
-
-
-def test_a_model_that_is_down_for_good_is_replaced_by_the_fallback() -> None:
-    with OpenAIServer([], Status(401)) as server:
-        proposer = Background(Fallback(Reflection(language(server)), Sentences()))
-        training = Training(proposer)
-        training.run_until(lambda: training.engine.selection.leader.text == GOOD)
-    assert training.engine.selection.leader.text == GOOD
-    assert training.engine.selection.leader.proposer == "Sentences"
-    assert any("reflection failed, Sentences proposes" in text for text in training.notices())
-
-
-def test_a_killed_run_resumes_with_its_spending_and_its_budget(tmp_path: Path) -> None:
-    spent = pytest.warns(EvopromptWarning, match="the budget is 3")
-    with OpenAIServer([], reflections(GOOD)) as server, spent:
-        before = Training(Reflection(language(server, tmp_path, budget={"calls": 3})))
-        before.run(12)
-        state = json.loads(json.dumps(before.engine.state_dict()))
-        before.run(4)  # lost in the kill, but paid for
-        paid = len(server.requests)
-        assert paid == 3
-        del before.engine, before.proposer, before
-        after = Training(Reflection(language(server, tmp_path, budget={"calls": 3})))
-        after.engine.load_state_dict(state)
-        after.run(10)
-        assert len(server.requests) == paid
-    assert after.engine.metrics()["proposer/lm/calls"] == 3.0
-
-
-def test_a_recorded_run_replays_without_a_server_event_by_event(tmp_path: Path) -> None:
-    record = tmp_path / "lm.jsonl"
-
-    def answer(body: Mapping[str, Any]) -> str:
-        prompt = str(body["messages"][-1]["content"])
-        return reflections(f"Try {len(prompt)} times. {GOOD}", f"{BAD} {hash(prompt) % 97} times.")
-
-    with OpenAIServer([], answer) as server:
-        live = Training(Reflection(language(server, record=str(record))))
-        live.run(20)
-    replayed = Training(
-        Reflection(LanguageModel(LmSettings(model="openai/scripted", replay=record)))
-    )
-    replayed.run(20)
-    assert list(replayed.engine.log) == list(live.engine.log)

@@ -6,7 +6,6 @@ import threading
 from collections.abc import Sequence
 
 import pytest
-from pydantic import JsonValue
 from waiting import PATIENCE, wait_for
 
 from evoprompt.proposers.background import Background
@@ -100,20 +99,6 @@ def test_a_newer_request_replaces_the_one_under_way() -> None:
     assert [proposal] == alone.propose(request())
 
 
-def test_a_newer_request_replaces_an_answer_that_was_not_taken() -> None:
-    ready = Ready()
-    background = Background(ready)
-    background.anticipate(request(seed=1))
-    wait_until_ready(background)
-    ready.go.clear()
-    background.anticipate(request(seed=2))
-    assert not background.ready
-    ready.go.set()
-    wait_until_ready(background)
-    assert len(background.propose(request())) == 1
-    assert len(ready.asked) == 2
-
-
 def test_an_error_is_raised_when_its_time_comes_and_forgotten() -> None:
     slow = Slow(ConnectionError("nobody answers"))
     slow.go.set()
@@ -173,9 +158,3 @@ def test_a_request_under_way_is_made_again_after_a_kill() -> None:
     after.load_state_dict(json.loads(json.dumps(before.state_dict())))
     slow.go.set()
     assert not after.ready
-
-
-def test_a_broken_state_is_refused() -> None:
-    state: dict[str, JsonValue] = {"inner": [{}], "caught": 0, "arrived": [{"text": "?"}]}
-    with pytest.raises(ValueError, match="validation error"):
-        Background(Slow()).load_state_dict(state)

@@ -76,15 +76,6 @@ def test_two_requests_bring_two_answers(kind: type[LmProposer]) -> None:
     assert texts == ["One <answer></answer>.", "Two <answer></answer>."]
 
 
-def test_the_model_sees_tags_count_and_length() -> None:
-    with OpenAIServer([], obliging) as server:
-        Reflection(language(server), max_words=77).propose(request(count=5))
-        prompt = server.requests[0].prompt
-    assert "<answer>\n</answer>" in prompt
-    assert "[[ ## count ## ]]\n5" in prompt
-    assert "at most 77 words" in prompt
-
-
 def test_texts_are_explained_cut_to_what_was_asked_for_and_none_is_an_error() -> None:
     many = chat_fields(analysis="It guessed.", candidates=list("abcdef"))
     with proposer(Reflection, many, chat_fields(analysis="", candidates=[])) as asked:
@@ -206,14 +197,6 @@ class TestConfiguration:
     @pytest.fixture(autouse=True)
     def key(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
-
-    @pytest.mark.parametrize("kind", KINDS)
-    def test_names_every_proposer(self, kind: type[LmProposer]) -> None:
-        settings = {"name": kind.name, "lm": LM, "background": False, "max_words": 50}
-        found = build("proposer", settings)
-        assert isinstance(found, kind)
-        assert found.max_words == 50
-        assert found.language.settings == LmSettings(model="openai/scripted")
 
     def test_a_mixture_lends_its_model_and_runs_as_one_in_the_background(
         self, tmp_path: Path

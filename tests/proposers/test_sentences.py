@@ -23,7 +23,7 @@ from evoprompt.proposers.sentences import (
     SentenceRandom,
 )
 from evoprompt.roles import BuildContext, ProposalRequest, Proposer
-from evoprompt.testing import ProposerSuite, SampleTask
+from evoprompt.testing import SampleTask
 from evoprompt.testing.samples import REQUIRED, question, request, trajectory
 from evoprompt.types import Candidate, CandidateStats, Trajectory
 
@@ -207,17 +207,6 @@ class TestTreatment:
             kept = proposer.take_apart(Candidate("c9", proposal.components))
             assert 1 <= len(kept) <= max(most, 3)
             assert len({proposer.idea(sentence) for sentence in kept}) == len(kept)
-
-
-class TestBlindConforms(ProposerSuite):
-    @pytest.fixture(params=KINDS, autouse=True)
-    def choose(self, request: pytest.FixtureRequest) -> None:
-        self.ideas: Ideas = request.param
-
-    def build(self) -> Proposer:
-        task = SampleTask()
-        assert task.bank is not None
-        return SentenceBlind(task.bank, task.diagnose, ideas=self.ideas)
 
 
 class TestControls:

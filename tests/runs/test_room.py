@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -57,10 +56,3 @@ def test_what_is_there_already_is_not_needed_again(tmp_path: Path) -> None:
     one.mkdir(parents=True)
     (one / STATE_FILE).touch()
     assert found(tmp_path, 2).text == "3.0 GiB needed, 10.0 GiB free"
-
-
-def test_nothing_is_said_where_nothing_is_known_or_left(tmp_path: Path) -> None:
-    nothing: Sequence[tuple[TrialDirectory, Room]] = ()
-    assert room_for(nothing, tmp_path, keep_checkpoints=True) is None
-    (tmp_path / "result.json").write_text("{}", encoding="utf-8")
-    assert room_for([(TrialDirectory(tmp_path), ROOM)], tmp_path, keep_checkpoints=True) is None

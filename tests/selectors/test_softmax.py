@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import random
-from collections import Counter
 
 import pytest
 from hypothesis import given
@@ -26,16 +24,6 @@ class TestProbabilities:
         assert Softmax(temperature).probabilities(candidate_stats(weights)) == pytest.approx(
             expected
         )
-
-    def test_frequencies_of_draws_agree_with_equation_4(self) -> None:
-        weights, draws = [0.1, 0.5, 0.6], 20_000
-        powers = [math.exp(weight / 0.2) for weight in weights]
-        chosen = Softmax(0.2).select(candidate_stats(weights), draws, random.Random(1))
-        counts = Counter(stats.candidate.id for stats in chosen)
-        for number, power in enumerate(powers):
-            chance = power / sum(powers)
-            tolerance = 5 * math.sqrt(chance * (1 - chance) / draws)
-            assert abs(counts[f"c{number}"] / draws - chance) < tolerance
 
     @pytest.mark.parametrize(
         ("weights", "temperature", "expected"),

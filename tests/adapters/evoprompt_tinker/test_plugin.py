@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from importlib import metadata
 from pathlib import Path
 
@@ -21,20 +19,6 @@ from evoprompt.prompts import ShowsTools, system_message
 def given(tmp_path: Path) -> Config:
     job = Job()
     return config(tmp_path, job, Observer(job))
-
-
-def test_the_plugin_alone_loads_no_cookbook() -> None:
-    script = (
-        "import sys, evoprompt\n"
-        "try: evoprompt.attach(object(), evoprompt.Engine(['be brief']))\n"
-        "except evoprompt.EvopromptError as error: print(error)\n"
-        "print(sorted({'tinker', 'tinker_cookbook', 'torch'} & set(sys.modules)))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-    assert "tinker, trl, verl" in done.stdout
-    assert done.stdout.splitlines()[-1] == "[]"
 
 
 def test_training_that_overlaps_is_refused(tmp_path: Path) -> None:

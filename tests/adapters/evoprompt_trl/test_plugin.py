@@ -123,7 +123,7 @@ def test_looking_for_a_trainer_imports_neither_trl_nor_torch() -> None:
         "try:\n"
         "    evoprompt.attach(object(), evoprompt.Engine(['be brief']))\n"
         "except evoprompt.EvopromptError:\n"
-        "    print(sorted({'trl', 'torch', 'transformers'} & set(sys.modules)))\n"
+        "    print(sorted({'trl', 'verl', 'tinker', 'torch', 'transformers'} & set(sys.modules)))\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
