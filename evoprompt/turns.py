@@ -45,7 +45,12 @@ _GOES_ON = re.compile(rf"(?:assistant|model)\s{{0,9}}{_THINKS}")
 _THINKS_ON = re.compile(_THINKS)
 _TAIL = 80  # characters in which the policy is told to go on
 _RESULT = re.compile(r"</?tool_response>[ \t]{0,9}\n?")
-_THOUGHT = re.compile(r"<think>(.*?)(?:</think>|\Z)", re.DOTALL)
+_NAME = r"(?:\w+:)?(?:think|thinking|thought)\|?[>\]\u25b7]"
+_OTHER_MARK = re.compile(
+    rf"\A\s*([<\[\u25c1](?:\|begin_of_|\|start_)?{_NAME})|([<\[\u25c1]/{_NAME})", re.IGNORECASE
+)
+"""Begins or ends a thought where no template has told of marks, as Kimi's do."""
+_BEFORE_THOUGHTS = ("", "\n", ">", "]")  # where a line begins, or a mark of a template has ended
 
 
 def readable(turn: Turn) -> ReadableTurn:
@@ -57,13 +62,65 @@ def readable(turn: Turn) -> ReadableTurn:
     >>> readable(Turn("20 + 22?</think>\n\nThe sum, please.<|im_end|>", debris))
     ReadableTurn(thought='20 + 22?', said='The sum, please.', seen='42')
     """
-    action = _MARK.sub("", _HEADER.sub("", turn.action))
-    before, closed, _ = action.partition("</think>")
-    if closed and "<think>" not in before:
-        action = f"<think>{action}"
-    thought = "\n".join(filter(None, (one.strip() for one in _THOUGHT.findall(action))))
-    said = _THOUGHT.sub(" ", action) if thought or closed else action
+    thought, said, _ = thought_apart(_MARK.sub("", _HEADER.sub("", turn.action)))
     return ReadableTurn(thought, said.strip(), _seen(turn.observation))
+
+
+def thought_apart(
+    said: str,
+    opening: str = OPEN_THOUGHT,
+    closing: str = CLOSE_THOUGHT,
+    *,
+    opened: bool = False,
+    alone: bool = True,
+) -> tuple[str, str, bool]:
+    """What is thought in an action, what is said beside it, and whether it ends within a thought.
+
+    A mark in quotes is only mentioned, and so is one amid a line that none closes. An action that
+    begins with marks of another kind, such as Kimi's, is taken apart by them.
+
+    Args:
+        said: the action.
+        opening: stands before a thought.
+        closing: stands after it.
+        opened: whether a thought had begun before the action.
+        alone: whether ``closing`` says that all before it was thought, without ``opening``.
+    """
+    other = None if opened else _OTHER_MARK.search(said)
+    if other is not None and other[1]:
+        opening, closing, alone = other[1], _closing(other[1]), False
+    elif other is not None and alone and (mark := other[2].replace("/", "", 1)) not in said:
+        opening, closing = mark, other[2]
+    found = re.finditer(rf"([`\"']?)({re.escape(opening)}|{re.escape(closing)})([`\"']?)", said)
+    marks = [mark for mark in found if not mark[1] or mark[1] != mark[3]]
+    last = max((mark.start() for mark in marks if mark[2] == closing), default=-1)
+    thinks = opened or (alone and bool(marks) and marks[0][2] == closing)
+    thoughts, spoken, start = [], "", 0
+    for mark in marks:
+        begins, ends = mark.span(2)
+        if thinks and mark[2] == closing:
+            thoughts.append(said[start:begins])
+        elif not thinks and mark[2] == opening:
+            before = said[max(start, begins - _TAIL) : begins].rstrip(" \t")[-1:]
+            if begins > last and before not in _BEFORE_THOUGHTS:
+                continue
+            spoken += said[start:begins]
+        else:
+            continue
+        start, thinks = ends, not thinks
+    if thinks:
+        thoughts.append(said[start:])
+    else:
+        spoken += said[start:]
+    bare = (one.strip().removeprefix(opening).strip() for one in thoughts)
+    return "\n".join(filter(None, bare)), spoken, thinks
+
+
+def _closing(opening: str) -> str:
+    for begin, end in (("begin_", "end_"), ("start_", "end_"), ("START_", "END_")):
+        if begin in opening:
+            return opening.replace(begin, end)
+    return f"{opening[0]}/{opening[1:]}"
 
 
 def _seen(observation: str) -> str:

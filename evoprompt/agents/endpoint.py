@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, model_validator
 
 from evoprompt.agents.agent import EpisodeSteps, Sample, Sampling
 from evoprompt.agents.conversation import (
@@ -29,7 +29,7 @@ from evoprompt.agents.episode import Action, Broken, Episode, Result
 from evoprompt.agents.protocol import Call
 from evoprompt.agents.server import KEY as KEY
 from evoprompt.agents.server import Answered, Server
-from evoprompt.agents.thoughts import marks_in
+from evoprompt.agents.thoughts import Marks
 from evoprompt.agents.tokenizer import TextTokenizer
 from evoprompt.errors import warn
 from evoprompt.text import masked
@@ -89,6 +89,18 @@ class _Message(BaseModel):
     tool_calls: Annotated[list[_ToolCall] | None, BeforeValidator(_calls_of)] = None
     reasoning_content: JsonValue = None
     reasoning: JsonValue = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_old_call(cls, given: object) -> object:
+        """The message with the call that some gateways still write as ``function_call``."""
+        if not isinstance(given, dict) or "function_call" not in given:
+            return given
+        given = {**given}
+        old = given.pop("function_call")
+        if old and not given.get("tool_calls"):
+            given["tool_calls"] = [{"function": old}]
+        return given
 
     @property
     def text(self) -> str:
@@ -279,7 +291,7 @@ class ChatEndpoint(Server[_Spoken]):
             return choice
         message, tools, ended = choice.message, "tools" in body, choice.finish_reason
         calls = (message.tool_calls or []) if tools else []
-        parted = marks_in(message.text).part(message.text)
+        parted = Marks().part(message.text)
         thought, text = message.thought or parted.thought, parted.rest
         silent = not (text or calls)
         if silent and (ended in ("content_filter", "error") or (ended == "length" and not thought)):

@@ -8,11 +8,10 @@ from typing import Any
 
 from evoprompt.agents.tokenizer import ChatTokenizer, Tokenizer, rendered
 from evoprompt.errors import InputError
-from evoprompt.turns import CLOSE_THOUGHT, OPEN_THOUGHT
+from evoprompt.turns import CLOSE_THOUGHT, OPEN_THOUGHT, thought_apart
 
 _ASKED, _THOUGHT, _SAID = "asked-4b1f", "thought-4b1f", "said-4b1f"
-_MARK = re.compile(r"<[^<>]+>|\[[^\[\]\s]+\]")
-_BEGUN = re.compile(r"\s*(<(?:\w+:)?think(?:ing)?>|\[THINK\])")
+_MARK = re.compile(r"<[^<>]+>|\[[^\[\]\s]+\]|\u25c1[^\u25c1\u25b7\s]+\u25b7")
 _CALL = {"type": "function", "id": "call00000", "function": {"name": "f", "arguments": {}}}
 
 
@@ -69,22 +68,12 @@ class Marks:
             said: the action, special tokens included.
             opened: whether a thought had begun before it.
         """
-        thoughts, spoken = [], ""
-        before, closed, after = said.partition(self.closing)
-        if opened or (self.alone and closed):
-            thoughts, said = [before.replace(self.opening, "", 1)], after
-        else:
-            closed = self.closing
-        while said:
-            outside, opens, said = said.partition(self.opening)
-            spoken += outside
-            if opens:
-                thought, closed, said = said.partition(self.closing)
-                thoughts.append(thought)
-        thought = "\n".join(filter(None, (one.strip() for one in thoughts)))
-        if not closed:
+        thought, spoken, cut = thought_apart(
+            said, self.opening, self.closing, opened=opened, alone=self.alone
+        )
+        if cut:
             return Said(thought, "", cut=True)
-        return Said(thought, spoken.strip() if thoughts else spoken)
+        return Said(thought, spoken if spoken == said else spoken.strip())
 
     def answer(self, rest: str) -> str:
         """What of ``rest`` is said to the user; empty where its heading never came."""
@@ -92,15 +81,6 @@ class Marks:
             return rest
         _, headed, answer = rest.rpartition(self.heading)
         return answer if headed or _MARK.search(rest) is None else ""
-
-
-def marks_in(content: str) -> Marks:
-    """The marks of the thought that ``content`` begins with, where no template tells of them."""
-    begun = _BEGUN.match(content)
-    if begun is None:
-        return Marks()
-    opening = begun[1]
-    return Marks(opening, f"{opening[0]}/{opening[1:]}", alone=False)
 
 
 def marks_of(tokenizer: Tokenizer) -> Marks:

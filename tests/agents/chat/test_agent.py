@@ -152,6 +152,9 @@ def test_a_call_that_cannot_be_read_is_told_and_may_be_made_again(
         ),
         (["<think>I might <look>left</look>"], "cut in thought", None, 0),
         (["<think>Hm. <say>a</say>"], "cut in thought", None, 0),
+        (["\u25c1think\u25b7Hm. <say>a</say>"], "cut in thought", None, 0),
+        (["\u25c1think\u25b7 <say>b</say>\u25c1/think\u25b7<say>a</say>"], "answered", "a", 0),
+        (["Instead of <think> I say <say>a</say>"], "answered", "a", 0),
     ],
 )
 def test_what_is_thought_is_neither_done_nor_an_answer(

@@ -274,6 +274,8 @@ def test_a_thought_that_a_server_cut_is_no_answer(said: dict[str, object]) -> No
         "<think>Not 4.</think>\n\n3",
         "\n<thinking>Not 4.</thinking>3",
         "[THINK]Not 4.[/THINK]3",
+        "\u25c1think\u25b7Not 4.\u25c1/think\u25b73",
+        "Not 4.\u25c1/think\u25b73",
         "Not 4.</think>3",
     ],
 )
@@ -285,6 +287,33 @@ def test_a_thought_in_plain_content_is_told_apart_as_no_parser_did(content: str)
         assert server.requests[1].body["messages"][1]["content"] == content.removesuffix("3")
     assert (episode.end, episode.answer) == ("answered", "3")
     assert [readable(turn).thought for turn in episode.turns] == ["Not 4."] * 2
+
+
+@pytest.mark.parametrize("beside", [{}, {"tool_calls": None}, {"tool_calls": []}])
+def test_a_call_in_the_field_of_former_times_is_one(beside: dict[str, object]) -> None:
+    old = {"name": "echo", "arguments": '{"text": "a"}'}
+    first = message(content=None, function_call=old, **beside, why="function_call")
+    with StrictServer(script(first, message(content="a", function_call=None))) as server:
+        episode = played(server, endpoint(server))
+        said, result = server.requests[1].body["messages"][1:]
+    assert (episode.answer, episode.tool_calls) == ("a", 1)
+    assert "function_call" not in said
+    assert [one["function"] for one in said["tool_calls"]] == [old]
+    assert result["tool_call_id"] == said["tool_calls"][0]["id"]
+    assert result["content"] == "a"
+
+
+def test_a_call_that_a_server_says_twice_is_made_once() -> None:
+    function = {"name": "echo", "arguments": '{"text": "a"}'}
+    call = {"id": "c7", "type": "function", "function": function}
+    first = message(content=None, function_call=function, tool_calls=[call])
+    with StrictServer(script(first, "a")) as server:
+        assert played(server, endpoint(server)).tool_calls == 1
+        assert server.requests[1].body["messages"][1] == {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [call],
+        }
 
 
 @pytest.mark.parametrize("function", [{"name": None, "arguments": "{}"}, {"arguments": "{}"}, None])
