@@ -153,8 +153,7 @@ class Mixture(Wrapper):
     proposer that wrote it and a success if the candidate is admitted; one that never reached
     verification (screening refused it, the proposer failed) is a failure too. For each proposal
     wished for, a success rate is drawn from every proposer's Beta(1 + successes, 1 + failures) and
-    the highest draw writes it; when all that were drawn fail, the others stand in. Old trials fade,
-    because what helps a policy changes while it learns.
+    the highest draw writes it. Old trials fade: what helps a policy changes while it learns.
 
     Args:
         proposers: by name; the name signs their proposals.
@@ -223,10 +222,7 @@ class Mixture(Wrapper):
             counts = self._draw(request)
         proposals: list[Proposal] = []
         errors: list[Exception] = []
-        for name in [*counts, *self._others(counts)]:
-            if name not in counts and proposals:
-                break  # the others only stand in when all that were drawn failed
-            count = counts.get(name, request.count)
+        for name, count in counts.items():
             try:
                 written = self.proposers[name].propose(replace(request, count=count))[:count]
             except Exception as error:
@@ -244,10 +240,6 @@ class Mixture(Wrapper):
             raise errors[-1]
         self._caught += len(errors)
         return proposals
-
-    def _others(self, drawn: Counter[str]) -> list[str]:
-        rates = self.success_rates
-        return sorted((name for name in rates if name not in drawn), key=lambda name: -rates[name])
 
     def _draw(self, request: ProposalRequest) -> Counter[str]:
         counts: Counter[str] = Counter()

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evoprompt.text import tags
 from evoprompt.turns import readable
 from evoprompt.types import Trajectory
 
@@ -24,19 +21,17 @@ class _Piece:
     text: str
 
 
-def render_episode(trajectory: Trajectory, required: Sequence[str] = (), tokens: int = 800) -> str:
+def render_episode(trajectory: Trajectory, tokens: int = 800) -> str:
     """An account of ``trajectory`` in at most about ``tokens`` tokens.
 
     What matters is kept longest: the question and its answers, the feedback, the last action, the
-    last observation, then what stands between protocol tags in earlier actions (tool calls),
-    then earlier observations, then everything else that was said.
+    last observation, then earlier actions, then earlier observations, then thoughts.
 
     Args:
         trajectory: what happened.
-        required: required substrings of the instruction; the tags among them are the protocol.
         tokens: budget, at four characters a token.
     """
-    pieces = _pieces(trajectory, required)
+    pieces = _pieces(trajectory)
     room = tokens * _CHARACTERS
     kept: dict[int, str] = {}
     for index, piece in sorted(enumerate(pieces), key=lambda pair: (pair[1].rank, -pair[0])):
@@ -64,12 +59,11 @@ def clip(text: str, characters: int) -> str:
     return text[: keep // 2].rstrip() + _GAP + text[len(text) - (keep - keep // 2) :].lstrip()
 
 
-def _pieces(trajectory: Trajectory, required: Sequence[str]) -> list[_Piece]:
+def _pieces(trajectory: Trajectory) -> list[_Piece]:
     question = trajectory.question
     pieces = [_Piece(0, "Question", question.text)]
     if question.answers:
         pieces.append(_Piece(0, "Correct answer", " or ".join(question.answers)))
-    protocol = sorted({name for text in required for name, _ in tags(text)})
     last_action = max((i for i, turn in enumerate(trajectory.turns) if turn.action), default=-1)
     last_seen = max((i for i, turn in enumerate(trajectory.turns) if turn.observation), default=-1)
     for index, (thought, said, seen) in enumerate(map(readable, trajectory.turns)):
@@ -79,7 +73,7 @@ def _pieces(trajectory: Trajectory, required: Sequence[str]) -> list[_Piece]:
         if said and index == last_action:
             pieces.append(_Piece(1, "Agent, at last", said))
         elif said:
-            pieces += _action(said, protocol)
+            pieces.append(_Piece(3, "Agent", said))
         if seen:
             pieces.append(_Piece(2 if index == last_seen else 4, "Environment", seen))
     if not trajectory.turns:
@@ -87,20 +81,3 @@ def _pieces(trajectory: Trajectory, required: Sequence[str]) -> list[_Piece]:
     if feedback := trajectory.feedback.strip():
         pieces.append(_Piece(1, "Feedback", feedback))
     return pieces
-
-
-def _action(action: str, protocol: Sequence[str]) -> list[_Piece]:
-    """What an earlier action said outside and inside of protocol tags."""
-    names = "|".join(map(re.escape, protocol))
-    spans = list(re.finditer(rf"<({names})>.*?</\1>", action, re.DOTALL)) if names else []
-    if not spans:
-        return [_Piece(3, "Agent", action)]
-    said = " ".join(span.group() for span in spans)
-    thought = action
-    for span in spans:
-        thought = thought.replace(span.group(), " ")
-    thought = " ".join(thought.split())
-    return [
-        *([_Piece(5, "Agent, before it", thought)] if thought else []),
-        _Piece(3, "Agent", said),
-    ]

@@ -33,7 +33,6 @@ _ABOUT_A_TOOL = (
     "what the tool really does, as far as the texts you are given show it."
 )
 _TOKENS_A_WORD = 1.4
-_OVERHEAD = 1500  # tokens of DSPy's format, of a prompt and of what is told around it
 _USUAL_WORDS = 200  # of an instruction, where no limit is set
 
 
@@ -133,18 +132,12 @@ class LmProposer(Proposer, ABC):
     def plan(self, request: ProposalRequest) -> Sequence[LmTask]:
         """The calls to make for ``request``."""
 
-    @abstractmethod
+    input_tokens = 2_000
+    """About how many tokens the inputs of one call have, for an estimate."""
+
     def calls_for(self, count: int, parents: int) -> int:
-        """Number of calls that a request for ``count`` proposals from ``parents`` parents makes."""
-
-    def input_tokens(self, count: int) -> int:
-        """About how many tokens the inputs of one call have."""
-        return _OVERHEAD + round(self._usual_words * _TOKENS_A_WORD)
-
-    @property
-    def _usual_words(self) -> int:
-        """Words of an instruction, for an estimate."""
-        return self.max_words or _USUAL_WORDS
+        """Number of calls for ``count`` proposals from ``parents`` parents: one a parent."""
+        return min(count, parents)
 
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
         """What the model wrote, at most ``request.count`` proposals.
@@ -222,11 +215,9 @@ class LmProposer(Proposer, ABC):
         """What ``generations`` requests for ``count`` proposals will cost."""
         calls = max(self.calls_for(count, parents), 1)
         texts = -(-count // calls)
-        output = round(
-            (texts + 1) * self._usual_words * _TOKENS_A_WORD
-        )  # one more for the analysis
-        output = min(output, self.language.max_tokens)
-        return self.language.estimate(generations * calls, self.input_tokens(count), output)
+        words = (texts + 1) * (self.max_words or _USUAL_WORDS)  # one more for the analysis
+        output = min(round(words * _TOKENS_A_WORD), self.language.max_tokens)
+        return self.language.estimate(generations * calls, self.input_tokens, output)
 
     def state_dict(self) -> dict[str, JsonValue]:
         """The state of the language model."""

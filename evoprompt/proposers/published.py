@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
 
-from pydantic import Field
-
-from evoprompt.lm import LanguageModel
-from evoprompt.plugins import Choice, build
 from evoprompt.proposers.language import (
     ANALYSIS,
     AROUND,
@@ -20,7 +15,7 @@ from evoprompt.proposers.language import (
     diversify,
     per_parent,
 )
-from evoprompt.roles import BuildContext, ProposalRequest, Proposer, Selector
+from evoprompt.roles import ProposalRequest
 from evoprompt.selectors import Deap, select_distinct
 from evoprompt.types import CandidateStats
 
@@ -56,10 +51,6 @@ class Paraphrase(LmProposer):
     def plan(self, request: ProposalRequest) -> Sequence[LmTask]:
         """One call per parent."""
         return per_parent(request, PARAPHRASE)
-
-    def calls_for(self, count: int, parents: int) -> int:
-        """One a parent."""
-        return min(count, parents)
 
 
 CONTINUE = Prompt(
@@ -120,10 +111,6 @@ class History(LmProposer):
     def calls_for(self, count: int, parents: int) -> int:
         """One."""
         return 1
-
-    def input_tokens(self, count: int) -> int:
-        """As many instructions as are shown."""
-        return super().input_tokens(count) * _SHOWN // 2
 
 
 def known(request: ProposalRequest) -> list[CandidateStats]:
@@ -186,89 +173,49 @@ DIFFER = Prompt(
 )
 
 
-class _OneEach(LmProposer):
-    """A proposer of one call a proposal, on candidates that a selector chooses."""
-
-    usual: ClassVar[str]
-    """The operator of DEAP that chooses by default."""
-
-    class Settings(LmProposer.Settings):
-        """What a configuration may set."""
-
-        selector: Choice | None = Field(default=None, description="chooses what to cross")
-
-    @classmethod
-    def build(cls, settings: Any, context: BuildContext) -> Proposer:
-        """Makes one with the selector that ``settings`` name."""
-        named = settings.selector
-        selector = None if named is None else build("selector", named, context)
-        return super().build({**dict(settings), "selector": selector}, context)
-
-    def __init__(
-        self,
-        language: LanguageModel,
-        max_words: int | None = None,
-        selector: Selector | None = None,
-    ) -> None:
-        super().__init__(language, max_words)
-        self.selector = Deap(self.usual) if selector is None else selector
-
-    def calls_for(self, count: int, parents: int) -> int:
-        """One a proposal."""
-        return count
-
-
-class EvoPromptGA(_OneEach):
+class EvoPromptGA(LmProposer):
     """An LLM crosses and mutates two parents (EvoPrompt, genetic algorithm).
 
     One call an offspring.
 
     Source: Guo et al., "Connecting Large Language Models with Evolutionary Algorithms Yields
     Powerful Prompt Optimizers" (EvoPrompt, 2024), Alg. 2; wording our own. Parents come from all
-    candidates measured so far, since few may be alive. Until there are two, it asks for different
-    approaches instead.
-
-    Args:
-        language: answers.
-        max_words: longest instruction to ask for, in words.
-        selector: chooses the two parents; by default DEAP's roulette wheel, as in the paper.
+    candidates measured so far, since few may be alive, by DEAP's roulette wheel. Until there are
+    two, it asks for different approaches instead.
     """
 
     name = "guo2024-ga"
-    usual = "roulette"
 
     def plan(self, request: ProposalRequest) -> Sequence[LmTask]:
         """One call for each proposal."""
         pool = known(request)
         if len(pool) < 2:
             return diversify(request)
+        roulette = Deap("roulette")
         tasks = []
         for _ in range(request.count):
-            first, second = select_distinct(self.selector, pool, 2, request.rng)
+            first, second = select_distinct(roulette, pool, 2, request.rng)
             component = component_of(first.candidate, request)
             inputs = {"first": _text(first, component), "second": _text(second, component)}
             parents = (first.candidate, second.candidate)
             tasks.append(LmTask(BREED, inputs, parents, component, 1))
         return tasks
 
+    def calls_for(self, count: int, parents: int) -> int:
+        """One a proposal."""
+        return count
 
-class EvoPromptDE(_OneEach):
+
+class EvoPromptDE(LmProposer):
     """An LLM carries differences over to a base (EvoPrompt, differential evolution).
 
     One call an offspring.
 
-    Source: as :class:`EvoPromptGA`, Alg. 3. Until there are three candidates, it asks for
-    different approaches instead.
-
-    Args:
-        language: answers.
-        max_words: longest instruction to ask for, in words.
-        selector: chooses the bases and the donors; by default DEAP's random choice, as in the
-            paper.
+    Source: as :class:`EvoPromptGA`, Alg. 3; base and donors are drawn at random. Until there are
+    three candidates, it asks for different approaches instead.
     """
 
     name = "guo2024-de"
-    usual = "random"
 
     def plan(self, request: ProposalRequest) -> Sequence[LmTask]:
         """One call for each proposal."""
@@ -278,7 +225,7 @@ class EvoPromptDE(_OneEach):
         best = max(pool, key=lambda stats: stats.weight)
         tasks = []
         for _ in range(request.count):
-            base, first, second = select_distinct(self.selector, pool, 3, request.rng)
+            base, first, second = request.rng.sample(pool, 3)
             component = component_of(base.candidate, request)
             inputs = {
                 "base": _text(base, component),
@@ -289,6 +236,10 @@ class EvoPromptDE(_OneEach):
             parents = (base.candidate, best.candidate, first.candidate, second.candidate)
             tasks.append(LmTask(DIFFER, inputs, parents, component, 1))
         return tasks
+
+    def calls_for(self, count: int, parents: int) -> int:
+        """One a proposal."""
+        return count
 
 
 def _text(stats: CandidateStats, component: str) -> str:

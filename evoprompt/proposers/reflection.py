@@ -24,8 +24,6 @@ from evoprompt.proposers.language import (
 from evoprompt.roles import ProposalRequest
 from evoprompt.types import Candidate, Trajectory
 
-_EPISODES = 4  # that a request shows by default, for an estimate
-
 _READ = (
     "You are given the instruction, what stands around it, and some episodes in which the agent "
     "failed under it, with the correct answers. First find out how the instruction, or something "
@@ -122,6 +120,7 @@ class Reflection(LmProposer):
         super().__init__(language, max_words)
         self.episodes = episodes
         self.episode_tokens = episode_tokens
+        self.input_tokens += (episodes or 4) * episode_tokens * 3 // 2  # with successes
         self._program = None if program is None else load_program(REFLECT, program)
 
     def plan(self, request: ProposalRequest) -> Sequence[LmTask]:
@@ -138,13 +137,7 @@ class Reflection(LmProposer):
     def _account(self, candidate: Candidate, request: ProposalRequest) -> Mapping[str, str]:
         """The failures under ``candidate``, or all if there are none of its own, and successes."""
         own = [one for one in request.failures if one.candidate.id == candidate.id]
-        failures = own or request.failures
-        first: dict[str, int] = {}
-        for index, one in enumerate(failures):
-            first.setdefault(one.question.id, index)
-        others = [index for index in range(len(failures)) if index not in first.values()]
-        most = self.episodes or request.failures_per_request
-        shown = [failures[index] for index in (*first.values(), *others)][:most]
+        shown = (own or request.failures)[: self.episodes or request.failures_per_request]
         solved = {one.question.id: one for one in request.successes}
         beside = {
             f"Instead of episode {number}{_under(solved[one.question.id], one)}": solved.pop(
@@ -155,25 +148,13 @@ class Reflection(LmProposer):
         }
         failed = {f"Episode {number}": one for number, one in enumerate(shown, 1)}
         return {
-            "episodes": self._told(failed, request.required, self.episode_tokens),
-            "solved": self._told(beside, request.required, self.episode_tokens // 2) or "(none)",
+            "episodes": _told(failed, self.episode_tokens),
+            "solved": _told(beside, self.episode_tokens // 2) or "(none)",
         }
 
-    def _told(
-        self, episodes: Mapping[str, Trajectory], required: Sequence[str], tokens: int
-    ) -> str:
-        return "\n\n".join(
-            f"{title}\n{render_episode(one, required, tokens)}" for title, one in episodes.items()
-        )
 
-    def calls_for(self, count: int, parents: int) -> int:
-        """One a parent."""
-        return min(count, parents)
-
-    def input_tokens(self, count: int) -> int:
-        """The episodes and the instruction."""
-        shown = self.episodes or _EPISODES
-        return super().input_tokens(count) + shown * self.episode_tokens * 3 // 2
+def _told(episodes: Mapping[str, Trajectory], tokens: int) -> str:
+    return "\n\n".join(f"{title}\n{render_episode(one, tokens)}" for title, one in episodes.items())
 
 
 def _under(success: Trajectory, failure: Trajectory) -> str:

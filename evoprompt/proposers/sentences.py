@@ -8,8 +8,7 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import chain
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel, Field
 
@@ -22,8 +21,6 @@ from evoprompt.types import Candidate, Proposal, Trajectory
 Genome = list[str]
 Variation = tuple[Genome, str]
 """A varied genome and the reason for it."""
-
-Ideas = Literal["all", "remedies", "deranged"]
 
 _TRIES_PER_PROPOSAL = 8
 _MOST_REMEDIES = 3  # in one child: some habits take hold only when several sentences ask for them
@@ -205,19 +202,11 @@ class SentenceEdit(SentenceProposer):
         others = [s.candidate for s in request.parents if s.candidate.id != parent.id]
         if others and request.rng.random() < self.crossover:
             genome = self._cross(genome, request.rng.choice(others), request.rng)
-        found = self.diagnoses(parent, request.failures, request.rng)
+        found = self.diagnoses(parent, request.failures)
         return self._treat(genome, found, request.rng)
 
-    def diagnoses(
-        self, parent: Candidate, failures: Sequence[Trajectory], rng: random.Random
-    ) -> Counter[str]:
-        """How often each diagnosis applies to the failures of ``parent``, or else to all.
-
-        Args:
-            parent: the candidate that is edited.
-            failures: the failures of all parents.
-            rng: not used here; controls that draw diagnoses override this method.
-        """
+    def diagnoses(self, parent: Candidate, failures: Sequence[Trajectory]) -> Counter[str]:
+        """How often each diagnosis applies to the failures of ``parent``, or else to all."""
         own = [failure for failure in failures if failure.candidate.id == parent.id]
         return Counter(name for failure in own or failures for name in self.diagnose(failure))
 
@@ -256,27 +245,15 @@ class SentenceBlind(SentenceEdit):
     """Makes the same edits without reading failures, as a control.
 
     What separates it from :class:`SentenceEdit` is the reading of failures alone: a child gets one
-    to three ideas, loses a sentence as often and is crossed as often. Where ``SentenceEdit`` finds
-    nothing to read, both do the same.
+    to three ideas, of the whole bank, loses a sentence as often and is crossed as often. Where
+    ``SentenceEdit`` finds nothing to read, both do the same.
 
     Args:
-        bank: the task's sentences and remedies.
+        bank: the task's sentences.
         diagnose: the task's reading of a failed trajectory.
         most_sentences: most sentences an instruction may have beside the fixed ones.
         crossover: chance of a crossover when there is more than one parent, in [0, 1].
-        ideas: where the ideas come from: ``"all"`` of the bank; the ``"remedies"`` of all
-            diagnoses together; ``"deranged"``: each diagnosis gets the remedies of another one,
-            drawn anew for every child.
     """
-
-    class Settings(SentenceEdit.Settings):
-        """What a configuration may set."""
-
-        ideas: Ideas = Field(
-            "all",
-            description="of the whole bank, the remedies of all diagnoses together, or those of "
-            "another diagnosis than the one that was made",
-        )
 
     def __init__(
         self,
@@ -284,31 +261,13 @@ class SentenceBlind(SentenceEdit):
         diagnose: Diagnose,
         most_sentences: int = 8,
         crossover: float = 0.3,
-        ideas: Ideas = "all",
     ) -> None:
-        if ideas == "all":
-            bank = replace(bank, remedies={_BLIND: list(bank.sentences)})
-        elif ideas == "remedies":
-            union = dict.fromkeys(chain.from_iterable(bank.remedies.values()))
-            bank = replace(bank, remedies={_BLIND: list(union)})
+        bank = replace(bank, remedies={_BLIND: list(bank.sentences)})
         super().__init__(bank, diagnose, most_sentences, crossover)
-        self.ideas = ideas
 
-    def diagnoses(
-        self, parent: Candidate, failures: Sequence[Trajectory], rng: random.Random
-    ) -> Counter[str]:
-        """One diagnosis that says nothing, or each found one exchanged for another."""
-        found = super().diagnoses(parent, failures, rng)
-        if not found:
-            return found
-        if self.ideas != "deranged":
-            return Counter([_BLIND])
-        known = list(self.bank.remedies)
-        exchanged: Counter[str] = Counter()
-        for name, count in found.items():
-            others = [other for other in known if other != name]
-            exchanged[rng.choice(others) if others else name] += count
-        return exchanged
+    def diagnoses(self, parent: Candidate, failures: Sequence[Trajectory]) -> Counter[str]:
+        """One diagnosis that says nothing, if there are any."""
+        return Counter([_BLIND] if super().diagnoses(parent, failures) else [])
 
 
 class SentenceRandom(SentenceProposer):

@@ -150,7 +150,7 @@ def test_proposals_that_never_reach_verification_are_failures() -> None:
 def test_when_all_fail_the_error_is_raised_and_the_others_are_counted() -> None:
     mixture = Mixture({"broken": broken(), "worse": broken()})
     with pytest.raises(ConnectionError, match="nobody answers"):
-        mixture.propose(request())
+        mixture.propose(request(count=20))
     assert mixture.failures_caught == 1
 
 

@@ -22,12 +22,11 @@ SHORT = trajectory(
 
 
 def test_a_short_episode_is_told_in_full_and_in_order() -> None:
-    told = render_episode(replace(SHORT, feedback="expected a person, got a time\n"), REQUIRED)
+    told = render_episode(replace(SHORT, feedback="expected a person, got a time\n"))
     assert told == (
         "Question: Who built it?\n"
         "Correct answer: Ada Veldt or A. Veldt\n"
-        "Agent, before it: I wonder.\n"
-        "Agent: <search> builder </search>\n"
+        "Agent: I wonder. <search> builder </search>\n"
         "Environment: It was built long ago.\n"
         "Agent: <search> built by </search>\n"
         "Environment: Built by A. Veldt.\n"
@@ -45,27 +44,24 @@ def long_episode() -> Trajectory:
 
 
 def test_feedback_is_kept_where_the_episode_is_long() -> None:
-    told = render_episode(replace(long_episode(), feedback="no such person"), REQUIRED, tokens=60)
+    told = render_episode(replace(long_episode(), feedback="no such person"), tokens=60)
     assert "Feedback: no such person" in told
-    huge = render_episode(replace(SHORT, feedback="x" * 10**7), REQUIRED, tokens=300)
+    huge = render_episode(replace(SHORT, feedback="x" * 10**7), tokens=300)
     assert len(huge) <= 300 * 4
 
 
 def test_a_long_episode_keeps_what_matters_within_the_budget() -> None:
-    told = render_episode(long_episode(), REQUIRED, tokens=300)
+    told = render_episode(long_episode(), tokens=300)
     assert len(told) <= 300 * 4
     for kept in ("Who built it?", "Ada Veldt", "<answer> nobody </answer>", "passage 3"):
         assert kept in told
-    for number in range(4):
-        assert f"<search> query {number} </search>" in told
 
 
 def test_the_tighter_the_budget_the_less_is_said_of_the_beginning() -> None:
-    told = render_episode(long_episode(), REQUIRED, tokens=80)
+    told = render_episode(long_episode(), tokens=80)
     assert len(told) <= 80 * 4
     assert "Who built it?" in told
     assert "<answer> nobody </answer>" in told
-    assert "Hmm" not in told
     assert "passage 0" not in told
 
 

@@ -222,7 +222,6 @@ class TestConfiguration:
             ({"name": "reflection", "lm": LM, "fallback": "sentence-edti"}, "sentence-edti"),
             ({"name": "mixture", "proposers": []}, "proposers"),
             ({"name": "mixture", "lm": LM, "proposers": ["history"] * 2}, "'history' twice"),
-            ({"name": "guo2024-ga", "lm": LM, "selector": "tornament"}, "tornament"),
         ],
     )
     def test_impossible_settings_are_refused(

@@ -17,7 +17,6 @@ from evoprompt.proposers.published import (
     Paraphrase,
     scores_of,
 )
-from evoprompt.selectors import Deap
 from evoprompt.testing.samples import candidate_stats, request
 
 SILENT = LanguageModel(LmSettings(model="m"))
@@ -57,13 +56,6 @@ def test_the_genetic_algorithm_crosses_two_different_parents_a_call() -> None:
         assert first.id != second.id
         assert one.prompt is BREED
         assert (one.inputs["first"], one.inputs["second"]) == (first.text, second.text)
-
-
-def test_a_deap_selector_chooses_the_parents() -> None:
-    best = EvoPromptGA(SILENT, selector=Deap("best")).plan(request(count=3, history=4))
-    assert {tuple(parent.id for parent in one.parents) for one in best} == {("c0", "c1")}
-    drawn = EvoPromptGA(SILENT).plan(request(count=20, history=4))
-    assert len({one.parents[0].id for one in drawn}) > 1
 
 
 def test_differential_evolution_sees_a_base_two_donors_and_the_best() -> None:

@@ -59,19 +59,6 @@ def test_a_parent_without_failures_of_its_own_learns_from_those_of_others() -> N
     assert planned.inputs["episodes"].count("Episode") == 4
 
 
-def test_different_questions_are_shown_before_the_same_one_again() -> None:
-    asked = request(failed=3)
-    first, second, third = asked.failures
-    silent = Reflection(LanguageModel(LmSettings(model="m")), episodes=3)
-    [planned] = silent.plan(
-        type(asked)(1, asked.parents, [first, first, first, second, third], [], asked.rng)
-    )
-    shown = planned.inputs["episodes"]
-    assert shown.count("Episode") == 3
-    for failure in (first, second, third):
-        assert shown.count(failure.question.text) == 1
-
-
 def compiled(path: Path) -> Path:
     import dspy
 

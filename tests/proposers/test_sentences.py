@@ -16,7 +16,6 @@ from evoprompt.bank import SentenceBank
 from evoprompt.errors import InputError
 from evoprompt.plugins import build
 from evoprompt.proposers.sentences import (
-    Ideas,
     SentenceBlind,
     SentenceEdit,
     SentenceProposer,
@@ -45,7 +44,6 @@ LETTERS = SentenceBank(
 WORDINGS = [text for texts in BANK.sentences.values() for text in texts]
 PARENT = Candidate("c0", {"instruction": f"{FIXED} Search first."})
 MATE = Candidate("c1", {"instruction": f"{FIXED} Guess. Be quick. Use a list."})
-KINDS: tuple[Ideas, ...] = ("all", "remedies", "deranged")
 genomes = st.lists(st.sampled_from([*WORDINGS, "What is 1.5 miles?", "Be kind."]), max_size=6)
 
 
@@ -210,26 +208,20 @@ class TestTreatment:
 
 
 class TestControls:
-    @pytest.mark.parametrize(
-        ("kind", "expected"),
-        [("all", set("abcdefgh")), ("remedies", set("abcdef")), ("deranged", set("def"))],
-    )
-    def test_ideas_come_from_where_they_are_said_to(self, kind: Ideas, expected: set[str]) -> None:
-        blind = SentenceBlind(LETTERS, by_metrics, ideas=kind)
+    def test_ideas_come_from_the_whole_bank_whatever_failed(self) -> None:
+        blind = SentenceBlind(LETTERS, by_metrics)
         found = treatments(blind, failed("wrong"), draws=300)
-        assert {one[0].split(" -> ")[1] for one in found} == expected
-        if kind != "deranged":
-            assert found == treatments(blind, failed("malformed"), failed("slow"), draws=300)
+        assert {one[0].split(" -> ")[1] for one in found} == set("abcdefgh")
+        assert found == treatments(blind, failed("malformed"), failed("slow"), draws=300)
 
     def test_the_edits_have_the_size_of_those_of_sentence_edit(self) -> None:
         rich = replace(LETTERS, remedies={"wrong": tuple("abcd"), "other": tuple("efgh")})
-        for kind in KINDS:
-            blind = SentenceBlind(rich, by_metrics, ideas=kind)
-            sizes = Counter(len(one) for one in treatments(blind, failed("wrong"), draws=900))
-            assert all(about(sizes[size], 900, 1 / 3) for size in (1, 2, 3))
-            reading = SentenceEdit(LETTERS, by_metrics)
-            alike = SentenceBlind(LETTERS, by_metrics, ideas=kind)
-            assert treatments(alike, draws=20) == treatments(reading, draws=20)
+        blind = SentenceBlind(rich, by_metrics)
+        sizes = Counter(len(one) for one in treatments(blind, failed("wrong"), draws=900))
+        assert all(about(sizes[size], 900, 1 / 3) for size in (1, 2, 3))
+        reading = SentenceEdit(LETTERS, by_metrics)
+        alike = SentenceBlind(LETTERS, by_metrics)
+        assert treatments(alike, draws=20) == treatments(reading, draws=20)
 
     def test_random_adds_replaces_and_drops_in_fixed_shares(self) -> None:
         sentences = SentenceRandom(BANK)

@@ -106,7 +106,7 @@ class GepaReflection(Proposer):
             latest = {one.question.id: one for one in reversed(own or request.failures)}
             pool = list(latest.values())  # one of each question
             shown = request.rng.sample(pool, min(self.failures, len(pool)))
-            records = {component: [self._record(one, request.required) for one in shown]}
+            records = {component: [self._record(one) for one in shown]}
             jobs.append((dict(parent.components), records, [component]))
             parents.append(parent)
         answers = StatelessReflectionLM(_GepaLm(self.lm), template).reflect_many(jobs)
@@ -123,15 +123,13 @@ class GepaReflection(Proposer):
             if answer.new_texts[component] not in ("", parent.components[component])
         ]
 
-    def _record(self, failure: Trajectory, required: Sequence[str]) -> Record:
+    def _record(self, failure: Trajectory) -> Record:
         answers = " or ".join(failure.question.answers)
         correct = f" The correct answer is {answers}." if answers else ""
         said = f" {clip(failure.feedback, 4 * self.episode_tokens)}" if failure.feedback else ""
         return {
             "Inputs": failure.question.text,
-            "Generated Outputs": render_episode(
-                replace(failure, feedback=""), required, self.episode_tokens
-            ),
+            "Generated Outputs": render_episode(replace(failure, feedback=""), self.episode_tokens),
             "Feedback": f"The reward was {failure.reward}.{correct}{said}",
         }
 
