@@ -133,7 +133,10 @@ def dump(value: Mapping[str, JsonValue]) -> str:
 
 
 class _Representer(SafeRepresenter):
-    """Writes texts of several lines as they are read."""
+    """Writes what :func:`parse` reads: texts of several lines as they are, and no aliases."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        return True
 
     def represent_str(self, data: str) -> ScalarNode:
         style = "|" if "\n" in data else None

@@ -23,7 +23,6 @@ from pydantic import (
 
 from evoprompt import yamlfile
 from evoprompt.errors import InputError
-from evoprompt.experiments.limits import is_limit
 from evoprompt.experiments.sections import (
     BUILT_IN_ARMS,
     MOST_ROLLOUTS,
@@ -36,6 +35,9 @@ from evoprompt.plugins import Choice, build
 from evoprompt.section import EngineSection, Settings
 from evoprompt.text import masked_data
 from evoprompt.validation import explain, nearest
+
+_LIMIT = re.compile(r"(^|\.)(budget|host\.seconds|evaluate_every)(\.|$)")
+"""Settings that say when an optimization stops; evaluate_every counts in its rollouts, too."""
 
 MOST_SEEDS = 10_000
 """Seeds that a number may stand for."""
@@ -294,6 +296,11 @@ class RunConfig(BaseModel):
                 exclude_defaults=True,
             ),
         }
+
+
+def is_limit(setting: str) -> bool:
+    """Whether a setting of a run that only optimizes says when to stop."""
+    return _LIMIT.search(setting) is not None
 
 
 def load(path: Path, overrides: Sequence[str] = (), smoke: bool = False) -> RunConfig:

@@ -33,8 +33,8 @@ from pydantic import ValidationError
 
 from evoprompt import yamlfile
 from evoprompt.errors import InputError
-from evoprompt.experiments.config import RunConfig, load, with_host_defaults
-from evoprompt.experiments.limits import allows_more, limits_of
+from evoprompt.experiments.config import RunConfig, is_limit, load, with_host_defaults
+from evoprompt.experiments.settings import differences
 from evoprompt.experiments.summary import (
     SCHEMA_VERSION,
     SeedSummary,
@@ -115,6 +115,8 @@ class RunDirectory:
         summary: what was found.
         spending: what the language models of all trials have spent.
         best: the best instruction.
+        limits_changed: whether it is continued with other limits, under which every optimization
+            goes on from its journal, one with a result too.
     """
 
     def __init__(self, root: Path, config: RunConfig) -> None:
@@ -123,6 +125,7 @@ class RunDirectory:
         self.summary = root / "summary.json"
         self.spending = root / SPENDING_FILE
         self.best = root / "best_instruction.txt"
+        self.limits_changed = False
 
     @classmethod
     def new(cls, root: Path, config: RunConfig) -> RunDirectory:
@@ -173,7 +176,10 @@ class RunDirectory:
                 f"{root} cannot be continued: {error}; choose another --output, or continue it as "
                 f"it was: evoprompt run {root} --resume"
             ) from error
-        return cls(root, joined)
+        found = cls(root, joined)
+        changes = differences(begun.config.resolved(), joined.resolved())
+        found.limits_changed = any(is_limit(setting) for setting, *_ in changes)
+        return found
 
     def trial(self, trial: TrialId) -> TrialDirectory:
         """The files of one trial."""
@@ -182,14 +188,6 @@ class RunDirectory:
     def trials(self) -> list[TrialId]:
         """Every trial of the run, arm by arm within each seed."""
         return [TrialId(arm, seed) for seed in self.config.seeds for arm in self.config.arms]
-
-    def finished(self, trial: TrialId) -> SeedSummary | None:
-        """The result of ``trial``; None if it has none, or goes on as its limits were raised."""
-        result = self.trial(trial).finished
-        if result is None or result.limits is None:
-            return result
-        now = limits_of(self.config.resolved(), trial.arm)
-        return None if allows_more(now, result.limits) else result
 
     def before(self, trial: TrialId) -> TrialId | None:
         """The trial that ``trial`` starts after, if any."""

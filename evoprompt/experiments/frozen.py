@@ -9,14 +9,13 @@ from evoprompt.eventlog import EventLog
 from evoprompt.events import Evaluated, Event, Notice
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.hosts.frozen import FrozenHost, FrozenModel, tested
-from evoprompt.experiments.limits import limits_of
 from evoprompt.experiments.summary import Clock, SeedSummary
 from evoprompt.experiments.trial import host_for, seeds_of, start_of, write_result
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.optimizer.data import items_of
 from evoprompt.optimizer.folder import SPENDING
 from evoprompt.optimizer.options import OptimizeOptions
-from evoprompt.optimizer.outcome import FINAL, INTERRUPTED
+from evoprompt.optimizer.outcome import INTERRUPTED
 from evoprompt.optimizer.problem import Problem, solve
 from evoprompt.optimizer.runner import Runner
 from evoprompt.plugins import build, plugins
@@ -98,8 +97,7 @@ def run_frozen(
     result, played = model.test(best.components, questions)
     if result.failures.failed:
         log.append(Notice(found.iterations, f"of the test questions {result.failures}"))
-    whole = played == len(questions)
-    if not whole:
+    if played < len(questions):
         cut = f"the test has {played} of {len(questions)} questions, as the budget of the model"
         log.append(Notice(found.iterations, f"{cut} ended; raise host.budget to test on all"))
     spent = found.rollouts + played
@@ -107,17 +105,7 @@ def run_frozen(
     strata = dict(result.by_stratum)
     log.append(Evaluated(found.iterations, "test", best.id, spent, metrics, strata, task.headline))
     model.save(files.policy)
-    over = whole and found.stopped in FINAL
-    return write_result(
-        run,
-        trial,
-        task.headline,
-        result,
-        spent,
-        spent_seconds,
-        best,
-        limits=None if over else limits_of(config.resolved(), trial.arm),
-    )
+    return write_result(run, trial, task.headline, result, spent, spent_seconds, best)
 
 
 def _unused(section: EngineSection) -> list[str]:

@@ -107,7 +107,9 @@ class _Run:
         directory, launcher = self._directory, self._launcher
         todo = []
         for trial in directory.trials():
-            if result := directory.finished(trial):
+            if directory.limits_changed:
+                directory.trial(trial).result.unlink(missing_ok=True)
+            if result := directory.trial(trial).finished:
                 self._observer.finished(trial, result)
                 self._tidy(trial)
             else:
@@ -203,7 +205,7 @@ class _Run:
                 self._settle(trial, end)
             case Lost(reason):
                 lost[trial] += 1
-                if finished := self._directory.finished(trial):
+                if finished := self._directory.trial(trial).finished:
                     self._settle(trial, finished)  # it was lost after that
                 elif lost[trial] > self._launcher.retries:
                     times = lost[trial] - 1

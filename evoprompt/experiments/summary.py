@@ -48,8 +48,6 @@ class SeedSummary(BaseModel):
         best: the components of ``engine.best`` when training ended.
         curve: (rollouts, headline on validation) of every evaluation point.
         fruitless: why nothing evolved although generations were due; empty if something might.
-        limits: of an optimization that higher ones would take further, by setting; None where they
-            would not, and in a training.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -63,7 +61,6 @@ class SeedSummary(BaseModel):
     best: dict[str, str]
     curve: Sequence[tuple[NonNegativeInt, float]]
     fruitless: str = ""
-    limits: dict[str, float | None] | None = None
 
     @property
     def best_instruction(self) -> str:

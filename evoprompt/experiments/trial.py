@@ -281,7 +281,6 @@ def write_result(
     seconds: float,
     best: Candidate,
     fruitless: str = "",
-    limits: Mapping[str, float | None] | None = None,
 ) -> SeedSummary:
     """Writes and returns the result of a trial, which is finished with it.
 
@@ -294,7 +293,6 @@ def write_result(
         seconds: spent in all.
         best: the best candidate.
         fruitless: see :class:`SeedSummary`.
-        limits: likewise.
     """
     points = History.read(run.trial(trial).events).evaluations
     result = SeedSummary(
@@ -307,7 +305,6 @@ def write_result(
         best=dict(best.components),
         curve=points,
         fruitless=fruitless,
-        limits=None if limits is None else dict(limits),
     )
     write_whole(run.trial(trial).result, to_json(result))
     return result
@@ -351,7 +348,7 @@ def attempt(
     try:
         busy = Notice(0, f"waits for the process that writes {files.root} to stop")
         with only_writer(files.root, f"the trial {trial}", wait, lambda: listener(busy)):
-            if finished := directory.finished(trial):
+            if finished := files.finished:
                 return finished  # by another process, while this one waited
             return run_trial(directory, trial, listener, stopping)
     except Exception as error:

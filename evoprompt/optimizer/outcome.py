@@ -24,8 +24,6 @@ RIGHT_WHERE_SCORED = (
     "{failed} others the program failed"
 )
 FAILS_NOTHING = "the incumbent fails no training question every time: nothing to learn from"
-FINAL = frozenset({PERFECT, FAILS_NOTHING})
-"""Why an optimization ended that higher limits take no further."""
 
 
 @dataclass(frozen=True, slots=True)

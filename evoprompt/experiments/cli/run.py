@@ -153,10 +153,6 @@ def launch(
         show_results(directory, outcome.summary, console)
         show_costs(directory, console)
         _draw(directory, console)
-    if any(seed.limits is not None for seed in outcome.summary.seeds):
-        more = "with --budget, --calls, --usd or --seconds"
-        again = f"evoprompt optimize {root} --resume {more}"
-        say(f"a limit ended it; it goes on with a higher one: {again}", style="dim")
     for trial, reason in outcome.fruitless.items():
         kept = f"its policy is kept in {directory.trial(trial).policy}"
         say(f"{trial} evolved nothing: {reason}; {kept}", style="bold red")

@@ -185,23 +185,21 @@ def test_a_dry_run_says_what_it_costs_at_most_and_sends_nothing(
 
 ROOT = Path(__file__).parents[4]
 GUIDE = (ROOT / "docs" / "frozen.md").read_text(encoding="utf-8")
-README = (ROOT / "README.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(
     r"^evoprompt (?:optimize|best runs/frozen|report runs/frozen).*$", GUIDE, re.M
 )
 
 
-def test_the_commands_of_the_guide_and_the_readme_do_what_they_say(
+def test_the_commands_of_the_guide_do_what_they_say(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
-    (of_readme,) = re.findall(r"^evoprompt optimize .*$", README, re.M)
     first, *others = (line for line in COMMANDS if "runs/trained" not in line)
     assert "--dry-run" in first
     assert len(others) == 3
     with openai(calculating()) as server:
-        for line in (first, f"{of_readme} --dry-run", *others):
+        for line in (first, *others):
             assert bool(server.requests) == (line in others[1:]), line
             smaller = SETTINGS if " optimize " in line else []
             assert ended(*line.partition(">")[0].split()[1:], *smaller) == 0, line

@@ -85,11 +85,7 @@ LIMITS = {
 
 
 @pytest.mark.parametrize("option", LIMITS)
-def test_a_limit_is_raised_on_a_resume(
-    option: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_limit_is_raised_on_a_resume(option: str, tmp_path: Path) -> None:
     low, high = LIMITS[option]
     out = tmp_path / "run"
 
@@ -103,8 +99,6 @@ def test_a_limit_is_raised_on_a_resume(
     with openai(answer) as server:
         assert ended(*GIVEN, option, f"{low}", "--output", str(out)) == 0
         before, sent = found(), len(server.requests)
-        assert before.limits is not None
-        assert f"evoprompt optimize {out} --resume with" in capsys.readouterr().out
         assert ended("optimize", str(out), "--resume", option, f"{low}") == 0
         assert len(server.requests) == sent
         assert ended("optimize", str(out), "--resume", option, f"{high}") == 0
@@ -113,5 +107,4 @@ def test_a_limit_is_raised_on_a_resume(
     assert after.best != before.best
     assert after.rollouts > before.rollouts
     assert after.test.value == 1.0
-    assert after.limits is None
     assert found() == after
