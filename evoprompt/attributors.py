@@ -55,8 +55,11 @@ class _Account:
         self.questions.move_to_end(question)
         if len(self.questions) > _MOST_QUESTIONS:
             self.questions.popitem(last=False)
-        for name in {name: None for found in group for name in found.metrics}:
-            values = [found.metrics[name] for found in group if name in found.metrics]
+        metrics: dict[str, list[float]] = {}
+        for found in group:
+            for name, value in found.metrics.items():
+                metrics.setdefault(name, []).append(value)
+        for name, values in metrics.items():
             self.metrics.setdefault(name, _Sum()).add(values)
 
     def stats(

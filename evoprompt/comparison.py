@@ -44,7 +44,9 @@ parent were worse than it, where most proposals are; with 30, a third of the gai
 DROP = 2.0
 """Odds at which somebody is dropped; 10 cost 4 to 5 points of gain in runs of 20,000 rollouts."""
 USEFUL = 0.05
-"""Size of a lead that is worth having, as a share of the range of rewards."""
+"""Size of a lead that is worth having, as a share of the range of rewards. With .2 a lead of the
+whole range shows in 10 questions instead of 30, but whole runs gained 2.5 points less (simulated).
+"""
 
 Verdict = Literal["better", "drop", ""]
 """Of a comparison that goes on until it is decided; empty while it is not."""
