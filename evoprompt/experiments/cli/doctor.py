@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from importlib import metadata
-from pathlib import Path
 from typing import NamedTuple
 
 import typer
@@ -18,11 +16,11 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-STYLES = {"ok": "green", "note": "yellow", "problem": "red"}
+STYLES = {"note": "yellow", "problem": "red"}
 
 
 class Finding(NamedTuple):
-    """One line of the doctor.
+    """One thing that the doctor looked at.
 
     Attributes:
         level: ``ok``; ``note``, which may matter to some; ``problem``, which will stop a run.
@@ -38,20 +36,23 @@ class Finding(NamedTuple):
 
 
 def doctor() -> None:
-    """Check packages, plugins, GPU, memory and disk.
+    """Check packages, plugins and GPU: problems first, each with its remedy.
 
-    One line each, with the remedy. Exit code 1 if there is a problem.
+    Exit code 1 if there is a problem.
     """
     from rich.console import Console
     from rich.text import Text
 
     console = Console()
     found = list(findings())
-    for level, subject, text, remedy in found:
-        remedy = f" -> {remedy}" if remedy else ""
-        head = (f"{level:8}", STYLES[level]), (f"{subject:14} ", "bold")
-        console.print(Text.assemble(*head, text, (remedy, "cyan")), soft_wrap=True)
-    if any(finding.level == "problem" for finding in found):
+    for level in ("problem", "note"):
+        for one in [one for one in found if one.level == level]:
+            remedy = f" -> {one.remedy}" if one.remedy else ""
+            head = (f"{level:8}", STYLES[level]), (f"{one.subject:14} ", "bold")
+            console.print(Text.assemble(*head, one.text, (remedy, "cyan")), soft_wrap=True)
+    fine = [f"{one.subject} {one.text}" for one in found if one.level == "ok"]
+    console.print(f"{len(fine)} fine: {', '.join(fine)}", style="green", soft_wrap=True)
+    if any(one.level == "problem" for one in found):
         raise typer.Exit(1)
 
 
@@ -65,27 +66,17 @@ def findings() -> Iterator[Finding]:
     yield Finding("ok", "Python", platform.python_version())
     yield from packages(versions)
     yield from conflicts(versions)
-    found = plugins()
-    yield Finding("ok", "plugins", "; ".join(sorted({str(c.source) for c in found.components()})))
-    for problem in found.problems:
+    for problem in plugins().problems:
         remedy = "fix, uninstall or block it with EVOPROMPT_BLOCK"
         yield Finding("problem", "plugins", problem, remedy)
     yield gpu(versions)
-    try:
-        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
-        memory = f"{free:.1f} GiB free"
-    except (ValueError, OSError):  # not every system tells
-        memory = "unknown"
-    yield Finding("ok", "memory", f"{memory}; {os.cpu_count() or 1} CPU cores")
-    space = shutil.disk_usage(Path.cwd()).free / 2**30
-    yield Finding("ok", "disk", f"{space:.1f} GiB free in {Path.cwd()}")
 
 
 def packages(versions: Mapping[str, Version]) -> Iterator[Finding]:
     """One line for each package of the core, then one for each of the extras."""
     extras = metadata.metadata("evoprompt").get_all("Provides-Extra") or []
     told = {"evoprompt"}
-    for extra in ("", *(one for one in extras if one not in ("dev", "test"))):
+    for extra in ("", *(one for one in extras if one not in ("dev", "docs", "test"))):
         for wanted in map(Requirement, metadata.requires("evoprompt") or ()):
             if wanted.name in told or wanted.extras:
                 continue
@@ -99,7 +90,7 @@ def packages(versions: Mapping[str, Version]) -> Iterator[Finding]:
                 yield Finding("note", wanted.name, text, install)
             # A clone's own version is a development one.
             elif version and wanted.specifier.contains(version, prereleases=True):
-                yield Finding("ok", wanted.name, f"{version} (supported: {wanted.specifier})")
+                yield Finding("ok", wanted.name, str(version))
             else:
                 text = f"{version or 'not installed'}; {wanted.specifier or 'it'} is required"
                 install = f'pip install "{wanted.name}{wanted.specifier}"'
