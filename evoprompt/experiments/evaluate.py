@@ -183,8 +183,8 @@ def trainee_of(subject: Subject, task: Task) -> Iterator[TrainingJob]:
 
 
 @contextmanager
-def rewards_of(subject: Subject, task: Task, split: str) -> Iterator[Rewards]:
-    """Scores greedy answers of the subject's policy under any instruction, question by question.
+def policy_of(subject: Subject, task: Task) -> Iterator[Policy]:
+    """The policy in the trainer of its host, to be asked for episodes.
 
     Raises:
         InputError: the machine lacks something, or the host keeps no answers.
@@ -193,10 +193,21 @@ def rewards_of(subject: Subject, task: Task, split: str) -> Iterator[Rewards]:
         if not isinstance(trainee, Policy):
             host = subject.config.host_of(subject.trial.arm)["name"]
             raise InputError(
-                f"the host {host!r} keeps no answers; required: the host 'trl'; write a scorer of "
-                "your own for evoprompt.shortening.simplify"
+                f"the host {host!r} keeps no answers; required: the host 'trl', or for evoprompt "
+                "eval a served policy; give --model"
             )
-        policy, call = trainee, task.caller(split)
+        yield trainee
+
+
+@contextmanager
+def rewards_of(subject: Subject, task: Task, split: str) -> Iterator[Rewards]:
+    """Scores greedy answers of the subject's policy under any instruction, question by question.
+
+    Raises:
+        InputError: the machine lacks something, or the host keeps no answers.
+    """
+    with policy_of(subject, task) as policy:
+        call = task.caller(split)
 
         def score(text: str, questions: Sequence[Question]) -> list[float | None]:
             method = methods_of(task, text)[AGENT]

@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from evoprompt.agents import CallMany, ChatTokenizer, Episode, EpisodeSteps, Limits, play
 from evoprompt.agents.endpoint import KEY, ChatEndpoint, TokenEndpoint
 from evoprompt.agents.recipe import Recipe
-from evoprompt.agents.tasks import Need, Policy, Task, limits_of
+from evoprompt.agents.tasks import Policy, Task, limits_of
 from evoprompt.agents.tokenizer import TemplateVariables
 from evoprompt.errors import InputError
 from evoprompt.optimizer.endpoint import OPENAI, address_of
@@ -80,18 +80,6 @@ class ServedModel(Policy):
                 "are others when this evaluation is continued"
             )
         return found
-
-    def need(self) -> Need:
-        """A server that answers and serves the model."""
-        remedy = f"start it, as with 'vllm serve {self._name}'; check --base-url and the key"
-        try:
-            served = self._served()
-        except openai.OpenAIError as error:
-            return Need("endpoint", f"{self._address}: {error}", remedy)
-        if self._name not in served:
-            told = f"{self._address} serves {', '.join(served)}, not {self._name}"
-            return Need("endpoint", told, remedy)
-        return Need("endpoint", f"{self._address} serves {self._name}")
 
     def weights(self) -> str:
         """What the server tells of the weights; empty if nothing.

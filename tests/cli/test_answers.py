@@ -140,14 +140,6 @@ def test_a_torn_last_line_is_asked_again_and_a_damaged_one_is_named(
     assert "answers.jsonl:1 is no answer" in capsys.readouterr().err
 
 
-def test_a_dry_run_asks_nothing_and_names_what_is_missing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert asked(tmp_path, "http://127.0.0.1:9/v1", "--dry-run") == 3
-    assert "missing endpoint" in " ".join(capsys.readouterr().out.split())
-    assert not (tmp_path / "out").exists()
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -12,15 +12,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evoprompt.experiments.cli.options import Changes, DryRun
+from evoprompt.experiments.cli.options import Changes
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from evoprompt.agents.tasks import Method, Policy, Task
     from evoprompt.experiments.answers import Answer, Asked, Evaluation
     from evoprompt.experiments.evaluate import Result, Subject
-    from evoprompt.experiments.policies import ServedModel
 
 AGENT = "agent"
 _BATCH = 64  # questions at a time; a kill loses as many at most
@@ -69,7 +66,6 @@ def evaluate(
             "chat messages."
         ),
     ] = None,
-    dry_run: DryRun = False,
 ) -> None:
     """Evaluate a trained policy under its best instruction, greedily.
 
@@ -79,19 +75,17 @@ def evaluate(
     With --output every answer is kept. The same command continues what was stopped, asks nothing
     twice but what could not be scored, and takes further methods and kinds of questions.
     """
-    from evoprompt.agents.tasks import POLICY, Need, Plan
+    from evoprompt.agents.tasks import POLICY
     from evoprompt.errors import InputError
-    from evoprompt.experiments.answers import kinds_of, methods_of
+    from evoprompt.experiments.answers import Evaluation, identity_of, kinds_of, methods_of
     from evoprompt.experiments.check import require
-    from evoprompt.experiments.cli.forecast import end_dry_run
-    from evoprompt.experiments.evaluate import subject_of, task_of, written_of
+    from evoprompt.experiments.evaluate import policy_of, subject_of, task_of, written_of
     from evoprompt.experiments.instruction import read_instruction
-    from evoprompt.experiments.policies import ServedModel
-    from evoprompt.storage import require_folder
+    from evoprompt.experiments.policies import ServedModel, weights_of
+    from evoprompt.storage import only_writer, require_folder
 
     subject = subject_of(source, changes or (), arm, seed)
-    lacking = dry_run and instruction is not None and not instruction.is_file()
-    if instruction is not None and not lacking:
+    if instruction is not None:
         subject = replace(subject, written=read_instruction(instruction))
     if policy is not None:
         if not (policy.is_dir() and any(policy.iterdir())):
@@ -105,24 +99,23 @@ def evaluate(
     known = methods_of(task, written_of(subject, task))
     chosen = {name: known[name] for name in _listed("--methods", methods, list(known))}
     served = None if model is None else ServedModel(task, model, base_url, tokenizer)
-    needs = [need for need in task.needs() if served is None or need.subject != POLICY]
-    if lacking:
-        remedy = f"evoprompt best RUN > {instruction}"
-        needs.append(Need("instruction", f"{instruction} does not exist", remedy))
-    if dry_run and served is not None:  # only here, as not every server tells what it serves
-        needs.insert(0, served.need())
-    if dry_run and any(need.missing for need in needs):
-        end_dry_run(Plan(needs=needs))
-    require(needs)
+    require([need for need in task.needs() if served is None or need.subject != POLICY])
     asked = {kind.name: kind for kind in kinds_of(task, split, limit)}
     if not asked:
         raise InputError(f"split {split!r} holds no question; required: at least one")
     picked = [asked[name] for name in _listed("--kinds", kinds, list(asked))]
-    if dry_run:
-        sizes = ", ".join(f"{kind.name} {len(kind.questions):,}" for kind in picked)
-        titles = ", ".join(method.title for method in chosen.values())
-        end_dry_run(Plan([("methods", titles), ("questions for each", sizes)], needs))
-    _keep(subject, task, served, output, chosen, picked, split)
+    with ExitStack() as stack:
+        asks: Policy
+        if served is not None:
+            for notice in served.notices():
+                typer.secho(notice, fg="yellow")
+            asks, weights = served, served.weights()
+        else:
+            asks = stack.enter_context(policy_of(subject, task))
+            weights = weights_of(asks)
+        stack.enter_context(only_writer(output, "an evaluation"))
+        identity = identity_of(task, picked, chosen, asks, weights, split)
+        _ask(Evaluation(output, identity), task, chosen, picked, asks, split)
 
 
 def _evaluate(subject: Subject, split: str, json: bool) -> None:
@@ -151,46 +144,6 @@ def _evaluate(subject: Subject, split: str, json: bool) -> None:
         _show(found)
 
 
-def _keep(
-    subject: Subject,
-    task: Task,
-    served: ServedModel | None,
-    output: Path,
-    methods: Mapping[str, Method],
-    kinds: Sequence[Asked],
-    split: str,
-) -> None:
-    """Asks by several methods and keeps every answer."""
-    from rich.console import Console
-
-    from evoprompt.agents.tasks import Policy
-    from evoprompt.errors import InputError
-    from evoprompt.experiments.answers import Evaluation, identity_of
-    from evoprompt.experiments.evaluate import trainee_of
-    from evoprompt.experiments.policies import weights_of
-    from evoprompt.storage import only_writer
-
-    console = Console(markup=False, highlight=False, soft_wrap=True)
-    with ExitStack() as stack:
-        policy: Policy
-        if served is not None:
-            for notice in served.notices():
-                console.print(notice, style="yellow")
-            policy, weights = served, served.weights()
-        else:
-            trainee = stack.enter_context(trainee_of(subject, task))
-            if not isinstance(trainee, Policy):
-                host = subject.config.host_of(subject.trial.arm)["name"]
-                raise InputError(
-                    f"the host {host!r} keeps no answers; required: the host 'trl', or a served "
-                    "policy; give --model"
-                )
-            policy, weights = trainee, weights_of(trainee)
-        stack.enter_context(only_writer(output, "an evaluation"))
-        identity = identity_of(task, kinds, methods, policy, weights, split)
-        _ask(Evaluation(output, identity), task, methods, kinds, policy, split, console)
-
-
 def _ask(
     evaluation: Evaluation,
     task: Task,
@@ -198,13 +151,14 @@ def _ask(
     kinds: Sequence[Asked],
     policy: Policy,
     split: str,
-    console: Console,
 ) -> None:
+    from rich.console import Console
     from rich.progress import Progress
 
     from evoprompt.experiments.answer_table import table_of, write_files
     from evoprompt.experiments.answers import StoppedError
 
+    console = Console(markup=False, highlight=False, soft_wrap=True)
     left = sum(len(evaluation.todo(name, kind.questions)) for name in methods for kind in kinds)
     stopped, trouble = "", ""
     with Progress(console=console) as progress:

@@ -19,7 +19,7 @@ FOREIGN = ("pip install", "hf download", "vllm serve")
 LAUNCH = re.compile(r"accelerate launch --num_processes (\d+) -m ")
 DRY = (
     *("run", "retriever build", "retriever serve", "retriever query"),
-    *("search-qa data prepare", "eval"),
+    "search-qa data prepare",
 )
 
 
@@ -47,7 +47,7 @@ def ended(arguments: Sequence[str]) -> int:
 def test_every_command_is_one_of_ours_and_the_page_has_the_whole_way() -> None:
     found = [LAUNCH.sub("", line) for line in commands()]
     assert all(line.startswith("evoprompt ") for line in found)
-    for step in (*DRY, "best"):
+    for step in (*DRY, "best", "eval"):
         assert any(line.startswith(f"evoprompt {step} ") for line in found), step
 
 
@@ -73,6 +73,20 @@ def test_what_can_run_dry_says_what_is_missing_here(
     assert all(" -> " in line for line in missing)
     if command.startswith("run ") and "qwen" in command and "verl" not in command:
         assert any(line.startswith("missing GPU") for line in missing) or code == 0
+
+
+def test_the_evaluation_says_what_is_missing_here_before_it_asks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (command,) = (line for line in commands() if line.startswith("evoprompt eval "))
+    written = tmp_path / "instruction.txt"
+    written.write_text("Use <think> </think> <search> </search> <information> </information> <answer> </answer>.")
+    command = command.replace("instruction.txt", str(written))
+    assert ended([*shlex.split(command)[1:], "--output", str(tmp_path / "out")]) == 2
+    error = capsys.readouterr().err
+    assert "search server" in error
+    assert " -> " in error
+    assert not (tmp_path / "out").exists()
 
 
 def test_as_many_processes_are_launched_as_the_configuration_asks_for() -> None:
