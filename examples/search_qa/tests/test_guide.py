@@ -80,7 +80,10 @@ def test_the_evaluation_says_what_is_missing_here_before_it_asks(
 ) -> None:
     (command,) = (line for line in commands() if line.startswith("evoprompt eval "))
     written = tmp_path / "instruction.txt"
-    written.write_text("Use <think> </think> <search> </search> <information> </information> <answer> </answer>.")
+    written.write_text(
+        "Use <think> </think> <search> </search> <information> </information> <answer> </answer>.",
+        encoding="utf-8",
+    )
     command = command.replace("instruction.txt", str(written))
     assert ended([*shlex.split(command)[1:], "--output", str(tmp_path / "out")]) == 2
     error = capsys.readouterr().err
