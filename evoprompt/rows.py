@@ -8,10 +8,8 @@ import io
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import date, datetime, time, timedelta
-from decimal import Decimal
+from datetime import date, datetime
 from typing import Any
-from uuid import UUID
 
 from pydantic import JsonValue
 
@@ -32,7 +30,7 @@ def question_from_row(row: Mapping[str, Any], unasked: str = "") -> Question:
     unique only within a data set, so ``data_source`` is put before them.
 
     The row is kept in the question, and :func:`row_of` gives it back: JSON values as they are,
-    times, bytes, numbers like NaN, images and NumPy's arrays in a form that JSON can carry.
+    dates, bytes, numbers like NaN, images and NumPy's arrays in a form that JSON can carry.
 
     Args:
         row: of any values.
@@ -122,11 +120,7 @@ def _packed(value: Any, lost: list[str]) -> JsonValue:
         case int():
             return int(value)
         case str():
-            text = str.__str__(value)
-            if _legible(text) == text:
-                return text
-            whole = text.encode("utf-16", "surrogatepass")
-            return {_KIND: "text", "value": base64.b64encode(whole).decode()}
+            return _legible(str.__str__(value))
         case float():
             return float(value) if math.isfinite(value) else {_KIND: "float", "value": str(value)}
         case Mapping():
@@ -139,14 +133,6 @@ def _packed(value: Any, lost: list[str]) -> JsonValue:
             return {_KIND: "datetime", "value": value.isoformat()}
         case date():
             return {_KIND: "date", "value": value.isoformat()}
-        case time():
-            return {_KIND: "time", "value": value.isoformat()}
-        case timedelta():
-            return {_KIND: "timedelta", "value": [value.days, value.seconds, value.microseconds]}
-        case Decimal():
-            return {_KIND: "decimal", "value": str(value)}
-        case UUID():
-            return {_KIND: "uuid", "value": str(value)}
     return _foreign(value, lost)
 
 
@@ -180,10 +166,6 @@ def _image(value: str) -> object:
     return image
 
 
-def _text(value: str) -> str:
-    return base64.b64decode(value).decode("utf-16", "surrogatepass")
-
-
 def _array(value: object, dtype: str) -> object:
     import numpy as np
 
@@ -196,12 +178,7 @@ _READ: Mapping[str, Callable[[Any], object]] = {
     "bytes": base64.b64decode,
     "datetime": datetime.fromisoformat,
     "date": date.fromisoformat,
-    "time": time.fromisoformat,
-    "timedelta": lambda parts: timedelta(*parts),
-    "decimal": Decimal,
-    "uuid": UUID,
     "image": _image,
-    "text": _text,
 }
 
 

@@ -5,23 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from io import StringIO
 from pathlib import Path
-from typing import Any
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
-from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent, ScalarEvent
+from ruamel.yaml.events import AliasEvent
 from ruamel.yaml.nodes import ScalarNode
 from ruamel.yaml.representer import SafeRepresenter
-from ruamel.yaml.scanner import Scanner, ScannerError
 
 from evoprompt.errors import InputError
 from evoprompt.text import format_error
-
-LARGEST = 4_000_000
-"""Bytes a file of settings may have."""
-
-_DEEPEST = 100  # lists and mappings in each other
 
 _JSON: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
 
@@ -33,7 +26,10 @@ def parse(text: str, source: str) -> JsonValue:
         InputError: it is not YAML; names ``source``, line and column.
     """
     try:
-        _require_bounded(text, source)
+        for event in _reader().parse(text):
+            if isinstance(event, AliasEvent):  # may stand for itself
+                place = f"{source}:{event.start_mark.line + 1}:{event.start_mark.column + 1}"
+                raise InputError(f"{place}: an alias (*name) is used; required: the value itself")
         value = _JSON.validate_python(_reader().load(text))
     except MarkedYAMLError as error:
         mark = error.problem_mark
@@ -55,39 +51,8 @@ def parse(text: str, source: str) -> JsonValue:
     return value
 
 
-class _Scanner(Scanner):
-    """Refuses brackets in too many others as they are read.
-
-    Before the first event of a file of open brackets the scanner looks ahead by a thousand of them,
-    in quadratic time.
-    """
-
-    def fetch_flow_collection_start(self, kind: Any, to_push: str) -> None:
-        super().fetch_flow_collection_start(kind, to_push)
-        if len(self.flow_context) > _DEEPEST:
-            mark = self.reader.get_mark()
-            problem = f"lists or mappings in {_DEEPEST} others; required: fewer"
-            raise ScannerError(None, None, problem, mark)
-
-
 def _reader() -> YAML:
-    yaml = YAML(typ="safe", pure=True)
-    yaml.Scanner = _Scanner
-    return yaml
-
-
-def _require_bounded(text: str, source: str) -> None:
-    """Refuses what takes more time or memory to read than a text of this length should."""
-    depth = 0
-    for event in _reader().parse(text):
-        place = f"{source}:{event.start_mark.line + 1}:{event.start_mark.column + 1}"
-        if isinstance(event, AliasEvent):  # may stand for more than memory holds, or for itself
-            raise InputError(f"{place}: an alias (*name) is used; required: the value itself")
-        if isinstance(event, ScalarEvent) and "\0" in event.value:  # which no path can hold
-            raise InputError(f"{place}: a NUL character is used; required: text; correct it")
-        depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
-        if depth > _DEEPEST:
-            raise InputError(f"{place}: lists or mappings in {depth} others; required: fewer")
+    return YAML(typ="safe", pure=True)
 
 
 def read(path: Path) -> dict[str, JsonValue]:
@@ -97,11 +62,6 @@ def read(path: Path) -> dict[str, JsonValue]:
         InputError: the file cannot be read, is not YAML or does not hold a mapping.
     """
     try:
-        if path.is_file() and path.stat().st_size > LARGEST:
-            raise InputError(
-                f"{path} has {path.stat().st_size:,} bytes; required: at most {LARGEST:,}, the "
-                "settings of a run; check the path"
-            )
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError as error:
         raise InputError(f"{path} does not exist; required: a YAML file; check the path") from error
@@ -122,7 +82,7 @@ def read(path: Path) -> dict[str, JsonValue]:
 
 def dump(value: Mapping[str, JsonValue]) -> str:
     """``value`` as YAML that :func:`parse` reads back to the same."""
-    yaml = YAML(typ="safe", pure=True)
+    yaml = _reader()
     yaml.default_flow_style = False
     yaml.width = 2**31  # where it folds a line of two spaces, it loses one
     yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]

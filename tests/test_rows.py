@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from datetime import UTC, date, datetime, time, timedelta
-from decimal import Decimal
+from datetime import UTC, date, datetime
 from functools import partial
 from typing import Any
-from uuid import UUID
 
 import numpy as np
 import pytest
@@ -121,13 +119,8 @@ class TestQuestionFromRow:
         [
             math.inf,
             b"\x00\xff",
-            "\ud800",
             datetime(2026, 1, 2, 3, 4, 5, 6, UTC),
             date(2026, 1, 2),
-            time(3, 4),
-            timedelta(days=-1, microseconds=3),
-            Decimal("1.10"),
-            UUID(int=7),
             [{"when": datetime(2026, 1, 2)}, None, 0.5],
             np.float32(0.5),
             np.datetime64("2026-01-02T03:04"),
