@@ -7,13 +7,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from filelock import FileLock, Timeout
+
+from evoprompt import yamlfile
 from evoprompt.binding import Binding, Prompts, Resume
 from evoprompt.engine import Engine
 from evoprompt.errors import AttachError, InputError
-from evoprompt.log_folder import LogFolder
 from evoprompt.plugins import plugins
-from evoprompt.processes import is_follower
 from evoprompt.prompts import Render, ShowsTools, system_message
+from evoprompt.requests import supervise
+from evoprompt.storage import LOCK, write_whole
+
+SETTINGS = "attached.yaml"
+"""File in ``log_dir`` with what the training began with; beside it are events.jsonl and pool/."""
+
+_OF_OTHERS = {"config.yaml": "a run", "settings.yaml": "an optimization"}
 
 
 class Attachment(Protocol):
@@ -112,22 +120,19 @@ def attach(
             "that a host of evoprompt builds for a task, or seeds that are instructions alone; use "
             "one of these, or drop these components"
         )
-    folder = None
-    if log_dir is not None and not is_follower():
-        folder = LogFolder(Path(log_dir), engine, trainer)
     manager = plugins().manager
     request = AttachRequest(trainer, engine, render, adapter, probe, resume)
     found = manager.hook.evoprompt_attach(request=request)
     if found is not None:
         attachment: Attachment = found
-        try:
-            if folder is not None:
-                folder.keep()
-                if isinstance(attachment, Binding):
-                    attachment.until_detach(folder.lock.release)
-        except InputError:
-            attachment.detach()
-            raise
+        if log_dir is not None and not is_follower():
+            try:
+                lock = keep_log(Path(log_dir), engine, trainer)
+            except InputError:
+                attachment.detach()
+                raise
+            if isinstance(attachment, Binding):
+                attachment.until_detach(lock.release)
         return attachment
     asked = sorted(
         implementation.plugin_name
@@ -151,3 +156,70 @@ def _require(name: str, given: object, suits: bool, wanted: str) -> None:
             f"{name} is {what}; required: {wanted}; write attach(trainer, engine, "
             "render=...), the trainer first"
         )
+
+
+def keep_log(root: Path, engine: Engine, trainer: object) -> FileLock:
+    """Keeps settings, events and requests of a training in a folder from now on.
+
+    Whatever else lies there, such as the trainer's own checkpoints, is left alone.
+
+    Args:
+        root: new, or of the same training, which is then to be resumed.
+        engine: as it is before its first step.
+        trainer: it is attached to.
+
+    Returns:
+        The lock of the folder, to be released at the end.
+
+    Raises:
+        InputError: the folder is of something else or of a process that trains, or cannot be
+            written, or the engine keeps its events in a file already.
+    """
+    if engine.log.path is not None:
+        raise InputError(
+            f"log_dir is {root}, and the engine keeps its events in {engine.log.path} already; "
+            "required: one of the two; leave out log_dir, or log= of the engine"
+        )
+    for name, whose in _OF_OTHERS.items():
+        if (root / name).is_file():
+            raise _taken(root, f"holds {whose} ({name})")
+    # One in this process: who attaches again after an error need not detach before.
+    lock = FileLock(root / LOCK, thread_local=False, is_singleton=True)
+    settings = root / SETTINGS
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        lock.acquire(timeout=0)
+        if not settings.is_file():
+            kind = type(trainer)
+            began = {
+                "trainer": f"{kind.__module__}.{kind.__qualname__}",
+                "engine": engine.config.model_dump(mode="json"),
+            }
+            write_whole(settings, yamlfile.dump(began))
+        engine.log.move_to(root / "events.jsonl")
+    except Timeout:
+        raise _taken(root, "is another process's, which trains at this moment") from None
+    except OSError as error:
+        raise InputError(
+            f"log_dir is {root}, which cannot be written to ({error.strerror}); required: a folder "
+            "with room and the right to write; name another"
+        ) from error
+    supervise(engine)
+    return lock
+
+
+def _taken(root: Path, finding: str) -> InputError:
+    return InputError(
+        f"log_dir {root} {finding}; required: a new folder, or that of the training that is "
+        "resumed; name another"
+    )
+
+
+def is_spread() -> bool:
+    """Whether a launcher has started several processes for this training."""
+    return int(os.environ.get("WORLD_SIZE", "1")) > 1
+
+
+def is_follower() -> bool:
+    """Whether this is one of several processes that train together, but not the first."""
+    return is_spread() and int(os.environ.get("RANK", "0")) > 0

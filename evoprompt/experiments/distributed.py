@@ -9,13 +9,12 @@ from __future__ import annotations
 import signal
 import time
 
-from evoprompt.attachment import attach
+from evoprompt.attachment import attach, is_spread
 from evoprompt.errors import InputError
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.pool import with_seeds
 from evoprompt.experiments.trial import build_engine, host_for, start_of, trial_of
 from evoprompt.plugins import build
-from evoprompt.processes import is_spread
 
 _POLL = 0.5
 

@@ -85,7 +85,6 @@ def test_events_settings_and_requests_are_in_the_folder(tmp_path: Path) -> None:
     assert [one["action"] for one in events if one["event"] == "intervened"] == ["pin"]
     settings = yamlfile.read(root / "attached.yaml")
     assert settings["trainer"] == f"{__name__}.Trainer"
-    assert settings["seeds"] == [{"instruction": "Search."}, {"instruction": "Look."}]
     assert isinstance(settings["engine"], dict)
     assert settings["engine"]["prune_every"] == 3
 
@@ -129,25 +128,10 @@ def test_a_checkpoint_of_another_training_is_refused(tmp_path: Path) -> None:
     assert (tmp_path / "mine" / "events.jsonl").read_bytes() == before
 
 
-def test_a_folder_of_another_training_is_refused(tmp_path: Path) -> None:
-    begun(tmp_path, 2)
-    before = {file: file.read_bytes() for file in tmp_path.iterdir()}
-    with pytest.raises(InputError, match="is of another training: seeds was"):
-        evoprompt.attach(Trainer(), engine("Search."), log_dir=tmp_path)
-    assert {file: file.read_bytes() for file in tmp_path.iterdir()} == before
-    assert Trainer.bound == 1, "the second was not attached"
-
-
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("config.yaml", r"holds a run \(config.yaml\)"),
-        ("events.jsonl", r"holds events.jsonl without attached.yaml"),
-    ],
-)
-def test_a_folder_of_something_else_is_refused(tmp_path: Path, name: str, said: str) -> None:
-    (tmp_path / name).write_text("")
-    with pytest.raises(InputError, match=rf"log_dir .* {said}; required: a new folder"):
+def test_a_run_s_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("")
+    said = r"log_dir .* holds a run \(config.yaml\); required: a new folder"
+    with pytest.raises(InputError, match=said):
         evoprompt.attach(Trainer(), engine(), log_dir=tmp_path)
     assert Trainer.bound == 0
 
@@ -158,7 +142,7 @@ def test_what_cannot_be_written_undoes_the_binding(
     def full(path: Path, text: str) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("evoprompt.log_folder.write_whole", full)
+    monkeypatch.setattr("evoprompt.attachment.write_whole", full)
     trained = engine()
     with pytest.raises(InputError, match=r"cannot be written to .No space left"):
         evoprompt.attach(Trainer(), trained, log_dir=tmp_path)

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from watched_runs import Watcher, config
 
+from evoprompt.attachment import keep_log
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.runner import run
-from evoprompt.log_folder import LogFolder
 from evoprompt.storage import only_writer
 
 HOLD = """\
@@ -46,11 +46,11 @@ def test_the_folder_of_an_attached_training_has_one_writer(tmp_path: Path) -> No
         assert first.stdout is not None
         assert first.stdout.readline() == b"mine\n"
         with pytest.raises(InputError, match="is another process's, which trains at this moment"):
-            LogFolder(tmp_path, Engine(["a"]), object()).keep()
+            keep_log(tmp_path, Engine(["a"]), object())
         assert not (tmp_path / "events.jsonl").exists()
         first.kill()
-    LogFolder(tmp_path, Engine(["a"]), object()).keep()
-    LogFolder(tmp_path, Engine(["a"]), object()).keep()  # again in this process, after an error
+    keep_log(tmp_path, Engine(["a"]), object())
+    keep_log(tmp_path, Engine(["a"]), object())  # again in this process, after an error
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:

@@ -119,9 +119,9 @@ def evaluate(
 
 
 def _evaluate(subject: Subject, split: str, json: bool) -> None:
+    from evoprompt.attachment import is_follower
     from evoprompt.errors import EvopromptError, InputError
     from evoprompt.experiments.evaluate import evaluate as evaluate_subject
-    from evoprompt.processes import is_follower
     from evoprompt.text import format_error, masked
 
     try:

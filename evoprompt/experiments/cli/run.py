@@ -93,6 +93,7 @@ def launch(
 
     from rich.console import Console
 
+    from evoprompt.attachment import is_follower
     from evoprompt.experiments.check import check, look_ahead, reach
     from evoprompt.experiments.cli.display import Display
     from evoprompt.experiments.cli.forecast import MISSING, show_forecast
@@ -103,7 +104,6 @@ def launch(
     from evoprompt.experiments.runner import run as run_trials
     from evoprompt.lm.budget import SpendTracker
     from evoprompt.plugins import build
-    from evoprompt.processes import is_follower
 
     starter = build("launcher", wanted.launcher)
     if dry_run:
