@@ -10,9 +10,8 @@ from statistics import fmean
 
 from evoprompt.config import EngineConfig
 from evoprompt.events import Asked, Excerpt, Told
-from evoprompt.proposers.episodes import clip
 from evoprompt.storage import SavedRecord
-from evoprompt.turns import readable
+from evoprompt.turns import clip, readable
 from evoprompt.types import Candidate, CandidateStats, Trajectory, Turn
 
 _MOST_LISTED = 64  # candidates in one event: a log line stays a line in a population of thousands

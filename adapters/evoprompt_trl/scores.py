@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from evoprompt.errors import InputError
-from evoprompt.proposers.episodes import clip
+from evoprompt.turns import clip
 from evoprompt_trl.host import EXTRA_LOGS, HostTrainer, Row
 
 FEEDBACK = "feedback"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -11,9 +12,9 @@ from typing import Any
 from pydantic import BaseModel, Field, JsonValue
 
 from evoprompt.lm import Answer, Call, Estimate, LanguageModel, LmError, LmSettings
-from evoprompt.proposers.situation import length_of, refused_of, setting_of, tried_of
 from evoprompt.roles import BuildContext, ProposalRequest, Proposer
-from evoprompt.types import TOOL, Candidate, Proposal
+from evoprompt.turns import clip
+from evoprompt.types import TOOL, Candidate, CandidateStats, Proposal, estimate_tokens
 
 CANDIDATES = "candidates"
 """Output field that holds the new instructions, a list of texts."""
@@ -34,6 +35,11 @@ _ABOUT_A_TOOL = (
 )
 _TOKENS_A_WORD = 1.4
 _USUAL_WORDS = 200  # of an instruction, where no limit is set
+_NONE = "(none)"
+_EARLIER = 6  # texts that are no longer in use and are told of, the latest ones
+_SENTENCES = 12  # the clearest ones
+_TEXT = 400  # characters of each text that is told of
+_PROMPT, _TOOLS, _REWARD = 1_600, 2_400, 1_200  # characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,3 +305,104 @@ def _nothing(answer: Answer, max_tokens: int) -> str:
     if answer.truncated:
         return f"the answer was cut at {max_tokens} tokens; raise lm.max_tokens"
     return "the model wrote no instruction"
+
+
+# ---------------------------------------- what a model is told besides the instruction
+
+
+def setting_of(request: ProposalRequest, candidate: Candidate, component: str) -> str:
+    """What stands around the text that is to be rewritten.
+
+    Args:
+        request: whose setting.
+        candidate: whose other components.
+        component: the one that is rewritten.
+    """
+    setting = request.setting
+    parts: list[str] = []
+    if what := setting.components.get(component, ""):
+        parts.append(f"What is rewritten: {what}")
+    if setting.prompt:
+        parts.append(f"A prompt, with its place marked:\n{clip(setting.prompt, _PROMPT)}")
+    if setting.tools:
+        shown = "\n".join(map(_schema, setting.tools))
+        parts.append(f"The tools that can be called:\n{clip(shown, _TOOLS)}")
+    if setting.reward:
+        parts.append(f"What the score rewards:\n{clip(setting.reward, _REWARD)}")
+    others = {name: text for name, text in candidate.components.items() if name != component}
+    if others:
+        told = "\n".join(
+            f"- {setting.components.get(name) or _called(name)}: {clip(text, _TEXT)}"
+            for name, text in others.items()
+        )
+        parts.append(f"Other texts that it works with, and that stay as they are:\n{told}")
+    return "\n\n".join(parts) or "(nothing is known of it)"
+
+
+def tried_of(request: ProposalRequest, candidate: Candidate, component: str) -> str:
+    """What was earned under the text, the others in use and the latest of those that were.
+
+    Args:
+        request: who is alive, and who was.
+        candidate: whom it is told beside.
+        component: the one that is rewritten.
+    """
+    living = {one.candidate.id: one for one in request.living}
+    earlier = [one for one in request.history if one.candidate.id not in living and one.groups]
+    known = [("in use", one) for one in sorted(living.values(), key=_by_weight)]
+    known += [("given up", one) for one in earlier[-_EARLIER:]]
+    seen = {candidate.components.get(component)}
+    own = [one for one in request.parents if one.candidate.id == candidate.id and one.groups]
+    lines = [f"- the instruction above, {_earned(one)}" for one in own]
+    for state, one in known:
+        text = one.candidate.components.get(component)
+        if text is not None and text not in seen:
+            seen.add(text)
+            lines.append(f"- {state}, {_earned(one)}: {clip(text, _TEXT)}")
+    if request.sentences and lines:
+        lines.append("What single sentences add to the score, wherever they stand:")
+        for worth in request.sentences[:_SENTENCES]:
+            said = f"worth {worth}" if worth.verdict != "not shown" else f"nothing shown, {worth}"
+            lines.append(f"- {clip(worth.text, _TEXT)}: {said}")
+    return "\n".join(lines) or _NONE
+
+
+def refused_of(request: ProposalRequest) -> str:
+    """Why texts that were proposed the last time could not be tried."""
+    return "\n".join(f"- {clip(one, _TEXT)}" for one in dict.fromkeys(request.refusals)) or _NONE
+
+
+def length_of(
+    request: ProposalRequest, candidate: Candidate, component: str, max_words: int | None
+) -> str:
+    """How long a text may be."""
+    room = request.max_tokens
+    if room is not None:
+        others = [text for name, text in candidate.components.items() if name != component]
+        room = max(room - round(sum(map(estimate_tokens, others)) * _TOKENS_A_WORD), 1)
+    limits = [] if max_words is None else [f"at most {max_words} words"]
+    if room is not None and (max_words is None or room < max_words * _TOKENS_A_WORD):
+        words = max(round(room / _TOKENS_A_WORD), 1)
+        limits.append(f"at most {room} tokens, about {words} words")
+    return f"{' and '.join(limits)}{'; ' if limits else ''}no longer than its content needs"
+
+
+def _schema(schema: Mapping[str, JsonValue]) -> str:
+    function = schema.get("function", schema)
+    return json.dumps(function, ensure_ascii=False)
+
+
+def _called(name: str) -> str:
+    if name.startswith(TOOL):
+        return f"the description of the tool `{name.removeprefix(TOOL)}`"
+    return f"`{name}`"
+
+
+def _by_weight(stats: CandidateStats) -> tuple[bool, float]:
+    return not stats.groups, -stats.weight
+
+
+def _earned(stats: CandidateStats) -> str:
+    if not stats.groups:
+        return "not measured yet"
+    return f"score {stats.weight:.2f}, measured {stats.groups} times"

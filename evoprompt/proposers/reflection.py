@@ -11,7 +11,6 @@ from pydantic import Field
 
 from evoprompt.errors import InputError
 from evoprompt.lm import LanguageModel
-from evoprompt.proposers.episodes import render_episode
 from evoprompt.proposers.language import (
     ANALYSIS,
     CANDIDATES,
@@ -22,6 +21,7 @@ from evoprompt.proposers.language import (
     per_parent,
 )
 from evoprompt.roles import ProposalRequest
+from evoprompt.turns import render_episode
 from evoprompt.types import Candidate, Trajectory
 
 _READ = (

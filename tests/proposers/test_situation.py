@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from evoprompt.proposers.situation import length_of, refused_of, setting_of, tried_of
+from evoprompt.proposers.language import length_of, refused_of, setting_of, tried_of
 from evoprompt.testing.samples import candidate, candidate_stats, request
 from evoprompt.types import Candidate, CandidateStats, SentenceWorth, Setting
 

@@ -11,8 +11,8 @@ from pydantic import BaseModel, Field, JsonValue
 from evoprompt import BuildContext, Proposer
 from evoprompt.errors import InputError
 from evoprompt.lm import Call, Estimate, LanguageModel, LmError, LmSettings, verbatim
-from evoprompt.proposers.episodes import clip, render_episode
 from evoprompt.roles import ProposalRequest
+from evoprompt.turns import clip, render_episode
 from evoprompt.types import Candidate, Proposal, Trajectory
 
 if TYPE_CHECKING:
