@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from filelock import FileLock, Timeout
+from pydantic import JsonValue
 
 from evoprompt import yamlfile
 from evoprompt.binding import Binding, Prompts, Resume
@@ -191,7 +192,7 @@ def keep_log(root: Path, engine: Engine, trainer: object) -> FileLock:
         lock.acquire(timeout=0)
         if not settings.is_file():
             kind = type(trainer)
-            began = {
+            began: dict[str, JsonValue] = {
                 "trainer": f"{kind.__module__}.{kind.__qualname__}",
                 "engine": engine.config.model_dump(mode="json"),
             }
