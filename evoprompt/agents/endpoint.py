@@ -48,14 +48,16 @@ def _calls_of(given: object) -> list[dict[str, Any]] | None:
 
 def _end_of(given: object) -> str | None:
     """Why an answer ended, in OpenAI's words; a gateway may pass on those of its provider."""
-    said = given.lower() if isinstance(given, str) else None
-    return next((name for name, others in _ENDS.items() if said in others), said)
+    said = given.lower().rpartition(".")[2] if isinstance(given, str) else ""
+    return "length" if said in _LENGTH else said or None
 
 
-_ENDS = {
-    "length": ("max_tokens", "max_output_tokens", "model_length"),
-    "content_filter": ("safety", "refusal", "sensitive", "content_filtered"),
-}
+_LENGTH = ("max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded")
+_OWN_ENDS = (
+    *(None, "stop", "end_turn", "eos", "eos_token", "stop_sequence", "completed"),
+    *("tool_calls", "tool_use", "function_call"),
+)
+"""Ends that the model itself made; any other says nothing of it where it said nothing."""
 
 
 class _Function(BaseModel):
@@ -294,7 +296,7 @@ class ChatEndpoint(Server[_Spoken]):
         parted = Marks().part(message.text)
         thought, text = message.thought or parted.thought, parted.rest
         silent = not (text or calls)
-        if silent and (ended in ("content_filter", "error") or (ended == "length" and not thought)):
+        if silent and ended not in _OWN_ENDS and not (ended == "length" and thought):
             return Broken(
                 f"{self._where} answered nothing (finish_reason {ended}); required: a text or a "
                 "call; see its filter, or raise the limit of tokens of an answer "
@@ -321,8 +323,10 @@ def _text_of(content: JsonValue, kinds: Sequence[str] = ("text",)) -> str:
     parts = content if isinstance(content, list) else [content]
     found = [{"text": part} if isinstance(part, str) else part for part in parts]
     chosen = [one for one in found if isinstance(one, dict) and one.get("type", "text") in kinds]
+    names = ("text", "content", "value", "parts")
     texts = (
-        one.get(str(one.get("type"))) or one.get("text") or one.get("content") for one in chosen
+        one.get(str(one.get("type"))) or next(filter(None, map(one.get, names)), "")
+        for one in chosen
     )
     return "".join(_text_of(text, (*kinds, "text")) if text else "" for text in texts)
 

@@ -39,9 +39,12 @@ _DISPENSABLE = ("max_tokens", "temperature", "stop")
 _OF_MESSAGES = frozenset({"role", "content", "name", "tool_calls", "tool_call_id"})
 """Fields that every server takes; others of its own messages some servers refuse."""
 _NOT_TAKEN = re.compile(
-    r"unsupported|un(?:known|recogni[sz]ed|expected)|deprecated|only the default"
-    r"|extra (?:input|field)|(?:not|n't|cannot|no longer) (?:be )?(?:\w+ )?"
-    r"(?:support|permit|allow|accept|avail|specif|used)",
+    r"unsupported|un(?:known|recogni[sz]ed|expected)|deprecated|obsolete|incompatible"
+    r"|only the default|extra (?:input|field)|invalid (?:parameter|argument|field)|that support"
+    r"|only (?:be |\S+ (?:is )?)(?:set|allow|support|accept)|must (?:be )?(?:1\b|left|omit|unset)"
+    r"|fixed (?:at|to)|instead of|please (?:remove|omit|leave)"
+    r"|(?:not|n't|cannot|no longer) (?:\w+ ){0,2}"
+    r"(?:support|permit|allow|accept|avail|specif|used|set\b|compatible)",
     re.IGNORECASE,
 )
 """Words of a server that takes a parameter, or its value, from nobody."""
@@ -110,7 +113,7 @@ class Server(Generic[ChoiceT]):
     Args:
         model: as the server names it.
         base_url: of the server, such as ``http://127.0.0.1:8000/v1``.
-        temperature: of sampling, where it is not greedy.
+        temperature: of sampling, where it is not greedy; None sends none.
         connections: requests at a time.
         timeout: longest silence of the server, in seconds.
         deadline: for one answer, all attempts together, in seconds; twice ``timeout`` by default.
@@ -137,7 +140,7 @@ class Server(Generic[ChoiceT]):
         model: str,
         base_url: str,
         *,
-        temperature: float = 1.0,
+        temperature: float | None = 1.0,
         connections: int = 64,
         timeout: float = 300.0,
         deadline: float | None = None,
@@ -170,13 +173,12 @@ class Server(Generic[ChoiceT]):
         self.unusable = ""
 
     def _body(self, sampling: Sampling, *, greedy: bool) -> dict[str, JsonValue]:
-        body: dict[str, JsonValue] = {
-            "model": self._model,
-            "max_tokens": sampling.max_tokens,
-            "temperature": 0.0 if greedy else self._temperature,
-        }
-        stop: dict[str, JsonValue] = {"stop": list(sampling.stop)} if sampling.stop else {}
-        return {**body, **stop, **self._extra}
+        body: dict[str, JsonValue] = {"model": self._model, "max_tokens": sampling.max_tokens}
+        if self._temperature is not None:
+            body["temperature"] = 0.0 if greedy else self._temperature
+        if sampling.stop:
+            body["stop"] = list(sampling.stop)
+        return {**body, **self._extra}
 
     def _client(self) -> openai.AsyncOpenAI:
         """A client that makes one attempt a request."""
@@ -296,7 +298,7 @@ class Server(Generic[ChoiceT]):
         if status in PASSING_STATUSES:
             remedy = _ALLOW_IT if status == 429 else _REACH_IT
             passing = self._passing(f"answered {status}: {said}", remedy)
-            passing.retry_after = _retry_after(error.response.headers.get("retry-after", ""))
+            passing.retry_after = _retry_after(error.response.headers)
             return passing
         match status:
             case 401 | 403:
@@ -365,7 +367,7 @@ def _refused_parameter(error: openai.APIStatusError, sent: Mapping[str, JsonValu
     that is too large for the context of a model is none that it refuses.
     """
     said = error.response.text
-    if error.status_code not in (400, 422) or not _NOT_TAKEN.search(said):
+    if error.status_code not in (400, 404, 422, 500) or not _NOT_TAKEN.search(said):
         return None
     candidates = [name for name in _DISPENSABLE if name in sent]
     candidates += sorted({name for one in _messages(sent) for name in one} - _OF_MESSAGES)
@@ -398,9 +400,12 @@ def _told_status(content: bytes) -> int | None:
     return next(iter(statuses), keyless)
 
 
-def _retry_after(said: str) -> float | None:
-    """The seconds that a header asks to wait for: a number of them, or a date."""
+def _retry_after(headers: httpx.Headers) -> float | None:
+    """The seconds that a server asks to wait for: a number of them or of thousandths, or a date."""
+    said = headers.get("retry-after", "")
     try:
+        if "retry-after-ms" in headers:
+            return float(headers["retry-after-ms"]) / 1000
         return float(said)
     except ValueError:
         date = parsedate_tz(said)

@@ -47,7 +47,8 @@ class Endpoint:
     Args:
         model: ``"openai:gpt-4.1-nano"``, or with ``base_url`` a name that this server knows.
         base_url: of the server, such as ``http://127.0.0.1:8000/v1``.
-        temperature: of sampling; at 0 the same question is answered in the same way, mostly.
+        temperature: of sampling; at 0 the same question is answered in the same way, mostly; None
+            sends none, for models that take none.
         max_tokens: most tokens of an answer, where it is used as a program.
         budget: hard limits of ``calls``, ``tokens`` and ``usd``, checked before each request.
         prices: in USD per million tokens, as ``{"input": 0.1, "output": 0.4}``; by default those
@@ -74,7 +75,7 @@ class Endpoint:
         model: str,
         base_url: str | None = None,
         *,
-        temperature: float = 0.0,
+        temperature: float | None = 0.0,
         max_tokens: int = 1024,
         budget: BudgetSettings | Mapping[str, float] | None = None,
         prices: Prices | Mapping[str, float] | None = None,

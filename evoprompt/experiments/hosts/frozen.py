@@ -20,7 +20,7 @@ from evoprompt.agents.tasks import POLICY, Need, Plan, Task, Trial, limits_of
 from evoprompt.evaluation import Evaluation
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.lm.errors import BudgetError
-from evoprompt.lm.settings import BudgetSettings, Prices
+from evoprompt.lm.settings import BudgetSettings, Prices, Temperature
 from evoprompt.optimizer.problem import TESTED, require_budget
 from evoprompt.roles import BuildContext, Component
 from evoprompt.storage import write_whole
@@ -34,7 +34,7 @@ class FrozenSettings(BaseModel):
         model: ``openai:gpt-4.1-nano``, or with ``base_url`` a name that this server knows.
         base_url: of a server of OpenAI's chat completions, such as ``http://127.0.0.1:8000/v1``.
         key: environment variable that holds the key.
-        temperature: of sampling.
+        temperature: of sampling; null sends none, for models that take none.
         extra_body: further fields of every request, such as ``chat_template_kwargs``.
         turn_tokens: most tokens of an action; null for the task's own limit.
         observation_tokens: most tokens of an observation; null for the task's own limit.
@@ -57,7 +57,7 @@ class FrozenSettings(BaseModel):
     model: str = ""
     base_url: str | None = None
     key: str = Field(default="OPENAI_API_KEY", min_length=1)
-    temperature: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    temperature: Temperature | None = 0.0
     extra_body: dict[str, JsonValue] = {}
     turn_tokens: int | None = Field(default=None, ge=1)
     observation_tokens: int | None = Field(default=None, ge=1)

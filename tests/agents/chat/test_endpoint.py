@@ -106,9 +106,18 @@ def test_a_time_to_wait_that_cannot_be_is_not_waited_for(when: str) -> None:
         assert said(chat(server)) == ["fine"]
 
 
-@pytest.mark.parametrize("when", ["3600", "1e308", "inf", "Fri, 01 Jan 2100 00:00:00 GMT"])
-def test_nobody_waits_longer_than_the_deadline_because_a_server_asks_for_it(when: str) -> None:
-    with OpenAIServer(default=Status(429, {"Retry-After": when})) as server:
+@pytest.mark.parametrize(
+    "headers",
+    [
+        *({"Retry-After": when} for when in ("3600", "1e308", "inf")),
+        {"Retry-After": "Fri, 01 Jan 2100 00:00:00 GMT"},
+        {"retry-after-ms": "3600000", "Retry-After": "0"},
+    ],
+)
+def test_nobody_waits_longer_than_the_deadline_because_a_server_asks_for_it(
+    headers: dict[str, str],
+) -> None:
+    with OpenAIServer(default=Status(429, headers)) as server:
         assert "answered 429" in failed(chat(server))
         assert len(server.requests) == 1
 
@@ -158,6 +167,8 @@ def test_an_answer_that_is_too_long_is_not_read_to_its_end(status: int) -> None:
         b'{"choices": [{"message": {"content": {"type": "text", "text": "4"}}}]}',
         b'{"choices": [{"message": {"content": "4", "tool_calls": [null, {"function": null}]}}]}',
         b'{"choices": [{"message": {"content": "4", "tool_calls": {}}}]}',
+        b'{"choices": [{"message": {"content": [{"type": "text", "text": {"value": "4"}}]}}]}',
+        b'{"choices": [{"message": {"content": {"parts": [{"text": "4"}]}}}]}',
     ],
 )
 def test_odd_things_around_an_answer_spoil_none(content: bytes) -> None:
@@ -167,7 +178,9 @@ def test_odd_things_around_an_answer_spoil_none(content: bytes) -> None:
     assert str(reply).endswith("4")
 
 
-@pytest.mark.parametrize("why", ["MAX_TOKENS", "refusal"])
+@pytest.mark.parametrize(
+    "why", ["MAX_TOKENS", "refusal", "FinishReason.RECITATION", "abort", "guardrail_intervened"]
+)
 def test_other_words_for_an_end_mean_the_same(why: str) -> None:
     with OpenAIServer(default=completion(message={"content": ""}, finish_reason=why)) as server:
         assert "answered nothing" in failed(chat(server))
@@ -278,6 +291,13 @@ DEFAULT = "'temperature' does not support 0.0 with this model. Only the default 
         (400, {"message": "stop: Extra inputs are not permitted"}, "stop"),
         (422, {"detail": "temperature: not supported by this model"}, "temperature"),
         (400, {"error": "`temperature` is deprecated for this model."}, "temperature"),
+        (400, {"error": "invalid temperature: only 1 is allowed for this model"}, "temperature"),
+        (400, {"error": "temperature may only be set to 1 with thinking"}, "temperature"),
+        (400, {"error": "temperature must be 1.0 here"}, "temperature"),
+        (400, {"error": "temperature and top_p cannot both be specified"}, "temperature"),
+        (400, {"error": "use max_completion_tokens instead of max_tokens"}, "max_tokens"),
+        (404, {"error": "No endpoints found that support: stop"}, "stop"),
+        (500, {"error": f"APIError: {UNSUPPORTED}"}, "max_tokens"),
     ],
 )
 def test_a_parameter_that_a_server_refuses_in_words_is_left_out(
@@ -292,6 +312,18 @@ def test_a_parameter_that_a_server_refuses_in_words_is_left_out(
             assert said(policy) == ["fine"]
         assert said(policy) == ["fine"]
         assert len(server.requests) == 3
+
+
+def test_trouble_that_repeats_what_it_was_asked_leaves_nothing_out() -> None:
+    with OpenAIServer([Status(500, message="while handling {'temperature': 0.0}")], "4") as server:
+        assert said(chat(server)) == ["4"]
+        assert server.requests[1].body["temperature"] == 0.0
+
+
+def test_no_temperature_is_sent_where_there_is_none() -> None:
+    with OpenAIServer(default="4") as server:
+        assert said(chat(server, temperature=None)) == ["4"]
+        assert "temperature" not in server.requests[0].body
 
 
 def test_a_context_that_is_too_short_leaves_no_limit_out() -> None:
