@@ -325,7 +325,7 @@ def _text_of(content: JsonValue, kinds: Sequence[str] = ("text",)) -> str:
     chosen = [one for one in found if isinstance(one, dict) and one.get("type", "text") in kinds]
     names = ("text", "content", "value", "parts")
     texts = (
-        one.get(str(one.get("type"))) or next(filter(None, map(one.get, names)), "")
+        next((found for name in (str(one.get("type")), *names) if (found := one.get(name))), None)
         for one in chosen
     )
     return "".join(_text_of(text, (*kinds, "text")) if text else "" for text in texts)
