@@ -325,7 +325,7 @@ def _text_of(content: JsonValue, kinds: Sequence[str] = ("text",)) -> str:
     chosen = [one for one in found if isinstance(one, dict) and one.get("type", "text") in kinds]
     names = ("text", "content", "value", "parts")
     texts = (
-        next((found for name in (str(one.get("type")), *names) if (found := one.get(name))), None)
+        next((one[name] for name in (str(one.get("type")), *names) if one.get(name)), None)
         for one in chosen
     )
     return "".join(_text_of(text, (*kinds, "text")) if text else "" for text in texts)
