@@ -139,8 +139,8 @@ def state_best(best: str, first: str, leader: str = "", in_training: bool = Fals
     """
     if in_training:
         return (
-            f"{best} took the place of its parent in training, at odds of {ADMIT:g} : 1 or more "
-            f"that it is better; the first instruction is {first}"
+            f"{best} took the place of its parent in training, at odds of {ADMIT:g} : 1 that it is "
+            f"better; that is weaker than being shown better than the first instruction, {first}"
         )
     if best != first:
         return f"{best} is shown to be better than the first instruction, {first}"
