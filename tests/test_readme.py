@@ -34,6 +34,13 @@ def test_every_use_takes_less_than_ten_lines() -> None:
     assert all(len([line for line in text.splitlines() if line.strip()]) < 10 for text in BLOCKS)
 
 
+def test_agents_are_shown_the_same_uses() -> None:
+    skill = (Path(__file__).parent.parent / "SKILL.md").read_text(encoding="utf-8")
+    shown = re.findall(r"```python\n(.*?)```", skill, flags=re.DOTALL)
+    assert shown
+    assert all(text in BLOCKS for text in shown)
+
+
 def test_every_link_leads_somewhere() -> None:
     root = Path(__file__).parent.parent
     assert [link for link in LINKS if not (root / link).exists()] == []
