@@ -228,10 +228,6 @@ class ReplayBuffer:
             fullest = next(tier for tier in reversed(self._tiers()) if tier)
             fullest.popleft()
 
-    def record(self, question_id: str) -> QuestionRecord | None:
-        """How a question has gone, or None if it is not remembered."""
-        return self._questions.get(question_id)
-
     @property
     def records(self) -> Sequence[QuestionRecord]:
         """All remembered questions, the longest unseen first."""

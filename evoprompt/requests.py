@@ -167,12 +167,6 @@ class RequestFiles:
                 "that a waiting training wrote; remove it"
             ) from error
 
-    def files(self) -> list[Path]:
-        """Everything that lies here to be read."""
-        if self.root is None:
-            return []
-        return sorted([*self.root.glob("[0-9]*.json"), *self.root.glob(WAITING)])
-
     def _existing(self) -> Path:
         if self.root is None:
             raise InputError(

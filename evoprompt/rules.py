@@ -13,10 +13,10 @@ import re
 import unicodedata
 import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
-from evoprompt.types import Proposal, estimate_tokens
+from evoprompt.types import Proposal, TextLimits
 
 _COPIED = 7  # consecutive words of a training question that count as copied
 _DENSITY = 0.22  # a text that zlib shrinks to less than this part says the same over and over
@@ -34,11 +34,7 @@ class ScreeningContext:
         rejected: texts refused lately, by screening or by the verifier.
         questions: training questions a proposer may have seen.
         answers: their gold answers.
-        control_tokens: special tokens of the policy's tokenizer, beyond the usual ones.
-        max_tokens: most tokens an instruction may have, at least 1.
-        max_prompt_tokens: most tokens of instruction and question together, chat template
-            included; None when the host has no such limit.
-        count_tokens: tokens of a text under the policy's tokenizer.
+        limits: what the policy's tokenizer and context allow.
     """
 
     parents: Sequence[str] = ()
@@ -47,10 +43,7 @@ class ScreeningContext:
     rejected: Collection[str] = ()
     questions: Sequence[str] = ()
     answers: Sequence[str] = ()
-    control_tokens: Sequence[str] = ()
-    max_tokens: int = 1024
-    max_prompt_tokens: int | None = None
-    count_tokens: Callable[[str], int] = estimate_tokens
+    limits: TextLimits = field(default_factory=TextLimits)
 
     @property
     def known(self) -> str:
@@ -102,13 +95,13 @@ def too_long(proposal: Proposal, context: ScreeningContext) -> str | None:
 
     Hosts cut prompts that are too long from the left, where the instruction stands.
     """
-    tokens = context.count_tokens(proposal.text)
-    if tokens > context.max_tokens:
-        return f"the instruction has {tokens} tokens, more than the {context.max_tokens} allowed"
-    if context.max_prompt_tokens is None:
+    limits, most = context.limits, context.limits.max_prompt_tokens
+    tokens = limits.count_tokens(proposal.text)
+    if tokens > limits.max_tokens:
+        return f"the instruction has {tokens} tokens, more than the {limits.max_tokens} allowed"
+    if most is None:
         return None
-    tokens += max(map(context.count_tokens, context.questions), default=0)
-    most = context.max_prompt_tokens
+    tokens += max(map(limits.count_tokens, context.questions), default=0)
     said = (
         f"instruction and longest question have {tokens} tokens, more than the {most} of a prompt"
     )
@@ -141,7 +134,7 @@ def control_characters(proposal: Proposal, context: ScreeningContext) -> str | N
         if re.search("[A-Za-z]", word) and _TWINS.search(word) and word not in known:
             return f"the word {word!r} mixes alphabets that look alike"
     found = (one.group().strip() for one in _CHAT.finditer(text))
-    special = (one for one in context.control_tokens if one in text)
+    special = (one for one in context.limits.control_tokens if one in text)
     if token := next((one for one in (*found, *special) if one not in known), None):
         return f"the text holds the control token {token!r}"
     return None

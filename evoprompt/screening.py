@@ -252,10 +252,7 @@ class Screening:
             rejected=[*self.known.refused, *self.known.turned_away],
             questions=[question.text for question in questions],
             answers=[answer for question in questions for answer in question.answers],
-            control_tokens=self.limits.control_tokens,
-            max_tokens=self.limits.max_tokens,
-            max_prompt_tokens=self.limits.max_prompt_tokens,
-            count_tokens=self.limits.count_tokens,
+            limits=self.limits,
         )
 
     def screen_written(

@@ -152,10 +152,7 @@ class TestWhatRulesSee:
             rejected=[candidate(8).text],
             questions=[question(3).text, question(4).text],
             answers=["6", "8"],
-            control_tokens=("<|end|>",),
-            max_tokens=99,
-            max_prompt_tokens=500,
-            count_tokens=len,
+            limits=one.limits,
         )
         assert second.parents == [C0.text, C1.text]
         assert second.living == sorted([C0.text, C1.text, GOOD])

@@ -14,9 +14,10 @@ import pytest
 
 from evoprompt.rules import ScreeningContext, default_rules
 from evoprompt.screening import check, clean
-from evoprompt.types import Proposal, estimate_tokens
+from evoprompt.types import Proposal, TextLimits, estimate_tokens
 
 _HERE = Path(__file__).parent
+_LIMITS = {"max_tokens", "max_prompt_tokens", "control_tokens"}
 
 
 def words(text: str) -> int:
@@ -33,7 +34,11 @@ def contexts(folder: str) -> dict[str, ScreeningContext]:
         file = _HERE / "contexts.json"
     tasks = json.loads(file.read_text(encoding="utf-8"))
     count = words if file.parent == _HERE else estimate_tokens
-    return {name: ScreeningContext(count_tokens=count, **tasks[name]) for name in tasks}
+    known = {}
+    for name, task in tasks.items():
+        limits = {key: task.pop(key) for key in _LIMITS & task.keys()}
+        known[name] = ScreeningContext(limits=TextLimits(count, **limits), **task)
+    return known
 
 
 def found(case: dict[str, str], known: dict[str, ScreeningContext]) -> str:

@@ -6,7 +6,7 @@ import pytest
 
 from evoprompt.rules import ScreeningContext, default_rules
 from evoprompt.screening import Finding, check
-from evoprompt.types import Proposal
+from evoprompt.types import Proposal, TextLimits
 
 ALONE = ScreeningContext()
 TAGS = ScreeningContext(parents=["Write <q>words</q>, then <a>it</a>."])
@@ -48,7 +48,7 @@ def test_one_empty_component_is_enough() -> None:
 
 
 def test_length_is_counted_with_the_policys_tokenizer() -> None:
-    context = ScreeningContext(max_tokens=6, count_tokens=len)
+    context = ScreeningContext(limits=TextLimits(len, max_tokens=6))
     assert found("Search", context) == ""
     assert found("Search.", context) == "too_long"
 
@@ -60,7 +60,7 @@ def test_length_is_counted_with_the_policys_tokenizer() -> None:
 def test_the_longest_question_must_fit_beside_the_instruction(
     questions: list[str], limit: int | None, rule: str
 ) -> None:
-    context = ScreeningContext(questions=questions, max_prompt_tokens=limit, count_tokens=len)
+    context = ScreeningContext(questions=questions, limits=TextLimits(len, max_prompt_tokens=limit))
     assert found("Search", context) == rule
 
 
@@ -81,9 +81,10 @@ def test_marks_that_a_script_needs_pass(text: str) -> None:
 
 def test_special_tokens_of_the_policy_are_found_unless_a_parent_has_them() -> None:
     text = "Call it in <tool_call> and </tool_call> tags."
-    special = ScreeningContext(control_tokens=["<tool_call>"], required=["Call"])
+    limits = TextLimits(control_tokens=["<tool_call>"])
+    special = ScreeningContext(required=["Call"], limits=limits)
     assert found(text, special) == "control_characters"
-    parent = ScreeningContext(control_tokens=["<tool_call>"], parents=[text.replace("in", "by")])
+    parent = ScreeningContext(parents=[text.replace("in", "by")], limits=limits)
     assert found(text, parent) == ""
 
 
