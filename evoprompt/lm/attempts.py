@@ -11,6 +11,7 @@ import asyncio
 import math
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
+from dataclasses import replace
 from inspect import isawaitable
 from typing import Any
 
@@ -27,6 +28,7 @@ from evoprompt.lm.budget import Spending
 from evoprompt.lm.errors import DeadlineError, LmError
 from evoprompt.lm.recording import Failure, Recorder, Replay, Response
 from evoprompt.lm.settings import LmSettings
+from evoprompt.turns import thought_apart
 
 Send = Callable[[Any], Awaitable[Any]]
 """One attempt: a ``dspy.lm15.Request`` to a ``dspy.lm15.Response``."""
@@ -127,7 +129,21 @@ class MeteredEngine:
             size = len(response.message.text or "")
             require_size(size, longest * _CHARACTERS_A_TOKEN, longest)
         FINISHED.get([]).append(str(response.finish_reason))
+        return _without_thought(response)
+
+
+def _without_thought(response: Any) -> Any:
+    """The response without what a model has thought in plain text, where its server knows no marks.
+
+    Fields that it drafts there would be taken for those of its answer.
+    """
+    from dspy.lm15 import Message
+
+    text = response.message.text or ""
+    _, said, _ = thought_apart(text)
+    if said == text:
         return response
+    return replace(response, message=Message.assistant(said.strip()))
 
 
 class AsyncOnly:

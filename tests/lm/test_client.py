@@ -152,6 +152,18 @@ def test_an_answer_that_ignores_the_format_is_asked_again_as_json() -> None:
     assert "AdapterParseError" in str(ask([], "I like the sea."))
 
 
+@pytest.mark.parametrize(
+    "thought",
+    [
+        f"<think>\n{chat_fields(words=['draft'])}</think>\n\n",
+        "\u25c1think\u25b7Hm.\u25c1/think\u25b7",
+    ],
+    ids=["a draft", "other marks"],
+)
+def test_what_a_model_drafts_in_its_thought_is_no_field_of_its_answer(thought: str) -> None:
+    assert words(ask([thought + GOOD])) == ["one", "two"]
+
+
 def test_an_answer_cut_at_max_tokens_is_marked() -> None:
     cut = Text('[[ ## words ## ]]\n["one", "tw', finish_reason="length")
     answer = ask([cut])
