@@ -99,7 +99,7 @@ for name, text in {"pyproject.toml": project, "evoprompt_rulebook.py": module}.i
 # !pip install --quiet ./evoprompt-rulebook
 
 # %%
-# !evoprompt plugins --role proposer | grep -A 1 rulebook
+# !evoprompt plugins | grep -A 1 rulebook
 
 # %%
 # !evoprompt plugins --check rulebook

@@ -53,15 +53,14 @@ class TestARun:
         for text in ("on 40 questions of validation", "share solved", "child", "tool_calls"):
             assert text in out
 
-    def test_another_instruction_and_policy_may_be_given(
+    def test_another_instruction_may_be_given(
         self, finished_run: RunDirectory, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         text = "Search for every hop before you answer. Write <answer>it</answer>."
         (tmp_path / "other.txt").write_text(f"{text}\n", encoding="utf-8")
-        given = ("--instruction", tmp_path / "other.txt")
-        static = finished_run.trial(TrialId("static", 0)).policy
-        answer = found(capsys, finished_run.root, *given, "--policy", static)
-        assert (answer["instruction"], answer["policy"]) == (text, str(static))
+        given = ("--instruction", tmp_path / "other.txt", "--arm", "static")
+        answer = found(capsys, finished_run.root, *given)
+        assert answer["instruction"] == text
         plain = found(capsys, finished_run.root, "--arm", "static")
         assert answer["evaluation"]["value"] > plain["evaluation"]["value"]
 

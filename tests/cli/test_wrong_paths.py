@@ -23,7 +23,6 @@ PATHS: dict[str, dict[str, Option]] = {
         "output": Option("output", ("{}/run.yaml", *MODEL, "--limit", "1")),
         "source": Option("either"),
         "instruction": Option("file", ("{}/run.yaml",), "any"),
-        "policy": Option("folder", ("{}/run.yaml",)),
     },
     "optimize": {
         "output": Option("output", ("{}/run.yaml", *MODEL)),

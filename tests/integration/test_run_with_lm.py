@@ -78,21 +78,16 @@ def test_a_budget_is_of_the_whole_run_and_of_what_resumes_it(tmp_path: Path, job
 
 
 @pytest.mark.lm
-def test_a_dry_run_asks_only_when_it_is_told_to(
+def test_a_dry_run_asks_nothing_and_a_run_asks_before_it_begins(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with OpenAIServer([], "ready") as server:
         assert run(tmp_path, server.url, "--dry-run") == 0
         assert server.requests == []
         assert "reflection can be asked" in capsys.readouterr().out
-        assert run(tmp_path, server.url, "--dry-run", "--probe") == 0
-        assert len(server.requests) == 1
-        assert "reflection answers" in capsys.readouterr().out
         assert run(tmp_path, server.url, "--dry-run", "--set", "budget=6") == 0
         assert "language models" not in capsys.readouterr().out  # it is too short to evolve
     with OpenAIServer([], Status(401)) as server:
-        assert run(tmp_path, server.url, "--dry-run", "--probe") == 3
-        assert "missing proposer" in capsys.readouterr().out
         assert run(tmp_path, server.url) == 2
         assert "the language model gave no answer" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()

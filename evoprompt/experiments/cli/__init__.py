@@ -27,23 +27,29 @@ from evoprompt.experiments.cli import (
 )
 from evoprompt.text import format_error, masked, printable
 
-COMMANDS: Mapping[str, Callable[..., None]] = {
-    command.__name__: command
-    for command in (
-        run.run,
-        optimize.optimize,
-        report.report,
-        watch.watch,
-        best.best,
-        simplify.simplify,
-        export.export,
-        plugins.plugins,
-        doctor.doctor,
-        new.new,
-    )
-} | {"eval": evaluate.evaluate, "worth-it": worth_it.worth_it}
+PANELS: Mapping[str, Mapping[str, Callable[..., None]]] = {
+    "Start": {
+        "doctor": doctor.doctor,
+        "worth-it": worth_it.worth_it,
+        "run": run.run,
+        "optimize": optimize.optimize,
+    },
+    "Look": {
+        "watch": watch.watch,
+        "report": report.report,
+        "best": best.best,
+        "eval": evaluate.evaluate,
+    },
+    "Use": {"simplify": simplify.simplify, "export": export.export},
+    "Extend": {"new": new.new, "plugins": plugins.plugins},
+}
+"""Our commands, by the heading that the help lists them under."""
+
+COMMANDS = {name: command for commands in PANELS.values() for name, command in commands.items()}
 
 GROUPS: Mapping[str, typer.Typer] = {"pool": pool.app}
+
+_BROUGHT = "Of examples and plugins"
 
 _WRONG_PATH = {"ENOENT", "EEXIST", "EISDIR", "ENOTDIR", "ENAMETOOLONG", "ELOOP"}
 _UNWRITABLE = {"ENOSPC", "EDQUOT", "EFBIG", "EROFS", "EACCES", "EPERM"}
@@ -104,10 +110,11 @@ def build_app(arguments: Sequence[str]) -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     app.callback()(_options)
-    for name, command in COMMANDS.items():
-        app.command(name)(command)
+    for heading, commands in PANELS.items():
+        for name, command in commands.items():
+            app.command(name, rich_help_panel=heading)(command)
     for group in GROUPS.values():
-        app.add_typer(group)
+        app.add_typer(group, rich_help_panel="Use")
     known = {*COMMANDS, *GROUPS}
     if next((word for word in arguments if not word.startswith("-")), None) not in known:
         from evoprompt.plugins import plugins as installed
@@ -119,9 +126,10 @@ def build_app(arguments: Sequence[str]) -> typer.Typer:
                     "evoprompt does not use itself; rename the command group"
                 )
             if [command.name for command in group.registered_commands] == [group.info.name]:
+                group.registered_commands[0].rich_help_panel = _BROUGHT
                 app.registered_commands += group.registered_commands
             else:
-                app.add_typer(group)
+                app.add_typer(group, rich_help_panel=_BROUGHT)
     return app
 
 

@@ -34,10 +34,6 @@ def evaluate(
     instruction: Annotated[
         Path | None, typer.Option(help="File with another instruction.", show_default="the best")
     ] = None,
-    policy: Annotated[
-        Path | None,
-        typer.Option(help="Folder of another policy, as a run saves it.", show_default="the run's"),
-    ] = None,
     changes: Changes = None,
     json: Annotated[
         bool, typer.Option("--json", help="One JSON object on standard output.")
@@ -87,10 +83,6 @@ def evaluate(
     subject = subject_of(source, changes or (), arm, seed)
     if instruction is not None:
         subject = replace(subject, written=read_instruction(instruction))
-    if policy is not None:
-        if not (policy.is_dir() and any(policy.iterdir())):
-            raise InputError(f"--policy is {policy}; required: a folder that a run has saved")
-        subject = replace(subject, policy=policy)
     if output is None:
         _evaluate(subject, split, json)
         return
@@ -105,17 +97,17 @@ def evaluate(
         raise InputError(f"split {split!r} holds no question; required: at least one")
     picked = [asked[name] for name in _listed("--kinds", kinds, list(asked))]
     with ExitStack() as stack:
-        asks: Policy
+        policy: Policy
         if served is not None:
             for notice in served.notices():
                 typer.secho(notice, fg="yellow")
-            asks, weights = served, served.weights()
+            policy, weights = served, served.weights()
         else:
-            asks = stack.enter_context(policy_of(subject, task))
-            weights = weights_of(asks)
+            policy = stack.enter_context(policy_of(subject, task))
+            weights = weights_of(policy)
         stack.enter_context(only_writer(output, "an evaluation"))
-        identity = identity_of(task, picked, chosen, asks, weights, split)
-        _ask(Evaluation(output, identity), task, chosen, picked, asks, split)
+        identity = identity_of(task, picked, chosen, policy, weights, split)
+        _ask(Evaluation(output, identity), task, chosen, picked, policy, split)
 
 
 def _evaluate(subject: Subject, split: str, json: bool) -> None:

@@ -14,7 +14,6 @@ from evoprompt.experiments.cli.options import (
     FirstSeed,
     Jobs,
     Output,
-    Probe,
     Resume,
     Seeds,
     SeedsFrom,
@@ -75,7 +74,6 @@ def optimize(
     seeds_from: SeedsFrom = None,
     resume: Resume = False,
     dry_run: DryRun = False,
-    probe: Probe = False,
 ) -> None:
     """Improve the instruction of a model that is not trained.
 
@@ -131,7 +129,7 @@ def optimize(
             "no model is named; required: --model openai:NAME, or --model NAME with --base-url"
         )
     wanted = wanted.narrowed((), seed, seeds)
-    launch(wanted, name, output, jobs, resume=resume, dry_run=dry_run, probe=probe)
+    launch(wanted, name, output, jobs, resume=resume, dry_run=dry_run)
 
 
 def in_all_arms(change: str, begun: Settings) -> list[str]:

@@ -38,7 +38,6 @@ Resume = Annotated[bool, typer.Option("--resume", help="Continue a stopped run."
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Say what would be done and cost, and what is missing.")
 ]
-Probe = Annotated[bool, typer.Option("--probe", help="In a dry run: ask each language model once.")]
 
 
 def with_seeds_from(overrides: Sequence[str] | None, seeds_from: Path | None) -> list[str]:

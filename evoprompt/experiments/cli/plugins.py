@@ -19,7 +19,6 @@ def plugins(
     check: Annotated[
         str | None, typer.Option(metavar="NAME", help="Run the conformance suite of one.")
     ] = None,
-    role: Annotated[str | None, typer.Option(help="Only of this role.")] = None,
     changes: Changes = None,
 ) -> None:
     """List the components that a configuration can name.
@@ -28,17 +27,10 @@ def plugins(
     """
     from rich.console import Console
 
-    from evoprompt.errors import InputError
     from evoprompt.plugins import plugins as installed
-    from evoprompt.validation import nearest
 
     found, console = installed(), Console(markup=False, highlight=False)
-    roles = list(dict.fromkeys(one.component.role for one in found.components()))
-    if role is not None and role not in roles:
-        raise InputError(
-            f"role is {role!r}; required: one of {', '.join(roles)}{nearest(role, roles)}"
-        )
-    listed = found.components(role)
+    listed = found.components()
     if check is not None:
         named = [one for one in listed if one.name == check]
         if not _keep_promises(found, named, check, changes or (), console):

@@ -16,7 +16,6 @@ from evoprompt.experiments.cli.options import (
     FirstSeed,
     Jobs,
     Output,
-    Probe,
     Resume,
     Seeds,
     SeedsFrom,
@@ -49,13 +48,12 @@ def run(
     seeds_from: SeedsFrom = None,
     resume: Resume = False,
     dry_run: DryRun = False,
-    probe: Probe = False,
 ) -> None:
     """Train all arms and seeds of a configuration, and compare them.
 
     Ctrl-C saves after the current step and says how to resume. A dry run checks
-    everything, loads no model, writes nothing, sends nothing (but for --probe) and
-    ends with exit code 3 if this machine lacks something.
+    everything, loads no model, writes and sends nothing, and ends with exit code 3 if this
+    machine lacks something.
     """
     from evoprompt.experiments.config import load
 
@@ -65,7 +63,7 @@ def run(
     if launcher is not None:
         overrides.append(f"launcher.name={json.dumps(launcher)}")
     wanted = load(config, overrides, smoke).narrowed(arm or (), seed, seeds)
-    launch(wanted, config, output, jobs, resume=resume, dry_run=dry_run, probe=probe)
+    launch(wanted, config, output, jobs, resume=resume, dry_run=dry_run)
 
 
 def launch(
@@ -76,7 +74,6 @@ def launch(
     *,
     resume: bool,
     dry_run: bool,
-    probe: bool,
 ) -> None:
     """Runs, resumes or forecasts ``wanted``, and ends with the exit code that says how it went.
 
@@ -87,7 +84,6 @@ def launch(
         jobs: trials at a time; by default as many as the launcher has room for.
         resume: whether to continue what is in the folder.
         dry_run: whether to say what would be done, and no more.
-        probe: whether a dry run asks each language model once.
     """
     from functools import partial
 
@@ -109,7 +105,7 @@ def launch(
     if dry_run:
         wanted = with_host_defaults(wanted)
         root = output or _default_output(config, resume)
-        found = look_ahead(wanted, probe, root=root)
+        found = look_ahead(wanted, root=root)
         if starter.elsewhere:
             asked = reach(starter, str(wanted.launcher["name"]))
             found = replace(found, launcher=asked, elsewhere=True)
