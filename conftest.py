@@ -22,6 +22,9 @@ settings.register_profile("repeatable", REPEATABLE)
 settings.register_profile("thorough", REPEATABLE, max_examples=60)
 settings.load_profile("repeatable")
 
+# Models here are tiny: threads, of torch in this process and in others, get in each other's way.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 BEYOND_THE_CORE = (
     *("adapters", "examples", "plugins", "tests/adapters", "tests/agents/chat", "tests/browser"),
     *("tests/dspy_optimizer", "tests/export", "tests/integration", "tests/launchers"),

@@ -151,7 +151,6 @@ class Forks:
             env=os.environ
             | {
                 "PYTHONPATH": os.pathsep.join(map(str, (Path(__file__).parent, *paths))),
-                "OMP_NUM_THREADS": "1",
                 "CUDA_VISIBLE_DEVICES": "",
             },
         )

@@ -24,7 +24,6 @@ def fresh_site(folder: Path, **variables: str) -> Run:
         "PIP_QUIET": "0",
         "PIP_NO_BUILD_ISOLATION": "0",  # pip reads this as the value of build_isolation
         "COLUMNS": "120",
-        "OMP_NUM_THREADS": "1",
         **variables,
     }
     environment.pop("PYTEST_ADDOPTS", None)  # what only this repository's tests are told

@@ -337,6 +337,5 @@ class TinkerHost:
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(1)
     where = Path(sys.argv[1])
     run(pickle.loads((where / "job.pickle").read_bytes()), where)

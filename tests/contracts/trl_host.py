@@ -258,7 +258,6 @@ class TrlHost:
 
 def main(directory: Path) -> None:
     """Does the job written in ``directory`` and leaves the run there; as one of several if so."""
-    torch.set_num_threads(1)
     job: Job = pickle.loads((directory / JOB).read_bytes())
     if job.processes > 1:
         _as_ranks(job.processes)

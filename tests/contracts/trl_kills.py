@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import tiny_trl
-import torch
 from contract_runs import EVOLVING
 from faults import WORK
 from transformers import TrainerCallback
@@ -33,7 +32,6 @@ class NoLastSave(TrainerCallback):
 
 def main(directory: Path) -> None:
     """Trains, from the newest checkpoint if there is one, and leaves ``result.json``."""
-    torch.set_num_threads(1)
     checkpoints, events = directory / WORK / "checkpoints", directory / WORK / "events.jsonl"
     resumes = any(checkpoints.glob(f"*/{STATE_FILE}"))
     if not resumes:

@@ -6,13 +6,6 @@ import logging
 from collections.abc import Iterator
 
 import pytest
-import torch
-
-
-@pytest.fixture(autouse=True, scope="class")
-def one_thread() -> None:
-    """The models are tiny: more threads only get in each other's way."""
-    torch.set_num_threads(1)
 
 
 @pytest.fixture(autouse=True, scope="class")

@@ -72,7 +72,6 @@ class _Trainer(LocalSync):
 
 def main(directory: Path) -> None:
     """Trains, from the newest checkpoint if there is one, and leaves ``result.json``."""
-    torch.set_num_threads(1)
     settings = {"steps": STEPS, "keep": 1, **json.loads((directory / "settings.json").read_text())}
     work, notes = directory / WORK, Notes(Job())
     events = work / "events.jsonl"

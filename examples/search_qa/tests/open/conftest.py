@@ -27,7 +27,6 @@ from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 from waiting import PATIENCE
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
-torch.set_num_threads(1)
 
 BIRTHPLACES = {
     "Mila Korv": "Ostrel",

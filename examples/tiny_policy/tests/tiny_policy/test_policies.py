@@ -22,7 +22,6 @@ import evoprompt_sql.bank
 import evoprompt_sql.pretrain
 import evoprompt_sql.task
 import pytest
-import torch
 from evoprompt_calculator.task import Calculator, CalculatorSettings
 from evoprompt_search_qa.tiny.task import SearchQa, SearchQaSettings
 from evoprompt_sql.bank import DESCRIPTION_BANK, WRONG_DESCRIPTION
@@ -98,7 +97,6 @@ SHIPPED = {
 
 @pytest.fixture(scope="module", params=SHIPPED)
 def shipped(request: pytest.FixtureRequest) -> Shipped:
-    torch.set_num_threads(1)
     return SHIPPED[request.param]
 
 

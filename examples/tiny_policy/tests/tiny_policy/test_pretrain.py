@@ -5,7 +5,6 @@ import random
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 import torch
 from evoprompt_tiny.demonstrations import MASKED, Example
 from evoprompt_tiny.pretrain import NOTE, Pretraining, Stage, pretrain, save
@@ -17,11 +16,6 @@ SMALL = Pretraining(
     steps=12, batch=4, warmup=2, plain_steps=3, careful_steps=4, hidden=16, intermediate=32,
     layers=2, heads=2,
 )  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> None:
-    torch.set_num_threads(1)
 
 
 def draw(rng: random.Random, stage: Stage) -> Example:

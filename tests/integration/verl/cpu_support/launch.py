@@ -1,7 +1,7 @@
 """Test support: starts veRL as a user would, in a process of its own, on a CPU.
 
 The arguments are those of a stock GRPO run; what makes it small and keeps it on a CPU is all veRL's
-own configuration. ``OMP_NUM_THREADS=1`` keeps its many processes from fighting over the cores.
+own configuration.
 """
 
 from __future__ import annotations
@@ -245,7 +245,6 @@ def _variables(directory: Path) -> dict[str, str]:
         **os.environ,
         **backends.environment(),
         "HF_HUB_OFFLINE": "1",
-        "OMP_NUM_THREADS": "1",
         "RAY_AUTH_MODE": "disabled",  # or a token that another run has left would be asked for
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_worker_niceness": "0",  # Ray's 15 starves its workers beside anything else that runs

@@ -181,7 +181,6 @@ def write_plugin(folder: Path) -> None:
 
 def make_world(folder: Path) -> None:
     """Writes policy, tokenizer, questions and plugin into ``folder``."""
-    torch.set_num_threads(1)
     make_tokenizer(folder / MODEL)
     make_policy(folder / MODEL)
     write_rows(folder / TRAIN, rows(64))
