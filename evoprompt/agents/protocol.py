@@ -104,7 +104,7 @@ class TagProtocol(Protocol):
     r"""One tool, called by tags in plain text, as in arXiv 2503.09516.
 
     An action that ends with ``<call> ... </call>`` is followed by the result between the texts
-    ``opening`` and ``closing``; any other ends the episode.
+    ``opening`` and ``closing``; one with an answer ends the episode.
 
     Attributes:
         call: tag of a call, and name of the tool.
@@ -113,6 +113,8 @@ class TagProtocol(Protocol):
         opening: text before a result.
         closing: text after it.
         ends_at_answer: whether an action ends where an answer is closed, too.
+        retry: what the policy is told of an action with neither, which counts like a call; empty
+            where that ends the episode.
 
     >>> tags = TagProtocol("look", "at", "say", opening="\n<seen>\n", closing="\n</seen>\n")
     >>> tags.read("Hm. <look> left </look><look>").calls
@@ -127,6 +129,7 @@ class TagProtocol(Protocol):
     opening: str
     closing: str
     ends_at_answer: bool = True
+    retry: str = ""
 
     skips_special_tokens: ClassVar[bool] = True  # tags are plain text
 
@@ -159,11 +162,15 @@ class TagProtocol(Protocol):
         given = self.find_call(text)
         if given is not None:
             return Move(text, (Call(self.call, {self.argument: given}),))
-        return Move(text, answer=self.find_answer(text))
+        answer = self.find_answer(text)
+        if answer is None and self.retry:
+            return Move(text, (Call(self.call, {}, fault=self.retry),))
+        return Move(text, answer=answer)
 
     def frame(self, calls: Sequence[Call], said: str) -> Sequence[str]:
-        """The texts around the one result."""
-        return self.opening, self.closing
+        """The texts around the one result; what is told of a fault is no result."""
+        (call,) = calls
+        return ("\n\n", "\n\n") if call.fault else (self.opening, self.closing)
 
     def find_call(self, action: str) -> str | None:
         """The argument of the call that an action ends with, or None if it calls no tool."""

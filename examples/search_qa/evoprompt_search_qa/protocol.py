@@ -1,14 +1,16 @@
 """How policy and search tool talk: Search-R1's tags in plain text.
 
 The policy writes actions. One that ends with a ``<search>`` query is followed by an observation,
-``<information> ... </information>``; any other ends the episode. Everything here reads single
-actions: a tag in a prompt or in an observation never counts.
+``<information> ... </information>``; an answer ends the episode, and so does anything else but for
+``RETRYING``. Everything here reads single actions: a tag in a prompt or in an observation never
+counts.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from evoprompt.agents import Limits, TagProtocol
 from evoprompt.types import Turn
@@ -40,10 +42,17 @@ SEARCHING = TagProtocol(
     "search",
     "query",
     "answer",
-    opening=f"\n\n{INFORMATION}\n",
-    closing=f"\n{END_INFORMATION}\n\n",
+    opening=f"\n\n{INFORMATION}",
+    closing=f"{END_INFORMATION}\n\n",
 )
 """Any language model's way to search and answer."""
+
+RETRYING = replace(
+    SEARCHING,
+    retry=f"This was neither a search nor an answer. To search, write a query between {SEARCH} and "
+    f"{END_SEARCH}; to answer, write the answer between {ANSWER} and {END_ANSWER}. Try again.",
+)
+"""The same, where an action with neither does not end the episode: Search-R1's agent."""
 
 TINY = TagProtocol(
     "search",
@@ -87,14 +96,18 @@ def plain_prompt(instruction: str, question: str) -> str:
     return f"{instruction} {QUESTION} {question} {RESPONSE}"
 
 
-def numbered(passages: Sequence[str]) -> str:
-    r"""Passages of several lines, as they are shown between the information tags.
+def listed(passages: Sequence[str]) -> str:
+    r"""Passages, a title and a text each, as Search-R1 shows them between the information tags.
 
-    >>> numbered(['"Ulm"\nA city.'])
-    '[1] "Ulm"\nA city.'
+    >>> listed(['"Ulm"\nA city.'])
+    'Doc 1(Title: "Ulm") A city.'
     """
-    listed = [f"[{number}] {passage}" for number, passage in enumerate(passages, start=1)]
-    return "\n".join(listed) or "nothing found"
+    parted = [passage.partition("\n") for passage in passages]
+    shown = [
+        f"Doc {number}(Title: {title}) {text}".rstrip()
+        for number, (title, _, text) in enumerate(parted, 1)
+    ]
+    return "\n".join(shown) or "nothing found"
 
 
 def joined(passages: Sequence[str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 from evoprompt_retrieval.plan import search_server
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
@@ -55,6 +56,8 @@ class OpenQaSettings(BaseModel):
         placement: whether the instruction precedes the question in the user's message (``user``),
             or is the system message (``append`` or ``replace``, the same here); plain text for a
             model without a chat template.
+        invalid: whether the policy may try again after an action that neither searches nor answers,
+            which then counts as a search (``retry``, Search-R1's agent), or the episode ends.
         instruction: what to start from; by default one in the manner of Search-R1.
     """
 
@@ -74,6 +77,7 @@ class OpenQaSettings(BaseModel):
     turn_tokens: int = Field(default=500, ge=1)
     observation_tokens: int = Field(default=500, ge=32)
     placement: Placement = "user"
+    invalid: Literal["retry", "end"] = "retry"
     instruction: str = Field(default=SEED, min_length=1)
 
     @property
@@ -113,7 +117,7 @@ class OpenQa(Task):
 
     def protocol(self, tokenizer: ChatTokenizer) -> Protocol:
         """Search-R1's tags."""
-        return protocol.SEARCHING
+        return protocol.RETRYING if self.settings.invalid == "retry" else protocol.SEARCHING
 
     @cached_property
     def _splits(self) -> dict[str, tuple[Question, ...]]:

@@ -65,4 +65,4 @@ class SearchTool:
 
 
 async def _found(client: RetrievalClient, call: Call) -> str:
-    return protocol.numbered(await client.search(str(call.arguments["query"])))
+    return protocol.listed(await client.search(str(call.arguments["query"])))

@@ -125,7 +125,8 @@ def demonstration(name: str) -> list[tuple[str, bool]]:
     return [
         (f"{protocol.SEARCH} {name} {protocol.END_SEARCH}", True),
         (
-            f"\n\n{protocol.INFORMATION}\n[1] {passage(name)}\n{protocol.END_INFORMATION}\n\n",
+            f"\n\n{protocol.INFORMATION}{protocol.listed([passage(name)])}"
+            f"{protocol.END_INFORMATION}\n\n",
             False,
         ),
         (f"{protocol.ANSWER} {BIRTHPLACES[name]} {protocol.END_ANSWER}", True),

@@ -14,8 +14,8 @@ def calls(*queries: str) -> list[Call]:
 def test_queries_are_answered_in_order_by_a_real_server(retriever: str) -> None:
     search = SearchTool(retriever, topk=1)
     found = search(calls("Teo Brand", "Mila Korv", "Teo Brand"))
-    names = ['[1] "Teo Brand"', '[1] "Mila Korv"', '[1] "Teo Brand"']
-    assert [str(shown).partition("\n")[0] for shown in found] == names
+    names = ['Doc 1(Title: "Teo Brand")', 'Doc 1(Title: "Mila Korv")', 'Doc 1(Title: "Teo Brand")']
+    assert [f"{str(shown).partition(')')[0]})" for shown in found] == names
     assert search([]) == []
 
 
@@ -37,7 +37,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_a_query_that_fails_is_told_apart(asked: list[str]) -> None:
     search = SearchTool("http://nowhere")
     first, second, third = search(calls("a", "b!", "a"))
-    assert (first, third) == ("[1] A", "[1] A")
+    assert (first, third) == ("Doc 1(Title: A)", "Doc 1(Title: A)")
     assert isinstance(second, Broken)
 
 
