@@ -4,7 +4,6 @@
     python -m benchmarks.frozen --families noisy --first 1000 --seeds 8   # to try something out
     python -m benchmarks.frozen --pipeline      # where a writer repeats itself
     python -m benchmarks.frozen --value         # how far the value reported is from the truth
-    python -m benchmarks.frozen --overhead      # milliseconds per iteration
 
 Both have the same questions, the same scripted teacher, who makes one change at a time, and the
 same budget; every rollout of the scripted model counts, validation included. What an incumbent is
@@ -17,13 +16,10 @@ from __future__ import annotations
 import argparse
 import math
 import random
-import tempfile
 import time
 import warnings
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from statistics import fmean, median, quantiles, stdev
 from typing import Any
 
@@ -36,7 +32,6 @@ from benchmarks.frozen_worlds import (
     Pipeline,
     Problem,
     Record,
-    habit,
 )
 from evoprompt import (
     OptimizationResult,
@@ -300,103 +295,18 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=20, help="first seed")
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--budget", type=int, default=3000)
-    for name in ("pipeline", "value", "overhead"):
+    for name in ("pipeline", "value"):
         parser.add_argument(f"--{name}", action="store_true")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     seeds = range(options.first, options.first + options.seeds)
-    if options.overhead:
-        overhead()
-    elif options.pipeline:
+    if options.pipeline:
         pipeline(seeds)
     elif options.value:
         value(seeds)
     else:
         families = [family for family in FAMILIES if family.name in options.families]
         table(families, seeds, options.budget)
-
-
-def overhead() -> None:
-    """Prints milliseconds of CPU time per iteration as candidates become many.
-
-    Here every text is new and does well at a third of the questions, whichever those are, so that
-    fronts are long and many candidates are accepted. Both write a folder.
-    """
-    marks = (100, 300, 1_000, 3_000, 10_000)
-    for name, run, most in (("evoprompt", _many_of_ours, 10_000), ("gepa", _many_of_theirs, 1_000)):
-        times: list[float] = []
-        with tempfile.TemporaryDirectory() as folder:
-            run(times, most, folder)
-        for mark in marks:
-            if mark < len(times):
-                window = times[mark * 9 // 10 : mark + 1]
-                spent = 1000 * (window[-1] - window[0]) / (len(window) - 1)
-                print(f"{name}: {spent:.2f} ms a proposal, up to {mark:,} proposals", flush=True)
-
-
-def _luck(text: str, asked: Asked) -> float:
-    return float(zlib.crc32(f"{text}/{asked.id}".encode()) % 3 == 0)
-
-
-def _new_text(times: list[float]) -> str:
-    times.append(time.process_time())
-    rng = random.Random(len(times))
-    return " ".join(habit(rng.randrange(10_000)) for _ in range(3))
-
-
-def _many_of_ours(times: list[float], most: int, folder: str) -> None:
-    class Author(Proposer):
-        def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
-            return [Proposal.of(_new_text(times), request.parents[0].candidate)]
-
-    problem = Problem(FAMILIES[0], 0)
-
-    def stop(text: str, asked: Asked) -> float:
-        if len(times) > most:
-            raise KeyboardInterrupt
-        return _luck(text, asked)
-
-    optimize(
-        "Think.",
-        problem.train,
-        lambda asked, output: output,
-        program=stop,
-        valset=problem.validation,
-        proposer=Author(),
-        budget=10_000_000,
-        directory=Path(folder) / "ours",
-        options=OptimizeOptions(patience=10_000_000, max_concurrency=1, progress=False),
-    )
-
-
-def _many_of_theirs(times: list[float], most: int, folder: str) -> None:
-    from gepa.api import optimize as gepa_optimize
-
-    problem = Problem(FAMILIES[0], 0)
-
-    class Lucky(Adapter):
-        def evaluate(
-            self, batch: list[Asked], candidate: dict[str, str], capture_traces: bool = False
-        ) -> Any:
-            from gepa.core.adapter import EvaluationBatch
-
-            records = [Record(_luck(candidate["text"], one), "") for one in batch]
-            scores = [record.reward for record in records]
-            return EvaluationBatch(records, scores, records if capture_traces else None)
-
-    given: Any = {
-        "adapter": Lucky(problem),
-        "custom_candidate_proposer": lambda *_: {"text": _new_text(times)},
-        "logger": Quiet(),
-        "stop_callbacks": lambda state: len(times) > most,
-    }
-    gepa_optimize(
-        seed_candidate={"text": "Think."},
-        trainset=problem.train,
-        valset=problem.validation,
-        run_dir=str(Path(folder) / "theirs"),
-        **given,
-    )
 
 
 if __name__ == "__main__":

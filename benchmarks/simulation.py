@@ -46,18 +46,18 @@ def points(logits: np.ndarray) -> np.ndarray:
 
 
 @cache
-def worth_of(effect: float, drift: float = 0.0) -> float:
-    """Expected reward in points under an instruction, where questions are so much easier."""
-    return float(points(MEAN + drift + effect + SPREAD * NODES))
+def worth_of(effect: float) -> float:
+    """Expected reward in points under an instruction."""
+    return float(points(MEAN + effect + SPREAD * NODES))
 
 
 @cache
-def effect_of(lead: float, drift: float = 0.0) -> float:
+def effect_of(lead: float) -> float:
     """The effect that brings so many points, by bisection."""
     low, high = -10.0, 10.0
     for _ in range(60):
         middle = (low + high) / 2
-        found = worth_of(middle, drift) - worth_of(0.0, drift)
+        found = worth_of(middle) - worth_of(0.0)
         low, high = (middle, high) if found < lead else (low, middle)
     return low
 
@@ -94,8 +94,6 @@ class Nature(Proposer):
         questions: of a step.
         steps: of the replication.
         pool: number of questions there are; 0 where none comes twice.
-        drift: by which every question gets easier per step, in logits.
-        wrong: share of the rewards that are turned around.
 
     Attributes:
         effects: of all instructions so far, the first one's first.
@@ -109,11 +107,8 @@ class Nature(Proposer):
         questions: int,
         steps: int,
         pool: int = 0,
-        drift: float = 0.0,
-        wrong: float = 0.0,
     ) -> None:
         self.child, self.questions, self.pool = child, questions, pool
-        self.drift, self.wrong = drift, wrong
         ease = np.random.default_rng([seed, 0])
         self.ease = ease.standard_normal(pool or (steps + 1) * questions)
         self.rng = np.random.default_rng([seed, 1])
@@ -140,17 +135,16 @@ class Nature(Proposer):
         """How likely each is answered right under instructions of these effects."""
         own = effects[[number_of(one.candidate.text) for one in assignments]]
         ease = SPREAD * self.ease[[int(one.question.id) for one in assignments]]
-        found: np.ndarray = 1 / (1 + np.exp(-(MEAN + self.drift * self.step + ease + own)))
+        found: np.ndarray = 1 / (1 + np.exp(-(MEAN + ease + own)))
         return found
 
     def __call__(self, assignments: Sequence[Assignment], /) -> list[Trajectory]:
         """Rewards of 0 or 1."""
-        chances = self.chances(assignments, np.array(self.effects))
-        return answered(assignments, chances + self.wrong * (1 - 2 * chances), self.rng)
+        return answered(assignments, self.chances(assignments, np.array(self.effects)), self.rng)
 
     def worth(self, candidate_text: str) -> float:
-        """Expected share of right answers under an instruction now, in points."""
-        return worth_of(self.effects[number_of(candidate_text)], self.drift * self.step)
+        """Expected share of right answers under an instruction, in points."""
+        return worth_of(self.effects[number_of(candidate_text)])
 
     def engine(
         self, seed: int, settings: dict[str, Any], verifier: Verifier | None = None

@@ -21,11 +21,13 @@ import numpy as np
 
 from benchmarks.simulation import Journal, Nature, mean, number_of, table, text_of
 from evoprompt.engine import Engine
+from evoprompt.verifiers import Unverified
 
 WRITERS = {"mixed": -0.1, "harmful": -0.4}
 SIZES = {16: 20_000, 512: 100_000}
 """Rollouts of a run, by the questions of a step, with five rollouts each."""
 
+UNVERIFIED = "blocks, nothing verified"
 ONE: dict[str, Any] = {"candidates_per_question": 1}
 DESIGNS: dict[str, dict[str, Any]] = {
     "one candidate, 200 questions": ONE,
@@ -36,6 +38,8 @@ DESIGNS: dict[str, dict[str, Any]] = {
         "evolve_every": 3,
         "prune_every": 1,
     },
+    "blocks, without pruning": {"prune_every": None},
+    UNVERIFIED: {},
 }
 
 
@@ -78,7 +82,8 @@ def replicate(writer: str, questions: int, design: str, seed: int) -> Result:
         questions,
         budget // (5 * questions) + 2,
     )
-    engine = nature.engine(seed, {"evolve_until": None, **DESIGNS[design]})
+    verifier = Unverified() if design == UNVERIFIED else None
+    engine = nature.engine(seed, {"evolve_until": None, **DESIGNS[design]}, verifier)
     each = engine.share_out(5, "rollouts")
     engine.budget = budget
     training: list[float] = []
