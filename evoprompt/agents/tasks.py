@@ -125,6 +125,11 @@ class Policy(ABC):
     """Who answers questions by a method of a task; greedily."""
 
     @property
+    def name(self) -> str:
+        """By which an evaluation that is continued knows it: of the model, or its folder."""
+        return str(getattr(self.tokenizer, "name_or_path", ""))
+
+    @property
     @abstractmethod
     def tokenizer(self) -> ChatTokenizer:
         """Of the policy."""

@@ -105,8 +105,7 @@ class Evaluation:
 
     Args:
         folder: where it lives; it need not exist.
-        identity: by name, what must be the same when it is continued; what nobody could tell is
-            empty, and agrees with everything.
+        identity: by name, what must be the same when it is continued.
 
     Raises:
         InputError: the folder holds an evaluation of something else, or something else.
@@ -230,7 +229,6 @@ def identity_of(
     kinds: Sequence[Asked],
     methods: Mapping[str, Method],
     policy: Policy,
-    weights: str,
     split: str,
 ) -> dict[str, str]:
     """What decides an evaluation beside its names, by the words of a message.
@@ -240,14 +238,13 @@ def identity_of(
         kinds: what is asked.
         methods: by name.
         policy: who answers.
-        weights: what tells its weights from others; empty if nobody can tell.
         split: whose questions are asked.
     """
     prompt = EpisodeRunner(task, policy.tokenizer, policy.limits)
     question = kinds[0].questions[0]
     ids = encode(policy.tokenizer, prompt.prompt(question), prompt.schemas)
     return {
-        "weights": weights,
+        "policy": policy.name,
         "split": split,
         **{need.subject: masked(need.text) for need in task.needs() if need.subject != POLICY},
         **{f"questions of {kind.name}": kind.digest for kind in kinds},
@@ -277,12 +274,12 @@ def _continued(settings: Path, identity: Mapping[str, str]) -> dict[str, str]:
             "another --output"
         ) from error
     for name, (old, new) in pairs.items():
-        if old != new and old and new:
+        if old != new:
             raise InputError(
                 f"{settings.parent} was begun with the {name} {old!r}, but it is {new!r} now; "
                 "required: the same; choose another --output"
             )
-    return {**before, **{name: text for name, text in identity.items() if text}}
+    return {**before, **identity}
 
 
 def _tolerant(call: CallMany) -> CallMany:

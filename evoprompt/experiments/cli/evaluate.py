@@ -77,7 +77,7 @@ def evaluate(
     from evoprompt.experiments.check import require
     from evoprompt.experiments.evaluate import policy_of, subject_of, task_of, written_of
     from evoprompt.experiments.instruction import read_instruction
-    from evoprompt.experiments.policies import ServedModel, weights_of
+    from evoprompt.experiments.policies import ServedModel
     from evoprompt.storage import only_writer, require_folder
 
     subject = subject_of(source, changes or (), arm, seed)
@@ -99,14 +99,17 @@ def evaluate(
     with ExitStack() as stack:
         policy: Policy
         if served is not None:
-            for notice in served.notices():
-                typer.secho(notice, fg="yellow")
-            policy, weights = served, served.weights()
+            if tokenizer is None:
+                typer.secho(
+                    "the policy is asked in chat messages, not with the token stream of training; "
+                    "for a policy that was trained here, give --tokenizer",
+                    fg="yellow",
+                )
+            policy = served
         else:
             policy = stack.enter_context(policy_of(subject, task))
-            weights = weights_of(policy)
         stack.enter_context(only_writer(output, "an evaluation"))
-        identity = identity_of(task, picked, chosen, policy, weights, split)
+        identity = identity_of(task, picked, chosen, policy, split)
         _ask(Evaluation(output, identity), task, chosen, picked, policy, split)
 
 
