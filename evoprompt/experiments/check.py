@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,9 +13,8 @@ from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory, TrialDirectory, TrialId
-from evoprompt.experiments.launchers.base import Launcher
 from evoprompt.experiments.pool import with_seeds
-from evoprompt.experiments.requirements import room_for
+from evoprompt.experiments.requirements import need_of, room_for
 from evoprompt.experiments.trial import build_engine, host_for, trial_of
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.plugins import build
@@ -59,16 +57,12 @@ class Forecast:
     Attributes:
         arms: one by one.
         seeds: trials of each arm.
-        room: whether the disk has room for all trials; None where it is not known what they take.
-        launcher: whether it can be reached; None where that was not asked.
-        elsewhere: whether trials run on other machines, where what the arms need is looked for.
+        needs: what it takes, whether it is there or not.
     """
 
     arms: tuple[ArmForecast, ...]
     seeds: int
-    room: Need | None = None
-    launcher: Need | None = None
-    elsewhere: bool = False
+    needs: tuple[Need, ...]
 
     @property
     def trials(self) -> int:
@@ -95,49 +89,31 @@ class Forecast:
         return total
 
     @property
-    def needs(self) -> tuple[Need, ...]:
-        """What the launcher, the arms and all trials together need, each need once."""
-        needs = [need for arm in self.arms for need in arm.needs]
-        return tuple(dict.fromkeys([*needs, *self.needs_here]))
-
-    @property
-    def needs_here(self) -> tuple[Need, ...]:
-        """Those of the machine of the command, wherever the trials run."""
-        return tuple(filter(None, [self.room, self.launcher]))
-
-    @property
     def missing(self) -> tuple[Need, ...]:
         """What is not here and has to be."""
-        needs = self.needs_here if self.elsewhere else self.needs
-        return tuple(need for need in needs if need.missing)
+        return tuple(need for need in self.needs if need.missing)
 
 
-def reach(launcher: Launcher, name: str) -> Need:
-    """Whether a launcher called ``name`` can be reached, and what it says of its cluster."""
-    with closing(launcher):
-        try:
-            notices = launcher.open()
-        except InputError as error:
-            return _lacking("launcher", error)
-    return Need("launcher", "; ".join([f"{name} can be reached", *notices]))
-
-
-def check(config: RunConfig, spending: SpendTracker, root: Path | None = None) -> Forecast:
+def check(
+    config: RunConfig, spending: SpendTracker, root: Path | None = None, here: bool = True
+) -> Forecast:
     """Looks ahead before a run, so that bad input is found before it costs.
 
-    Every language model is asked once, unless ``spending`` knows that it has answered.
+    Every language model is asked once where the trials run, unless ``spending`` knows that it has
+    answered.
 
     Args:
         config: the run.
         spending: takes what the language models cost.
         root: folder of the run, which has to have room; by default the current one.
+        here: whether the trials run on this machine.
 
     Raises:
         InputError: a component, seed instruction or host setting cannot be used, or the machine
             lacks something.
         PluginError: a component is unknown.
     """
-    found = look_ahead(config, probe=True, spending=spending, root=root)
+    found = look_ahead(config, probe=here, spending=spending, root=root, here=here)
     require(found.missing)
     return found
 
@@ -158,6 +134,7 @@ def look_ahead(
     probe: bool = False,
     spending: SpendTracker | None = None,
     root: Path | None = None,
+    here: bool = True,
 ) -> Forecast:
     """What ``config`` would do and need here; loads no model and builds no trainer.
 
@@ -166,6 +143,7 @@ def look_ahead(
         probe: whether every proposer asks the service behind it once.
         spending: takes what that costs; one in memory by default.
         root: folder of the run, which has to have room; by default the current one.
+        here: whether the trials run on this machine, so that what they need is looked for here.
 
     Raises:
         InputError: a component, seed instruction or host setting cannot be used.
@@ -174,7 +152,10 @@ def look_ahead(
     config = with_seeds(config)
     spent = SpendTracker() if spending is None else spending
     arms = tuple(_arm(config, arm, probe, spent) for arm in config.arms)
-    return Forecast(arms, len(config.seeds), _room(config, arms, root or Path()))
+    needs = [need for arm in arms for need in arm.needs] if here else []
+    if room := _room(config, arms, root or Path()):
+        needs.append(room)
+    return Forecast(arms, len(config.seeds), tuple(dict.fromkeys(needs)))
 
 
 def _room(config: RunConfig, arms: Sequence[ArmForecast], root: Path) -> Need | None:
@@ -256,11 +237,6 @@ def _needs_of(settings: Settings | None, proposer: Proposer, probe: bool) -> tup
     try:
         proposer.check(probe)
     except InputError as error:
-        return (_lacking("proposer", error),)
+        return (need_of("proposer", error),)
     found = "answers" if probe else "can be asked"
     return (Need("proposer", f"{settings['name']} {found}"),)
-
-
-def _lacking(subject: str, error: InputError) -> Need:
-    finding, _, remedy = str(error).partition("; required: ")
-    return Need(subject, finding, remedy)

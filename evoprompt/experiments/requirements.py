@@ -27,6 +27,12 @@ TRAINED_BYTES = 16
 _QWEN_VOCABULARY = 151_936
 
 
+def need_of(subject: str, error: InputError) -> Need:
+    """The need that an error tells of."""
+    finding, _, remedy = str(error).partition("; required: ")
+    return Need(subject, finding, remedy)
+
+
 def gpus(count: int, gib: float | None) -> Need:
     """``count`` CUDA devices with ``gib`` GiB of memory each; None where that is not known."""
     import torch

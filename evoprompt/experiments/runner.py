@@ -18,7 +18,7 @@ from evoprompt.events import Event
 from evoprompt.experiments.best import best_trial
 from evoprompt.experiments.config import with_host_defaults
 from evoprompt.experiments.directory import RunDirectory, TrialId
-from evoprompt.experiments.launchers.base import Done, Job, Launcher, Lost, Message, Work
+from evoprompt.experiments.launchers.base import Done, Job, Launcher, Lost, Message
 from evoprompt.experiments.launchers.local import LocalLauncher
 from evoprompt.experiments.pool import with_seeds
 from evoprompt.experiments.summary import SeedSummary, Summary
@@ -175,8 +175,7 @@ class _Run:
                     trial = free[0]
                     waiting.remove(trial)
                     shared = RunDirectory(root, directory.config)
-                    work = Work(shared, trial, jobs)
-                    running[trial] = self._launcher.start(work)
+                    running[trial] = self._launcher.start(shared, trial, jobs)
                     self._observer.started(trial)
                 if not running:
                     return

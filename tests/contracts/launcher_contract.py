@@ -13,7 +13,7 @@ from watched_runs import Watcher, config, trial_events
 
 from evoprompt.events import Event
 from evoprompt.experiments.directory import RunDirectory, TrialId
-from evoprompt.experiments.launchers.base import Job, Launcher, Message, Work
+from evoprompt.experiments.launchers.base import Job, Launcher
 from evoprompt.experiments.runner import Outcome, run
 
 COEVOLVE = TrialId("coevolve", 0)
@@ -46,23 +46,16 @@ class Releasing(Launcher):
     def open(self) -> Sequence[str]:
         return ()
 
-    def start(self, work: Work) -> Job:
-        return ReleasingJob(self._inner.start(work), self._hold)
+    def start(self, directory: RunDirectory, trial: TrialId, at_once: int) -> Job:
+        job = self._inner.start(directory, trial, at_once)
+        stop = job.stop
 
+        def release() -> None:
+            stop()
+            self._hold.touch()
 
-class ReleasingJob(Job):
-    def __init__(self, inner: Job, hold: Path) -> None:
-        self._inner, self._hold = inner, hold
-
-    def poll(self) -> Sequence[Message]:
-        return self._inner.poll()
-
-    def stop(self) -> None:
-        self._inner.stop()
-        self._hold.touch()
-
-    def kill(self) -> None:
-        self._inner.kill()
+        job.stop = release  # type: ignore[method-assign]
+        return job
 
 
 class LauncherContract:

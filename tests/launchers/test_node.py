@@ -14,8 +14,7 @@ from watched_runs import Watcher, config, trial_events
 from evoprompt.events import Event
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.launchers import node
-from evoprompt.experiments.launchers.base import Work
-from evoprompt.experiments.launchers.node import SubmittedJob
+from evoprompt.experiments.launchers.base import Job
 from evoprompt.experiments.runner import run
 from evoprompt.experiments.summary import SeedSummary
 from evoprompt.experiments.trial import End, Failure
@@ -26,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("fake_task")
 TRIAL = TrialId("coevolve", 0)
 
 
-class Submitted(SubmittedJob):
+class Submitted(Job):
     """A job whose cluster says nothing."""
 
     def _end(self) -> None:
@@ -46,7 +45,7 @@ def submitted(root: Path, **changes: object) -> Submitted:
     """A new submission of a run that has begun."""
     directory = RunDirectory(root / "out", config(arms={"coevolve": {}}, **changes))
     directory.write_config()
-    return Submitted(Work(directory, TRIAL, at_once=1), Path.cwd())
+    return Submitted(directory, TRIAL, Path.cwd())
 
 
 def events_of(job: Submitted) -> list[Event]:
@@ -62,7 +61,7 @@ def test_a_job_that_its_cluster_starts_again_goes_on(tmp_path: Path, whole: RunD
     process.join()
     assert process.exitcode == -9
     assert isinstance(job.errand.carry_out(), SeedSummary)
-    assert trial_events(job.errand.work.directory) == trial_events(whole)
+    assert trial_events(job.errand.directory) == trial_events(whole)
     heard = [event.step for event in events_of(job) if event.kind == "told"]
     assert heard.count(10) == 1  # the newest checkpoint was that of step 10
     assert heard.count(11) == 2
@@ -70,7 +69,7 @@ def test_a_job_that_its_cluster_starts_again_goes_on(tmp_path: Path, whole: RunD
 
 def test_a_job_that_begins_late_leaves_what_others_have_done(tmp_path: Path) -> None:
     given = submitted(tmp_path).errand
-    directory = given.work.directory
+    directory = given.directory
     run(directory, Watcher())
     before = {path: path.read_bytes() for path in directory.root.rglob("*") if path.is_file()}
     end = given.carry_out()
@@ -87,7 +86,7 @@ def test_a_new_submission_takes_the_earlier_one_back_and_waits_for_it(
     first = submitted(tmp_path)
     second = submitted(tmp_path)
     assert isinstance(first.errand.carry_out(), Failure), "its folder is gone"
-    trial = second.errand.work.directory.trial(TRIAL)
+    trial = second.errand.directory.trial(TRIAL)
     ends: list[End | None] = []
     with only_writer(trial.root, "it"):
         waiting = threading.Thread(target=lambda: ends.append(second.errand.carry_out()))

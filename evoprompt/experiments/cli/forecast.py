@@ -60,12 +60,8 @@ def show_forecast(config: RunConfig, found: Forecast, console: Console) -> None:
         console.print(f"{', '.join(names)}: {line}", style=style, soft_wrap=True)
     if found.language.calls:
         console.print(f"language models, all trials: {found.language}", soft_wrap=True)
-    later = [need for need in found.needs if need.missing and need not in found.missing]
-    _show_needs([need for need in found.needs if need not in later], console)
-    for need in later:
-        line = f"later   {need.subject}: {need.text} here; looked for again where the trials run"
-        console.print(line, style="yellow", soft_wrap=True)
-    does = "be submitted" if found.elsewhere else "run here"
+    _show_needs(found.needs, console)
+    does = "run here" if config.launcher["name"] == "local" else "be submitted"
     if found.missing:
         console.print(f"{len(found.missing)} missing: it cannot {does}", style="red")
     else:

@@ -90,7 +90,7 @@ def launch(
     from rich.console import Console
 
     from evoprompt.attachment import is_follower
-    from evoprompt.experiments.check import check, look_ahead, reach
+    from evoprompt.experiments.check import check, look_ahead
     from evoprompt.experiments.cli.display import Display
     from evoprompt.experiments.cli.forecast import MISSING, show_forecast
     from evoprompt.experiments.cli.results import show_costs, show_results
@@ -105,10 +105,9 @@ def launch(
     if dry_run:
         wanted = with_host_defaults(wanted)
         root = output or _default_output(config, resume)
-        found = look_ahead(wanted, root=root)
+        found = look_ahead(wanted, root=root, here=not starter.elsewhere)
         if starter.elsewhere:
-            asked = reach(starter, str(wanted.launcher["name"]))
-            found = replace(found, launcher=asked, elsewhere=True)
+            found = replace(found, needs=(*found.needs, starter.reach()))
         show_forecast(wanted, found, Console(markup=False, highlight=False))
         raise typer.Exit(MISSING if found.missing else 0)
     require_one_at_a_time(jobs, output)
@@ -124,18 +123,9 @@ def launch(
     console = Console(markup=False, highlight=False)
     say = partial(console.print, soft_wrap=True)
     notices = list(starter.open())
-    if starter.elsewhere:
-        found = look_ahead(directory.config, spending=spending, root=root)
-        notices += [
-            f"not on this machine, and looked for again where the trials run: {need.subject}: "
-            f"{need.text}"
-            for need in found.missing
-        ]
-    else:
-        found = check(directory.config, spending, root)
-        told = [notice for arm in found.arms for notice in arm.plan.notices]
-        notices += dict.fromkeys(told)
-    for notice in notices:
+    found = check(directory.config, spending, root, here=not starter.elsewhere)
+    told = [notice for arm in found.arms for notice in arm.plan.notices]
+    for notice in dict.fromkeys([*notices, *told]):
         say(notice, style="yellow")
     say(f"run of {config} -> {root}", style="dim")
     if found.language.calls:

@@ -9,8 +9,9 @@ from contextlib import suppress
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 
-from evoprompt.experiments.launchers.base import Done, Launcher, Lost, Work
-from evoprompt.experiments.launchers.node import Errand, SubmittedJob
+from evoprompt.experiments.directory import RunDirectory, TrialId
+from evoprompt.experiments.launchers.base import Done, Job, Launcher, Lost
+from evoprompt.experiments.launchers.node import Errand
 from evoprompt.experiments.trial import End
 
 _SPAWN = get_context("spawn")  # forking a process that has loaded torch is not safe
@@ -27,23 +28,23 @@ class LocalLauncher(Launcher):
         """Nothing to know: this machine is there."""
         return ()
 
-    def start(self, work: Work) -> LocalJob:
+    def start(self, directory: RunDirectory, trial: TrialId, at_once: int) -> LocalJob:
         """A new process."""
         # Each would otherwise start as many threads as there are cores.
-        threads = max(1, (os.cpu_count() or 1) // work.at_once)
+        threads = max(1, (os.cpu_count() or 1) // at_once)
         os.environ.setdefault("OMP_NUM_THREADS", str(threads))
-        return LocalJob(work)
+        return LocalJob(directory, trial)
 
 
-class LocalJob(SubmittedJob):
+class LocalJob(Job):
     """A trial in a process of this machine, whose end comes through a pipe."""
 
-    def __init__(self, work: Work) -> None:
-        super().__init__(work)
+    def __init__(self, directory: RunDirectory, trial: TrialId) -> None:
+        super().__init__(directory, trial)
         self._pipe: Connection[None, End | None]
         self._pipe, theirs = _SPAWN.Pipe()
         given = (theirs, self.errand)
-        self._process = _SPAWN.Process(target=_carry_out, args=given, name=str(work.trial))
+        self._process = _SPAWN.Process(target=_carry_out, args=given, name=str(trial))
         self._process.start()
         theirs.close()  # so that its death is seen as the end of the pipe
 

@@ -10,24 +10,19 @@
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import threading
 import time
-from abc import abstractmethod
-from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
 from multiprocessing import parent_process
 from pathlib import Path
-from uuid import uuid4
 
 from evoprompt.errors import InputError
 from evoprompt.eventlog import to_line
 from evoprompt.events import Event
 from evoprompt.experiments.check import check
-from evoprompt.experiments.eventfile import event_of
-from evoprompt.experiments.launchers.base import Done, Job, Lost, Message, Work
+from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.trial import End, Failure, attempt
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.text import format_error
@@ -43,23 +38,25 @@ class Errand:
     """A trial as it is sent to another process.
 
     Attributes:
-        work: what to carry out.
+        directory: the run, at an absolute path.
+        trial: which of its trials, to be continued from its newest checkpoint if it has one.
         folder: shared with the launcher, its own for every submission.
         home: the working directory, for relative paths in the settings, which all machines share;
             None for a process of the same machine.
     """
 
-    work: Work
+    directory: RunDirectory
+    trial: TrialId
     folder: Path
     home: Path | None
 
     def carry_out(self) -> End | None:
         """The end of the trial; None when it was stopped, to be resumed."""
-        work, here = self.work, socket.gethostname()
-        files = work.directory.trial(work.trial)
+        directory, trial, here = self.directory, self.trial, socket.gethostname()
+        files = directory.trial(trial)
         try:
             if self.home is not None:
-                _enter(self.home, work.directory.root, self.folder)
+                _enter(self.home, directory.root, self.folder)
             if self._stopping():
                 return None
             with (
@@ -69,9 +66,9 @@ class Errand:
             ):
                 print(f"on {here}, process {os.getpid()}", flush=True)
                 if self.home is not None:
-                    config = work.directory.config.narrowed([work.trial.arm], work.trial.seed)
-                    check(config, SpendTracker(work.directory.spending), work.directory.root)
-                return attempt(work.directory, work.trial, self._tell, self._stopping, _LONG_STEP)
+                    config = directory.config.narrowed([trial.arm], trial.seed)
+                    check(config, SpendTracker(directory.spending), directory.root)
+                return attempt(directory, trial, self._tell, self._stopping, _LONG_STEP)
         except InputError as error:
             return Failure(f"on {here}: {error}", bad_input=True)
         except OSError as error:
@@ -114,69 +111,3 @@ def _enter(home: Path, *shared: Path) -> None:
 
 
 _ONE_AT_A_TIME = threading.Lock()  # what is only shown may come from another thread
-
-
-class SubmittedJob(Job):
-    """A trial in another process, seen through its folder and what is known of the process.
-
-    Earlier submissions of the same trial are taken back: should their processes be alive, they save
-    and end after their step, or do not begin.
-
-    Args:
-        work: what to carry out.
-        home: see :class:`Errand`.
-    """
-
-    def __init__(self, work: Work, home: Path | None = None) -> None:
-        root = work.directory.trial(work.trial).launched
-        shutil.rmtree(root, ignore_errors=True)
-        self._folder = root / uuid4().hex[:8]
-        self._folder.mkdir(parents=True)
-        self._events, self._read = self._folder / "events.jsonl", 0
-        self.errand = Errand(work, self._folder, home)
-
-    def poll(self) -> Sequence[Message]:
-        """What the trial has written into the folder, and its end."""
-        end = self._end()
-        said = self._news()
-        if end is None:
-            return said
-        shutil.rmtree(self._folder, ignore_errors=True)
-        with suppress(OSError):  # others are in use
-            self._folder.parent.rmdir()
-        return [*said, end]
-
-    def stop(self) -> None:
-        """Has it stop after its step, or not begin."""
-        (self._folder / "stop").touch()
-        if not self._events.exists():
-            self._cancel(force=False)
-
-    def kill(self) -> None:
-        """Ends it at once."""
-        self._cancel(force=True)
-
-    def _news(self) -> Sequence[Event]:
-        """What the trial has said since the last call."""
-        try:
-            with self._events.open("rb") as file:
-                file.seek(self._read)
-                lines = file.read().splitlines(keepends=True)
-        except OSError:
-            return ()
-        found: list[Event] = []
-        for line in lines:
-            if not line.endswith(b"\n"):
-                break  # the rest is being written
-            self._read += len(line)
-            with suppress(ValueError):
-                found.append(event_of(line))
-        return found
-
-    @abstractmethod
-    def _end(self) -> Done | Lost | None:
-        """How it ended; None as long as it waits or runs."""
-
-    @abstractmethod
-    def _cancel(self, force: bool) -> None:
-        """Takes it back; with ``force`` also one that runs."""

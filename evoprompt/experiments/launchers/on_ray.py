@@ -10,8 +10,9 @@ from pathlib import Path
 from pydantic import BaseModel, Field
 
 from evoprompt.errors import InputError
-from evoprompt.experiments.launchers.base import Done, Launcher, Lost, Work, require_extra
-from evoprompt.experiments.launchers.node import Errand, SubmittedJob
+from evoprompt.experiments.directory import RunDirectory, TrialId
+from evoprompt.experiments.launchers.base import Done, Job, Launcher, Lost, require_extra
+from evoprompt.experiments.launchers.node import Errand
 from evoprompt.experiments.trial import End, Failure
 from evoprompt.roles import BuildContext
 from evoprompt.text import format_error
@@ -81,9 +82,9 @@ class Ray(Launcher):
             "that has"
         ]
 
-    def start(self, work: Work) -> RayJob:
+    def start(self, directory: RunDirectory, trial: TrialId, at_once: int) -> RayJob:
         """A new task."""
-        return RayJob(work, self._settings)
+        return RayJob(directory, trial, self._settings)
 
     def close(self) -> None:
         """Leaves the cluster."""
@@ -92,13 +93,13 @@ class Ray(Launcher):
         ray.shutdown()
 
 
-class RayJob(SubmittedJob):
+class RayJob(Job):
     """A trial that is a task of Ray."""
 
-    def __init__(self, work: Work, settings: RaySettings) -> None:
+    def __init__(self, directory: RunDirectory, trial: TrialId, settings: RaySettings) -> None:
         import ray
 
-        super().__init__(work, Path.cwd())
+        super().__init__(directory, trial, Path.cwd())
         task = ray.remote(
             num_cpus=settings.cpus,
             num_gpus=settings.gpus,
@@ -106,7 +107,7 @@ class RayJob(SubmittedJob):
             max_retries=0,  # the scheduler does that, and says so
             max_calls=1,  # or the process would keep the GPU's memory
         )(_carry_out)
-        self._task = task.options(name=f"evoprompt {work.trial}").remote(self.errand)
+        self._task = task.options(name=f"evoprompt {trial}").remote(self.errand)
 
     def _end(self) -> Done | Lost | None:
         import ray

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import BaseModel, Field
 
 from evoprompt.errors import InputError
-from evoprompt.experiments.launchers.base import Done, Launcher, Lost, Work, require_extra
-from evoprompt.experiments.launchers.node import Errand, SubmittedJob
+from evoprompt.experiments.directory import RunDirectory, TrialId
+from evoprompt.experiments.launchers.base import Done, Job, Launcher, Lost, require_extra
+from evoprompt.experiments.launchers.node import Errand
 from evoprompt.experiments.trial import End, Failure
 from evoprompt.roles import BuildContext
 from evoprompt.text import format_error
@@ -88,27 +89,27 @@ class Slurm(Launcher):
             )
         return ()
 
-    def start(self, work: Work) -> SlurmJob:
+    def start(self, directory: RunDirectory, trial: TrialId, at_once: int) -> SlurmJob:
         """A new job; its script and what it prints are in the run's folder ``slurm``.
 
         Raises:
             InputError: Slurm refuses the job.
         """
-        return SlurmJob(work, self._settings)
+        return SlurmJob(directory, trial, self._settings)
 
 
-class SlurmJob(SubmittedJob):
+class SlurmJob(Job):
     """A trial that is a job of Slurm."""
 
-    def __init__(self, work: Work, settings: SlurmSettings) -> None:
+    def __init__(self, directory: RunDirectory, trial: TrialId, settings: SlurmSettings) -> None:
         import submitit
 
-        super().__init__(work, Path.cwd())
+        super().__init__(directory, trial, Path.cwd())
         self._stopped = False
-        files = work.directory.root / "slurm"
+        files = directory.root / "slurm"
         executor = submitit.AutoExecutor(files, cluster=settings.cluster)
         executor.update_parameters(
-            name=f"evoprompt-{work.trial.arm}-{work.trial.seed}",
+            name=f"evoprompt-{trial.arm}-{trial.seed}",
             timeout_min=settings.minutes,
             cpus_per_task=settings.cpus,
             gpus_per_node=settings.gpus,
@@ -122,7 +123,7 @@ class SlurmJob(SubmittedJob):
                 self._job = executor.submit(_Task(self.errand))
         except submitit.core.utils.FailedJobError as refusal:
             raise InputError(
-                f"Slurm refuses the job of {work.trial} ({format_error(refusal)}); "
+                f"Slurm refuses the job of {trial} ({format_error(refusal)}); "
                 "required: settings that it takes; change launcher"
             ) from refusal
 
