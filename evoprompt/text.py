@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import re
 import traceback
@@ -27,13 +28,22 @@ _FRAMES = 3  # of its traceback, the innermost ones
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _DIRECTION = re.compile(r"[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _USERINFO = re.compile(r"(?<=://)[^\s/@?#'\"<>]{1,512}(?=@)")
-_PARAMETER = re.compile(r"(?:[?&;]|--)([\w.-]{1,60})=([^\s&;#'\"<>]{1,4096})")
+_PARAMETER = re.compile(r"([?&;]|--)([\w.-]{1,60})=([^\s&;#'\"<>]{1,4096})")
 _SECRET = re.compile(
-    r"(?:.*[_-])?(?:api[_-]?key|(?:access|private|secret)[_-]?key|secret|password|passwd|pwd"
-    r"|credentials?|authorization|cookie|(?:hub|hf|auth|access|api|bearer|refresh|session)[_-]?token)|token",
+    r"(?:.*[_-])?(?:api[_-]?key|(?:access|private|secret|signing|encryption|account)[_-]?key|secret"
+    r"|password|passwd|pwd|passphrase|credentials?|authorization|cookie|jwt|webhook(?:[_-]?url)?"
+    r"|connection[_-]?string|(?:hub|hf|auth|access|api|bearer|refresh|session|private|sas)"
+    r"[_-]?token)|token|auth|dsn",
     re.IGNORECASE,
 )
-_SECRET_VARIABLE = re.compile(r".*(?:key|token|secret|passw(?:or)?d|pass)", re.IGNORECASE)
+_SIGNED = frozenset({"key", "sig", "signature", "x-amz-signature"})
+"""Names of a secret among the parameters of a URL, which elsewhere are names of other things."""
+_SECRET_VARIABLE = re.compile(
+    r"(?:.*(?:key|token|secret|passw(?:or)?d|pass|passphrase|webhook)|(?:.*_)?(?:credentials?"
+    r"|authorization|bearer|cookie|jwt|dsn|connection_string)|.*_(?:auth|pat|pwd))(?:_\w+)?",
+    re.IGNORECASE,
+)
+_URL_SAFE = str.maketrans("+/", "-_")
 _SHORTEST = 6  # characters of a value that is looked for in texts; a shorter one may be any word
 _given: set[str] = set()  # secrets that settings have held in this process
 
@@ -78,8 +88,8 @@ def masked(text: str) -> str:
     """``text`` with ``***`` for every secret that is known, and for the user in a URL.
 
     Known are the values of the environment variables, and of the settings that this process has
-    seen (:func:`masked_data`), whose name says that they are secrets; as they are, encoded for a
-    URL, or in base64, as basic authorization has them.
+    seen (:func:`masked_data`), whose name says that they are secrets, and the passwords of URLs in
+    either; as they are, encoded for a URL, as JSON has them, or in base64.
 
     >>> os.environ["EXAMPLE_API_KEY"] = "s3cret-value"
     >>> masked("http://me:pw@host refused s3cret-value")
@@ -87,8 +97,13 @@ def masked(text: str) -> str:
     """
     if "://" in text:
         text = _USERINFO.sub(MASK, text)
-    held = {os.environ[name] for name in os.environ if _holds_secret(name)}
-    for secret in sorted(held | _given, key=len, reverse=True):
+    held = set(_given)
+    for name, value in os.environ.items():
+        if _holds_secret(name) and not _is_path(value):
+            held.add(value)
+        if "://" in value:
+            held |= _of_users(value)
+    for secret in sorted(held, key=len, reverse=True):
         for form in _forms(secret) if len(secret) >= _SHORTEST else ():
             text = text.replace(form, MASK)
     return text
@@ -98,8 +113,24 @@ def masked(text: str) -> str:
 def _forms(secret: str) -> tuple[str, ...]:
     """How a secret may stand in a text."""
     raw = secret.encode("utf-8", "surrogatepass")
-    coded = (b64encode(one).decode().rstrip("=") for one in (raw, b":" + raw, raw + b":"))
-    return tuple(dict.fromkeys((secret, quote(secret, safe="", errors="replace"), *coded)))
+    quoted = [quote(secret, safe=safe, errors="replace") for safe in ("", "/")]
+    quoted += [json.dumps(secret)[1:-1], repr(secret)[1:-1]]
+    coded = []
+    for before in range(3):  # bytes beside it, as those of a user, shift what base64 makes of it
+        whole = b64encode(bytes(before) + raw).decode().rstrip("=")
+        shared = (before + len(raw)) % 3 > 0
+        own = whole[-(-8 * before // 6) : len(whole) - shared]
+        coded += [own, own.translate(_URL_SAFE)]
+    return tuple(dict.fromkeys((secret, *quoted, *coded)))
+
+
+def _of_users(text: str) -> set[str]:
+    """The passwords in the URLs of a text, or who is named there without one."""
+    found = set()
+    for userinfo in _USERINFO.findall(text):
+        user, colon, password = userinfo.partition(":")
+        found |= {userinfo, password} if colon else {user}
+    return found
 
 
 def masked_data(value: JsonValue, key: str = "") -> JsonValue:
@@ -124,11 +155,12 @@ def masked_data(value: JsonValue, key: str = "") -> JsonValue:
         return MASK
     if not isinstance(value, str):
         return value
-    for userinfo in _USERINFO.findall(value):
-        user, colon, password = userinfo.partition(":")
-        _given.update([userinfo, password] if colon else [user])
-    found = {one for name, one in _PARAMETER.findall(value) if _is_secret(name)}
-    _given.update(found)
+    found = {
+        one
+        for before, name, one in _PARAMETER.findall(value)
+        if _is_secret(name) or (before != "--" and name.lower() in _SIGNED)
+    }
+    _given.update(_of_users(value), found)
     for one in found:
         value = value.replace(f"={one}", f"={MASK}")
     return masked(value)
@@ -148,6 +180,12 @@ def _is_secret(name: str) -> bool:
 def _holds_secret(variable: str) -> bool:
     """Whether an environment variable of this name holds one; there names are chosen freely."""
     return _SECRET_VARIABLE.fullmatch(variable) is not None
+
+
+@cache
+def _is_path(value: str) -> bool:
+    """Whether a variable names the file of a secret."""
+    return os.path.exists(value)  # noqa: PTH110  # that of a Path raises for a long key
 
 
 def tags(text: str) -> list[tuple[str, bool]]:

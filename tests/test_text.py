@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from base64 import b64encode
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 
 from evoprompt.text import format_error, keep_secret, masked, masked_data, printable
@@ -40,6 +45,44 @@ def test_secrets_of_environment_and_settings_are_masked_wherever_they_stand(
     assert masked(text) == left
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("OPENAI_API_KEY_2", "HF_TOKEN_WRITE", "GITHUB_PAT", "MYSQL_PWD", "PGPASSWORD"),
+        *("KEY_PASSPHRASE", "MY_CREDENTIALS", "SLACK_WEBHOOK_URL", "AZURE_CONNECTION_STRING"),
+        *("AUTH_COOKIE", "SENTRY_DSN", "BASIC_AUTH"),
+    ],
+)
+def test_a_variable_is_secret_by_a_word_in_its_name(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv(name, "s3cret of it")
+    assert masked("wrong: s3cret of it") == "wrong: ***"
+
+
+def test_the_password_of_an_address_in_the_environment_is_masked_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", "postgres://default:pw-of-db@host/x")
+    assert masked("default: pw-of-db is wrong") == "default: *** is wrong"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("HF_TOKEN_PATH", str(Path(__file__))),
+        ("MAX_TOKENS", "100000"),
+        ("OLDPWD", "/no/such/folder"),
+        ("TOKENIZERS_PARALLELISM", "sometimes"),
+    ],
+)
+def test_a_variable_without_a_secret_hides_nothing(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    assert masked(value) == value
+
+
 def test_a_key_is_masked_before_an_error_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GITHUB_TOKEN", "ghp_abcdefghijklmnop")
     said = format_error(ValueError("x" * 1_990 + "ghp_abcdefghijklmnop"))
@@ -52,12 +95,20 @@ def test_a_key_is_masked_before_an_error_is_cut(monkeypatch: pytest.MonkeyPatch)
         "GET /?key=s3cret%2Fvalue%2B1",
         "Authorization: Basic OnMzY3JldC92YWx1ZSsx",
         "Authorization: Basic czNjcmV0L3ZhbHVlKzE=",
+        f"Basic {b64encode(b'me:s3cret/value+1').decode()}",
+        f"Basic {b64encode(b'you:s3cret/value+1:x').decode()}",
     ],
 )
 def test_a_key_is_masked_in_the_forms_that_requests_give_it(text: str) -> None:
     keep_secret("s3cret/value+1")
     assert "***" in masked(text)
-    assert len(masked(text)) < len(text)
+    assert len(masked(text)) < len(text) - 12
+
+
+@pytest.mark.parametrize("write", [json.dumps, repr])
+def test_a_key_is_masked_as_programs_quote_it(write: Callable[[str], str]) -> None:
+    keep_secret("s3cret\\\"'\u00e9")
+    assert masked(write("s3cret\\\"'\u00e9"))[1:-1] == "***"
 
 
 def test_keys_on_command_lines_and_in_cookies_are_masked() -> None:
@@ -94,6 +145,10 @@ def test_the_key_of_a_setting_says_that_it_is_a_secret() -> None:
         "wandb": {"WANDB_API_KEY": "abc", "headers": {"Authorization": ["Basic abc"]}},
         "credentials": {"user": "me", "login": "abc"},
         "token": "abc",
+        "passphrase": "abc",
+        "slack_webhook_url": "abc",
+        "PRIVATE-TOKEN": "abc",
+        "urls": ["https://host/?key=abc", "https://host/blob?sv=1&sig=abc"],
     }
     assert "abc" not in str(masked_data(secrets))  # type: ignore[arg-type]
     assert "12345" not in str(masked_data(secrets))  # type: ignore[arg-type]
