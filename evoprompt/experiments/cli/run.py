@@ -45,6 +45,13 @@ def run(
         typer.Option(metavar="NAME", help="Where trials run: local, ray, slurm."),
     ] = None,
     smoke: Annotated[bool, typer.Option("--smoke", help="Only show that it works.")] = False,
+    sweep: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE,VALUE",
+            help="An arm for each value of a setting of host or engine; repeatable.",
+        ),
+    ] = None,
     seeds_from: SeedsFrom = None,
     resume: Resume = False,
     dry_run: DryRun = False,
@@ -56,6 +63,7 @@ def run(
     machine lacks something.
     """
     from evoprompt.experiments.config import load
+    from evoprompt.experiments.sweep import swept
 
     if resume and config.is_dir():
         output, config = output or config, config / "config.yaml"
@@ -63,6 +71,7 @@ def run(
     if launcher is not None:
         overrides.append(f"launcher.name={json.dumps(launcher)}")
     wanted = load(config, overrides, smoke).narrowed(arm or (), seed, seeds)
+    wanted = swept(wanted, sweep or ())
     launch(wanted, config, output, jobs, resume=resume, dry_run=dry_run)
 
 
