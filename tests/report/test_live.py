@@ -150,9 +150,11 @@ def finished(root: Path, static: float, coevolve: float) -> Path:
 def test_each_arm_is_compared_with_the_static_one(tmp_path: Path) -> None:
     source = read_source(finished(tmp_path / "run", 0.25, 0.5))
     (found,) = comparisons(source)
-    assert (found.arm, found.baseline, found.difference) == ("coevolve", "static", 0.25)
+    assert (found.arm, found.value, found.against) == ("coevolve", 0.5, 0.25)
     assert "One seed only" in found.verdict
-    assert "right on test questions 0.250 &rarr; 0.500" in render_page(source)
+    page = " ".join(render_page(source).split())
+    assert "<q>coevolve</q> has right 0.500, and <q>static</q>" in page
+    assert "stayed as it was, 0.250." in page
 
 
 def waiting(root: Path) -> Path:

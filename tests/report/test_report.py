@@ -224,8 +224,10 @@ def test_curves_are_means_and_ranges_over_the_seeds_that_are_not_just_begun(tmp_
         log = EventLog(tmp_path / "trials" / "arm" / f"seed-{seed}" / "events.jsonl")
         log.append(Seeded(0, "c0", {"instruction": "Search."}))
         for step in range(1, steps + 1):
-            log.append(Told(step, 8 * step, 8, 0, float(seed) if step < 8 else 4.0, {"c0": 0.5}))
-    (rewards, *_) = document(read_source(tmp_path))["panels"]
+            reward = float(seed) if step < 8 else 4.0
+            log.append(Told(step, 8 * step, 8, 0, reward, {"c0": 0.5}, {"score": reward}))
+    rewards, other = document(read_source(tmp_path))["panels"]
+    assert other["name"] == "instruction_length", "the score draws the same as the reward"
     assert [row["x"] for row in rewards["rows"]] == list(range(1, 11)), "where both have values"
     first, last = rewards["rows"][0], rewards["rows"][-1]
     assert (first["low"], first["y"], first["high"]) == (0.0, 0.5, 1.0)

@@ -44,16 +44,15 @@ const withTexts = (spec) => {
 
 const plain = (text) => visible(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;");
 
-// Lines with their bands; arms: {name: colour} in their order, rows: {arm, x, y, low?, high?, seeds}.
+// Lines with their bands; arms: {name: colour} in their order, rows: {arm, x, y, low, high, seeds}.
 const curves = (rows, arms, x, y, height, target) => {
   const names = Object.keys(arms);
   const color = { field: "arm", type: "nominal", legend: null, scale: { domain: names, range: Object.values(arms) } };
   const strokeDash = { field: "arm", type: "nominal", legend: null, scale: { domain: names, range: names.map((_, at) => DASHES[at % DASHES.length]) } };
   const horizontal = { field: "x", type: "quantitative", title: x, axis: { tickCount: 6, tickMinStep: 1, labelExpr: "format(datum.value, '~s')" }, scale: { nice: false, zero: false } };
   const vertical = { field: "y", type: "quantitative", title: y, scale: { zero: false } };
-  const bands = rows.filter((row) => row.low !== undefined);
   const layer = [
-    ...(bands.length ? [{ data: { values: bands }, mark: { type: "area", opacity: 0.2, clip: true }, encoding: { y: { ...vertical, field: "low" }, y2: { field: "high" }, color } }] : []),
+    { mark: { type: "area", opacity: 0.2, clip: true }, encoding: { y: { ...vertical, field: "low" }, y2: { field: "high" }, color } },
     { mark: { type: "line", strokeWidth: 2, clip: true }, params: [zooming], encoding: { y: vertical, color, strokeDash } },
     {
       mark: { type: "point", size: 60, filled: true },

@@ -42,10 +42,11 @@ def document(source: Source) -> Json:
     titles = PANELS | {name: name.replace("_", " ") for name in others if name not in PANELS}
     measured = [(trial.arm, trial.history.evaluations) for trial in source.trials]
     colors = {arm: _COLORS[at % len(_COLORS)] for at, arm in enumerate(source.arms)}
-    panels = [
-        {"name": name, "title": title, "rows": _bands(source.arms, _steps(source.trials, name))}
-        for name, title in titles.items()
-    ]
+    panels: list[Json] = []
+    for name, title in titles.items():
+        rows = _bands(source.arms, _steps(source.trials, name))
+        if rows and all(panel["rows"] != rows for panel in panels):  # a reward may be a metric, too
+            panels.append({"name": name, "title": title, "rows": rows})
     return {
         "title": source.title,
         "label": "evaluation" if headline is None else headline.label,
@@ -53,7 +54,7 @@ def document(source: Source) -> Json:
         "finished": 0 < len(source.trials) == len(source.summary.seeds),
         "arms": {arm: _STATIC if arm == "static" else color for arm, color in colors.items()},
         "validation": _bands(source.arms, measured),
-        "panels": [panel for panel in panels if panel["rows"]],
+        "panels": panels,
         "trials": [_trial(trial) for trial in source.trials],
     }
 
@@ -84,8 +85,9 @@ def _bands(arms: Sequence[str], lines: Sequence[tuple[str, Points]]) -> list[Jso
         xs = _thinned([x for x, _ in whole[0] if start <= x <= end] if whole else [], _POINTS)
         heights = [np.interp(xs, [x for x, _ in line], [y for _, y in line]) for line in whole]
         for x, *ys in zip(xs, *heights, strict=True):
-            row = {"arm": arm, "x": x, "y": _short(fmean(ys)), "seeds": len(mine)}
-            rows.append(row | ({"low": _short(min(ys)), "high": _short(max(ys))} if ys[1:] else {}))
+            row = {"arm": arm, "x": x, "seeds": len(mine)}
+            drawn = {"y": fmean(ys), "low": min(ys), "high": max(ys)}
+            rows.append(row | {name: _short(height) for name, height in drawn.items()})
     return rows
 
 

@@ -32,8 +32,8 @@ class Comparison:
         value: mean of the headline over the seeds of ``arm``.
         against: the same of the baseline.
         seeds: in which both were finished.
-        difference: of the two means, positive where ``arm`` is better.
-        gain: the same seed by seed, with its interval; None for one seed.
+        higher_is_better: whether a higher value is the better one.
+        gain: by which ``arm`` is better, seed by seed, with its interval; None for one seed.
     """
 
     arm: str
@@ -42,19 +42,22 @@ class Comparison:
     value: float
     against: float
     seeds: int
-    difference: float
+    higher_is_better: bool
     gain: Interval | None
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether the interval leaves out that there is no difference."""
+        return self.gain is not None and not self.gain.low <= 0 <= self.gain.high
 
     @property
     def verdict(self) -> str:
         """What the interval says, for people who read no intervals."""
         if self.gain is None:
             return "One seed only, so this may be chance: run several (--seeds)."
-        if self.gain.low > 0:
-            return "Better, beyond what chance explains."
-        if self.gain.high < 0:
-            return "Worse, beyond what chance explains."
-        return "No difference beyond what chance explains."
+        if not self.is_shown:
+            return "No difference is shown beyond what chance explains."
+        return f"{'Better' if self.gain.mean > 0 else 'Worse'}, beyond what chance explains."
 
 
 def comparisons(source: Source) -> list[Comparison]:
@@ -77,8 +80,8 @@ def comparisons(source: Source) -> list[Comparison]:
             continue
         gains = [headline.merit(after[one]) - headline.merit(before[one]) for one in both]
         means = fmean(after[one] for one in both), fmean(before[one] for one in both)
-        told = (arm, baseline, headline.label, *means, len(both), fmean(gains), interval(gains))
-        found.append(Comparison(*told))
+        told = (arm, baseline, headline.label, *means, len(both), headline.higher_is_better)
+        found.append(Comparison(*told, interval(gains)))
     return found
 
 
