@@ -6,6 +6,7 @@ import re
 import shlex
 import tomllib
 from collections.abc import Iterator, Mapping
+from fnmatch import fnmatch
 from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
@@ -210,3 +211,6 @@ def test_images_are_pinned_by_digest_and_hold_what_is_named_alone(file: Path) ->
     kept = {line[1:] for line in rest if line.startswith("!")}
     copied = {word for line in lines if line.startswith("COPY ") for word in line.split()[1:-1]}
     assert {word.partition("/")[0] for word in copied - {"."}} <= kept | {"constraints.txt"}
+    left = [line.removeprefix("**/") for line in rest if not line.startswith("!")]
+    for name in (".env", "id_rsa", "me.pem", "me.p12", "credentials.json", "client_secret.json"):
+        assert any(fnmatch(name, one) for one in left), name
