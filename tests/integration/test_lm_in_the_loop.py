@@ -122,8 +122,6 @@ def test_a_slow_model_does_not_delay_a_single_step() -> None:
         training = Training(Background(Reflection(patient)))
         training.run(25)  # it goes on while the model is thinking
         wait_for(lambda: server.requests)
+        assert training.engine.generation_stats.generations == 0
         release.set()
         training.run_until(lambda: training.engine.selection.leader.text == GOOD)
-    assert training.notices()[0] == (
-        "evolution is due at step 5 but the proposer is still thinking; training goes on"
-    )
