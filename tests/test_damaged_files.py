@@ -203,7 +203,7 @@ CHANGES: list[Change] = [
     ("evaluated", "metrics.solved", "high"),
     ("evaluated", "candidate", "c999"),
     ("evaluated", "step", 10**30),
-    ("told", "feedback", {"c999": {"reward": 0.0, "text": "no"}}),
+    ("told", "weights", {"c999": 0.5}),
     ("proposed", "candidate", "c0"),
 ]
 
