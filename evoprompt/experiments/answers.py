@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -152,9 +152,8 @@ class Evaluation:
         policy: Policy,
         split: str,
         batch: int,
-        on_answers: Callable[[Sequence[Answer]], None],
-    ) -> None:
-        """Asks what has no score yet, ``batch`` questions at a time.
+    ) -> Iterator[Sequence[Answer]]:
+        """Asks what has no score yet, ``batch`` questions at a time, and yields their answers.
 
         Raises:
             StoppedError: :data:`PATIENCE` of twice as many questions stayed unscored.
@@ -178,7 +177,7 @@ class Evaluation:
                         for question, episode in zip(questions, episodes, strict=True)
                     ]
                     self._keep(found)
-                    on_answers(found)
+                    yield found
                     latest.extend(bool(one.error) for one in found)
                     if sum(latest) >= PATIENCE:
                         reason = next(one.error for one in reversed(found) if one.error)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 
 from rich.console import Console
@@ -16,7 +15,6 @@ from evoprompt.events import (
     Notice,
     Proposed,
     Pruned,
-    Told,
     Verified,
 )
 from evoprompt.experiments.directory import RunDirectory, TrialId
@@ -46,22 +44,25 @@ class Display(Observer):
     def __init__(self, directory: RunDirectory, console: Console) -> None:
         self._directory = directory
         self._console = console
-        self._running: dict[TrialId, Progress] = {}
+        self._texts: dict[TrialId, dict[str, str]] = {}
 
     def started(self, trial: TrialId) -> None:
         """Tells that a trial begins."""
-        self._running[trial] = Progress(self._directory.config.budget_of(trial.arm))
+        self._texts[trial] = {}
         self._say(trial, "begins", "bold")
 
     def happened(self, trial: TrialId, event: Event) -> None:
         """Tells what happened in a trial, if it matters."""
-        if line := self._running[trial].update(event):
+        texts = self._texts[trial]
+        if isinstance(event, Proposed) and not event.rule:
+            texts[event.candidate] = " ".join(legible(event.components).split())
+        if line := line_of(event, texts, self._directory.config.budget_of(trial.arm)):
             self._say(trial, line, STYLES.get(line.split()[0], "dim"), event.step)
 
     def finished(self, trial: TrialId, result: SeedSummary) -> None:
         """Tells the result of a trial, from now or from before."""
-        fresh = self._running.pop(trial, None)
-        done = f"done in {result.train_seconds:.0f} s" if fresh else "was done before"
+        is_fresh = self._texts.pop(trial, None) is not None
+        done = f"done in {result.train_seconds:.0f} s" if is_fresh else "was done before"
         reached = f"{result.headline.label} {result.test.value:.3f}"
         failures = result.test.failures
         failed = f"; {failures}" if failures.failed else ""
@@ -69,12 +70,10 @@ class Display(Observer):
 
     def failed(self, trial: TrialId, reason: str) -> None:
         """Tells that a trial ended with an error."""
-        self._running.pop(trial, None)
         self._say(trial, f"failed: {reason}", "bold red")
 
     def lost(self, trial: TrialId, reason: str) -> None:
         """Tells that process or machine of a trial is gone."""
-        self._running.pop(trial, None)
         self._say(trial, f"lost: {reason}; it is submitted again", "bold red")
 
     def stopping(self) -> None:
@@ -89,53 +88,37 @@ class Display(Observer):
         self._console.print(text, soft_wrap=True)
 
 
-class Progress:
-    """What is known of a trial while it runs, kept up to date by its events.
+def line_of(event: Event, texts: Mapping[str, str], budget: int) -> str:
+    """A line for people; empty when it is routine.
 
     Args:
+        event: what happened in a trial.
+        texts: of its candidates so far.
         budget: rollouts after which it ends.
     """
-
-    def __init__(self, budget: int) -> None:
-        self._budget = budget
-        self._reward = "none"
-        self._generations: Counter[bool] = Counter()  # by whether they failed
-        self._texts: dict[str, str] = {}
-
-    def update(self, event: Event) -> str:
-        """Takes note of ``event`` and returns a line for people; empty when it is routine."""
-        match event:
-            case Told() if event.reward is not None:
-                self._reward = f"{event.reward:.3f}"
-            case Proposed() if event.rule:
-                return f"refused a proposal of {event.proposer} ({event.rule}: {event.reason})"
-            case Proposed():
-                self._texts[event.candidate] = " ".join(legible(event.components).split())
-            case Verified(parent=False, admitted=True):
-                text = self._texts.get(event.candidate, "")
-                return f"admitted {event.candidate} at {_mean(event)}: {text}"
-            case Verified(parent=False):
-                return f"turned {event.candidate} away at {_mean(event)} ({event.reason})"
-            case Evolved():
-                self._generations[bool(event.failure)] += 1
-                if event.failure:
-                    count = f"{self._generations[True]} of {self._generations.total()}"
-                    return f"failed generation, {count} so far: {event.failure}"
-                return (
-                    f"evolved: {len(event.admitted)} admitted in {event.rounds} rounds with "
-                    f"{event.rollouts} rollouts, {len(event.population)} alive"
-                )
-            case Pruned():
-                return f"pruned {', '.join(event.dropped)}; {len(event.kept)} alive"
-            case Evaluated(headline=Headline() as headline):
-                value = event.metrics[headline.name]
-                line = f"{event.split} {headline.label} {value:.3f} with {event.candidate}"
-                if event.split != "validation":
-                    return line
-                return f"{line}; rollouts {event.rollouts}/{self._budget}, reward {self._reward}"
-            case Notice():
-                return event.message
-        return ""
+    match event:
+        case Proposed() if event.rule:
+            return f"refused a proposal of {event.proposer} ({event.rule}: {event.reason})"
+        case Verified(parent=False, admitted=True):
+            return f"admitted {event.candidate} at {_mean(event)}: {texts.get(event.candidate, '')}"
+        case Verified(parent=False):
+            return f"turned {event.candidate} away at {_mean(event)} ({event.reason})"
+        case Evolved() if event.failure:
+            return f"failed generation: {event.failure}"
+        case Evolved():
+            return (
+                f"evolved: {len(event.admitted)} admitted, {event.rollouts:,} rollouts of "
+                f"verification, {len(event.population)} alive"
+            )
+        case Pruned():
+            return f"pruned {', '.join(event.dropped)}; {len(event.kept)} alive"
+        case Evaluated(headline=Headline() as headline):
+            value = event.metrics[headline.name]
+            line = f"{event.split} {headline.label} {value:.3f} with {event.candidate}"
+            return f"{line}; rollouts {event.rollouts:,} of {budget:,}"
+        case Notice():
+            return event.message
+    return ""
 
 
 def _mean(event: Verified) -> str:

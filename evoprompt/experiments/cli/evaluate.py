@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, redirect_stdout
+from contextlib import nullcontext, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,7 +16,7 @@ from evoprompt.experiments.cli.options import Changes
 
 if TYPE_CHECKING:
     from evoprompt.agents.tasks import Method, Policy, Task
-    from evoprompt.experiments.answers import Answer, Asked, Evaluation
+    from evoprompt.experiments.answers import Asked, Evaluation
     from evoprompt.experiments.evaluate import Result, Subject
 
 AGENT = "agent"
@@ -71,7 +71,7 @@ def evaluate(
     With --output every answer is kept. The same command continues what was stopped, asks nothing
     twice but what could not be scored, and takes further methods and kinds of questions.
     """
-    from evoprompt.agents.tasks import POLICY
+    from evoprompt.agents.tasks import POLICY, Policy
     from evoprompt.errors import InputError
     from evoprompt.experiments.answers import Evaluation, identity_of, kinds_of, methods_of
     from evoprompt.experiments.check import require
@@ -96,19 +96,14 @@ def evaluate(
     if not asked:
         raise InputError(f"split {split!r} holds no question; required: at least one")
     picked = [asked[name] for name in _listed("--kinds", kinds, list(asked))]
-    with ExitStack() as stack:
-        policy: Policy
-        if served is not None:
-            if tokenizer is None:
-                typer.secho(
-                    "the policy is asked in chat messages, not with the token stream of training; "
-                    "for a policy that was trained here, give --tokenizer",
-                    fg="yellow",
-                )
-            policy = served
-        else:
-            policy = stack.enter_context(policy_of(subject, task))
-        stack.enter_context(only_writer(output, "an evaluation"))
+    if served is not None and tokenizer is None:
+        typer.secho(
+            "the policy is asked in chat messages, not with the token stream of training; for a "
+            "policy that was trained here, give --tokenizer",
+            fg="yellow",
+        )
+    asking = policy_of(subject, task) if served is None else nullcontext[Policy](served)
+    with asking as policy, only_writer(output, "an evaluation"):
         identity = identity_of(task, picked, chosen, policy, split)
         _ask(Evaluation(output, identity), task, chosen, picked, policy, split)
 
@@ -158,14 +153,10 @@ def _ask(
     stopped, trouble = "", ""
     with Progress(console=console) as progress:
         bar = progress.add_task("asking", total=left)
-
-        def on_answers(found: Sequence[Answer]) -> None:
-            nonlocal trouble
-            trouble = next((one.error for one in reversed(found) if one.error), trouble)
-            progress.update(bar, advance=len(found), description=found[0].method)
-
         try:
-            evaluation.run(methods, kinds, task, policy, split, _BATCH, on_answers)
+            for found in evaluation.run(methods, kinds, task, policy, split, _BATCH):
+                trouble = next((one.error for one in reversed(found) if one.error), trouble)
+                progress.update(bar, advance=len(found), description=found[0].method)
         except StoppedError as error:
             stopped = str(error)
         except KeyboardInterrupt:

@@ -159,8 +159,7 @@ def _require_candidate(log: Path, requests: RequestFiles, action: Action, name: 
     from evoprompt.errors import InputError
     from evoprompt.experiments.history import History
 
-    answers = ("approve", "refuse")
-    if action not in answers:
+    if action not in ("approve", "refuse"):
         if not History.read(log).candidate(name).alive:
             raise InputError(f"{name} is not alive; required: a living candidate; see pool list")
         return
@@ -169,14 +168,6 @@ def _require_candidate(log: Path, requests: RequestFiles, action: Action, name: 
         raise InputError(
             f"{name} does not wait for approval; waiting: {', '.join(waiting) or 'nobody'}; "
             "required: engine.approve: ask, and a candidate that pool list shows as waiting"
-        )
-    if any(
-        one.step is None and one.action in answers and one.candidate == name
-        for one in requests.everything()
-    ):
-        raise InputError(
-            f"{name} has its answer, not taken up yet; required: a candidate that nobody has "
-            "answered about; see pool list"
         )
 
 
