@@ -208,6 +208,11 @@ class Untested(Adding):
             {"arguments": {"generation_kwargs": {"max_new_tokens": 3, "typical_p": 0.9}}},
             "has max_new_tokens; required: .*host.turn_tokens",
         ),
+        (
+            Adding,
+            {"arguments": {"generation_kwargs": {"repetition_penality": 1.2, "min_p": 0.1}}},
+            "has repetition_penality, .*did you mean 'repetition_penalty'",
+        ),
         (Adding, {"model": "plain"}, r"tool calls were asked for, but .* no chat template"),
     ],
 )

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from evoprompt_trl.precision import default_device, native_bf16
+from transformers import GenerationConfig
 from trl.trainer.grpo_config import GRPOConfig
 
 from evoprompt.agents import Limits, Sampling
@@ -14,6 +15,7 @@ from evoprompt.agents.tasks import Trial
 from evoprompt.errors import InputError
 from evoprompt.experiments.hosts.trl.generation import ENDING, vllm_arguments
 from evoprompt.experiments.hosts.trl.settings import TrlSettings
+from evoprompt.validation import nearest
 
 
 def arguments(
@@ -65,6 +67,12 @@ def arguments(
             f"host.arguments.generation_kwargs has {', '.join(ending)}; required: nothing that "
             "says where an action ends, or how many there are, which the task's protocol and "
             "host.turn_tokens do; drop it"
+        )
+    known = vars(GenerationConfig())  # type: ignore[no-untyped-call]
+    if unknown := [name for name in own if name not in known and not settings.uses_vllm]:
+        raise InputError(
+            f"host.arguments.generation_kwargs has {', '.join(unknown)}, which transformers would "
+            f"leave unread; required: settings of its GenerationConfig{nearest(unknown[0], known)}"
         )
     if settings.uses_vllm:
         chosen["generation_kwargs"] = {**own, **vllm_arguments(sampling)}
