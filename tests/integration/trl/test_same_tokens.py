@@ -82,8 +82,10 @@ TEMPLATES: dict[str, tuple[str, dict[str, Any], bool, str]] = {
     "qwen2.5": ("qwen2_5", {}, True, ""),
     "qwen3 thinks": ("qwen3", {"enable_thinking": True}, True, THOUGHT),
     "qwen3 does not": ("qwen3", {"enable_thinking": False}, True, ""),
+    "llama 3.1": ("llama3_1", {}, True, ""),
     "gemma 3": ("gemma3", {}, False, ""),
     "gemma 4": ("gemma4", {"enable_thinking": False}, True, ""),
+    "qwen3.8": ("qwen3_8", {}, True, THOUGHT),
 }
 
 
