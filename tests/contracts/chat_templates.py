@@ -59,11 +59,11 @@ test compares it. Templates with the suffix `_training` are played as those with
 - **System role**: whether an instruction can stand in the system message. Where not, that is said
   with its remedy, the placement `user`.
 
-With `llama3_1`, `qwen2_5`, `qwen3` (told to think and told not to), `qwen3_8`, `gemma3` and `gemma4`
-a test trains, evaluates, exports and serves a policy, and compares the tokens that it is shown: they
-are the same everywhere. The one exception is `qwen3` told not to think, asked in chat messages: it
-drops from the history the empty thought that it had written, so that its later turns are the same
-only where a server is sent the tokens.
+With `llama3_1`, `qwen2_5`, `qwen3` (told to think and told not to), `qwen3_8`, `gemma3` and
+`gemma4` a test trains, evaluates, exports and serves a policy, and compares the tokens that it is
+shown: they are the same everywhere. The one exception is `qwen3` told not to think, asked in chat
+messages: it drops from the history the empty thought that it had written, so that its later turns
+are the same only where a server is sent the tokens.
 
 | template | one call | calls side by side | result | thought | system role |
 |---|---|---|---|---|---|
