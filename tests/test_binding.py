@@ -23,7 +23,6 @@ from evoprompt.binding import (
     rolling_out,
     silent,
 )
-from evoprompt.errors import InputError
 from evoprompt.evaluation import REWARD
 from evoprompt.storage import STATE_FILE
 from evoprompt.types import Assignment, Candidate, Question, Trajectory
@@ -134,15 +133,6 @@ def test_a_template_that_cannot_be_repeated_costs_no_checkpoint(tmp_path: Path) 
     ):
         pass
     assert (tmp_path / STATE_FILE).exists()
-
-
-def test_a_training_whose_first_prompts_hold_no_instruction_ends() -> None:
-    bound = Binding(engine(), Trainer())
-    with pytest.raises(InputError, match="check the render function, and whether a loop does it"):
-        bound.require_placed([False, False], "a loop does it")
-    with pytest.warns(evoprompt.EvopromptWarning, match="1 of 2 prompts of the first step do not"):
-        bound.require_placed([True, False], "a loop does it")
-    assert bound.placed
 
 
 def test_an_engine_is_free_again_when_its_trainer_is_gone() -> None:

@@ -15,7 +15,6 @@ import pytest
 from counted import counted
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
-from pydantic import JsonValue
 
 from evoprompt.errors import InputError, StateError
 from evoprompt.experiments.cli import main
@@ -188,14 +187,6 @@ def test_a_recording_with_a_number_that_is_none_is_refused(tmp_path: Path) -> No
             Replay(path)
 
 
-def test_the_state_of_a_replay_holds_numbers_of_exchanges(tmp_path: Path) -> None:
-    replay = Replay(recording(tmp_path / "lm.jsonl"))
-    given: list[JsonValue] = [[-1], ["x"], [0.5], "0", {}, [float("nan")]]
-    for used in given:
-        with pytest.raises(StateError, match="the state of a replay"):
-            replay.load_state_dict({"used": used})
-
-
 Change = tuple[str, str, object]
 """The kind of the event, a key of it as a path, and what is put there; None takes the key away."""
 CHANGES: list[Change] = [
@@ -242,18 +233,6 @@ def test_an_odd_event_is_named_by_whoever_reads_it(
         number = int(told.partition(f"{EVENTS}:")[2].split()[0])
         assert number >= line
     assert (run.root / run.state).read_bytes() == state
-
-
-@pytest.mark.parametrize(
-    "line", ['{"res', '{"reserve":"a","model":"m","calls":1,"in', '{"settle":']
-)
-def test_a_line_of_a_ledger_that_a_kill_cut_is_left_out(tmp_path: Path, line: str) -> None:
-    path = tmp_path / SPENDING_FILE
-    SpendTracker(path).settle("a", Charge(1, 2, 3, 0.5))
-    with path.open("a", encoding="utf-8") as file:
-        file.write(line)
-    assert SpendTracker(path).spent == Charge(1, 2, 3, 0.5)
-    assert SpendTracker(path).spent == Charge(1, 2, 3, 0.5)
 
 
 FILES: dict[str, Callable[[Path], object]] = {

@@ -189,16 +189,6 @@ class TestWrappers:
         assert plugins.find("selector", "cold").source.distribution == "my-plugin"
         assert plugins.find("selector", "good").source.distribution == "good-plugin"
 
-    def test_one_that_fails_with_the_answers_of_others_is_left_out_and_named(self) -> None:
-        @hookimpl(wrapper=True)
-        def evoprompt_components() -> Generator[None, Any, Any]:
-            found = yield
-            return [[] if not found else [found.nothing]]
-
-        wrapping = module(evoprompt_components=evoprompt_components)
-        problem = only_problem(Plugins([source(lambda: wrapping), GOOD]))
-        assert problem.startswith("plugin 'mine' of my-plugin 1.0: evoprompt_components failed")
-
 
 class TestCollisions:
     def colliding(self, block: Sequence[str] = ()) -> Plugins:
@@ -284,11 +274,6 @@ class Slow(NoProposer):
 
 
 class TestBuilding:
-    def test_settings_are_the_arguments_of_the_class(self) -> None:
-        selector = mine(Warm).build("selector", {"name": "warm", "temperature": 3})
-        assert isinstance(selector, Warm)
-        assert selector.temperature == 3.0
-
     @pytest.mark.parametrize(
         ("settings", "message"),
         [

@@ -23,6 +23,7 @@ BRIEF = Candidate("c0", {"instruction": "Be brief."})
 USER = {"role": "user", "content": "Why?"}
 SYSTEM = {"role": "system", "content": "You are kind."}
 REPLY = {"role": "assistant", "content": "What?"}
+ALONE = {"role": "system", "content": "Be brief."}
 
 
 class TestShowsTools:
@@ -47,54 +48,45 @@ class TestShowsTools:
             ShowsTools(system_message)("Why?", self.LOOKS)
 
 
-class TestSystemMessage:
-    def test_follows_the_system_message_of_the_dataset(self) -> None:
-        assert system_message([SYSTEM, USER], BRIEF) == [
-            {"role": "system", "content": "You are kind.\n\nBe brief."},
-            USER,
-        ]
-
-    def test_becomes_a_text_part_after_other_parts(self) -> None:
-        parts = [{"type": "text", "text": "You are kind."}]
-        assert system_message([{"role": "system", "content": parts}, USER], BRIEF) == [
-            {"role": "system", "content": [*parts, {"type": "text", "text": "\n\nBe brief."}]},
-            USER,
-        ]
-
-    def test_adds_one_where_there_is_none(self) -> None:
-        assert system_message([USER, REPLY], BRIEF) == [
-            {"role": "system", "content": "Be brief."},
-            USER,
-            REPLY,
-        ]
+PARTS = [{"type": "image"}, {"type": "text", "text": "Why?"}]
 
 
-class TestReplaceSystemMessage:
-    @pytest.mark.parametrize("own", [[SYSTEM], []])
-    def test_takes_the_place_of_the_system_message(self, own: list[dict[str, str]]) -> None:
-        assert replace_system_message([*own, USER], BRIEF) == [
-            {"role": "system", "content": "Be brief."},
-            USER,
-        ]
-
-
-class TestUserPrefix:
-    def test_goes_before_the_first_user_message(self) -> None:
-        assert user_prefix([SYSTEM, USER, REPLY, USER], BRIEF) == [
-            SYSTEM,
-            {"role": "user", "content": "Be brief.\n\nWhy?"},
-            REPLY,
-            USER,
-        ]
-
-    def test_becomes_a_text_part_before_other_parts(self) -> None:
-        parts = [{"type": "image"}, {"type": "text", "text": "Why?"}]
-        assert user_prefix([{"role": "user", "content": parts}], BRIEF) == [
-            {"role": "user", "content": [{"type": "text", "text": "Be brief.\n\n"}, *parts]}
-        ]
-
-    def test_becomes_the_user_message_where_there_is_none(self) -> None:
-        assert user_prefix([REPLY], BRIEF) == [{"role": "user", "content": "Be brief."}, REPLY]
+@pytest.mark.parametrize(
+    ("render", "prompt", "expected"),
+    [
+        (
+            system_message,
+            [SYSTEM, USER],
+            [{"role": "system", "content": "You are kind.\n\nBe brief."}, USER],
+        ),
+        (
+            system_message,
+            [{"role": "system", "content": PARTS}, USER],
+            [
+                {"role": "system", "content": [*PARTS, {"type": "text", "text": "\n\nBe brief."}]},
+                USER,
+            ],
+        ),
+        (system_message, [USER, REPLY], [ALONE, USER, REPLY]),
+        (replace_system_message, [SYSTEM, USER], [ALONE, USER]),
+        (replace_system_message, [USER], [ALONE, USER]),
+        (
+            user_prefix,
+            [SYSTEM, USER, REPLY, USER],
+            [SYSTEM, {"role": "user", "content": "Be brief.\n\nWhy?"}, REPLY, USER],
+        ),
+        (
+            user_prefix,
+            [{"role": "user", "content": PARTS}],
+            [{"role": "user", "content": [{"type": "text", "text": "Be brief.\n\n"}, *PARTS]}],
+        ),
+        (user_prefix, [REPLY], [{"role": "user", "content": "Be brief."}, REPLY]),
+    ],
+)
+def test_the_instruction_stands_where_its_placement_says(
+    render: Render, prompt: Prompt, expected: Prompt
+) -> None:
+    assert render(prompt, BRIEF) == expected
 
 
 @pytest.mark.parametrize("render", PLACEMENTS.values())

@@ -10,28 +10,12 @@ import pytest
 from evoprompt.errors import InputError
 from evoprompt.testing.samples import candidate, question, trajectory
 from evoprompt.types import (
-    Assignment,
-    CandidateStats,
     TextLimits,
     Trajectory,
-    Turn,
 )
 
 
 class TestRecords:
-    def test_a_trajectory_knows_its_question_candidate_and_text(self) -> None:
-        asked, who = question(3), candidate(1)
-        turns = (Turn("<search>x</search>", "a passage"), Turn("<answer>6</answer>"))
-        found = Trajectory(Assignment("a0", asked, who, 2, "a0"), 1.0, 1, turns)
-        assert found.question is asked
-        assert found.candidate is who
-        assert found.text == "<search>x</search>a passage<answer>6</answer>"
-
-    def test_nothing_is_known_of_a_candidate_that_was_never_measured(self) -> None:
-        stats = CandidateStats(candidate(0), 0.0)
-        assert (stats.groups, stats.stderr) == (0, math.inf)
-        assert stats.objectives == stats.by_question == {}
-
     def test_tokens_are_estimated_until_a_tokenizer_is_known(self) -> None:
         count = TextLimits().count_tokens
         assert count("do it in a go") == 5  # words

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import threading
 from typing import Annotated, Literal
 
@@ -107,17 +106,6 @@ def test_a_tool_of_which_too_many_calls_hang_is_broken(monkeypatch: pytest.Monke
     assert waiting.call([waiting.short]) == [broken]
     waiting.release.set()
     wait_for(waiting.answers)
-
-
-def test_the_event_loop_goes_on_during_a_call() -> None:
-    async def both() -> list[str | Broken]:
-        async def other() -> str:
-            return "other"
-
-        calling = Tools([divide]).one(Call("divide", {"a": 3}))
-        return [*await asyncio.gather(calling, other())]
-
-    assert asyncio.run(both()) == ["1.5", "other"]
 
 
 def test_a_policy_reads_name_description_and_parameters() -> None:

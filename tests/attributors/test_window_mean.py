@@ -55,16 +55,6 @@ class TestWeight:
             expected = fmean(fmean(r for _, r in step) for step in steps) if steps else 0.0
             assert attributor.stats(who).weight == pytest.approx(expected, abs=1e-6)
 
-    def test_is_the_paper_s_example_by_hand(self) -> None:
-        history: History = [
-            [(A, 0, 1.0), (A, 0, 0.0), (A, 1, 1.0), (A, 1, 1.0)],  # 3/4
-            [(B, 0, 1.0)],  # A was not drawn: no value, not 0
-            [(A, 0, 0.0), (A, 0, None)],  # 0
-        ]
-        assert observed(history).stats(A).weight == (3 / 4 + 0) / 2
-        assert observed(history, window=1).stats(A).weight == 0.0
-        assert observed(history).stats(B).weight == 1.0
-
 
 class TestUncertainty:
     def test_is_infinite_below_two_groups(self) -> None:

@@ -65,3 +65,9 @@ def kinds(one: Engine) -> list[str]:
 
 def nothing(assignment: Assignment) -> float:
     return 0.0
+
+
+def little_better(assignment: Assignment) -> float:
+    """Higher numbers earn a little more, on some questions."""
+    place = QUESTIONS.index(assignment.question)
+    return float((place * 7 + 3 * number_of(assignment)) % 11 < 4 + number_of(assignment))

@@ -205,23 +205,6 @@ def test_children_descend_from_whom_it_was_asked_about_though_dead_by_then() -> 
     assert parents == {(parent,)}
 
 
-def test_children_keep_a_parent_that_died_in_the_last_moment() -> None:
-    training = Training(Writer(1)).run(16)
-    ((_, parent),) = training.writer.asked
-    assert parent == "c0"
-    training.engine.population.add(
-        training.engine.screening.new_candidate(Proposal.of("Number 99.", training.engine.best), 16)
-    )
-    training.engine.selection.keep_only(16, {"c1"})
-    report = training.engine.evolve(training)
-    assert report.admitted
-    for one in training.engine.population.alive:
-        if one.id in report.admitted:
-            assert one.parents == ("c0",)
-    proposed = [event for event in training.engine.log if event["event"] == "proposed"]
-    assert {tuple(event["parents"]) for event in proposed} == {("c0",)}
-
-
 @pytest.mark.parametrize(
     ("latency", "killed"),
     [(0, 16), (5, 25)],

@@ -226,29 +226,3 @@ class TestAThousandCandidates:
             assert sizes == [999]
             engine.conclude()
             assert [one["event"] for one in engine.log][-1] == "best"
-
-
-class TestTheChoiceAmongSeveral:
-    def told(self, seed: int, count: int, reward: Callable[[str, random.Random], float]) -> Engine:
-        """An engine of ``count`` instructions that were all asked 60 questions."""
-        rng = random.Random(seed)
-        config = EngineConfig(
-            population_size=count,
-            candidates_per_question=count,
-            grouping="question",
-            prune_every=None,
-        )
-        engine = Engine([f"Number {number}." for number in range(count)], config=config, seed=seed)
-        asked = engine.ask([Question(f"q{number}", "Who?") for number in range(60)], 1)
-        engine.tell([Trajectory(one, reward(one.candidate.id, rng)) for one in asked])
-        return engine
-
-    def test_the_luckiest_of_twenty_equal_ones_is_not_shown_to_be_better(self) -> None:
-        found = [self.told(seed, 20, lambda name, rng: rng.random()) for seed in range(20)]
-        assert sum(one.best.id != "c0" for one in found) <= 3
-        assert sum(one.selection.leader.id != "c0" for one in found) > 15
-
-    def test_of_equal_rewards_it_is_the_first(self) -> None:
-        engine = self.told(3, 7, lambda name, rng: 0.3)
-        assert engine.best.id == "c0"
-        assert "not distinguishable from the first instruction" in engine.best_statement()

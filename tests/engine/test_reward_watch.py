@@ -12,7 +12,6 @@ from evoprompt import EvopromptWarning
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
 from evoprompt.proposers.sentences import SentenceEdit
-from evoprompt.selectors import Softmax
 from evoprompt.summaries import STRETCH
 from evoprompt.testing import FakeTrainer, SampleTask, ScriptedPolicy
 from evoprompt.testing.samples import question
@@ -71,19 +70,6 @@ class _Diagnosing(SentenceEdit):
         bank = SampleTask.bank
         assert bank is not None
         super().__init__(bank, lambda trajectory: ["wrong sum"])
-
-
-@pytest.mark.parametrize("range_", RANGES)
-def test_thresholds_lie_within_the_range(range_: tuple[float, float]) -> None:
-    low, high = range_
-    config = EngineConfig(reward_range=range_)
-    assert config.failure_threshold == (low + high) / 2
-    assert config.reward_temperature == pytest.approx(0.2 * (high - low))
-    engine = Engine(["Think."], config=config)
-    sampler = engine.selection.sampler
-    assert isinstance(sampler, Softmax)
-    assert sampler.temperature == config.reward_temperature
-    assert engine.replay.failure_below == config.failure_threshold
 
 
 def test_the_weight_zero_of_the_paper_is_the_lowest_reward() -> None:

@@ -127,13 +127,6 @@ class TestTurnedAway:
             again.begin_generation()
             assert len(screen(again, proposal(GOOD))) == 1
 
-    def test_a_training_answer_is_not_let_in(self) -> None:
-        replay = ReplayBuffer()
-        asked = replace(question(0), answers=("Montevideo",))
-        replay.add(1, [trajectory(C0, asked, 0.0)])
-        leaked = proposal("It is Montevideo: write <answer>the sum</answer>.")
-        assert screen(screening(replay=replay), leaked) == []
-
 
 class TestWhatRulesSee:
     def test_parents_living_limits_and_training_data(self) -> None:

@@ -140,14 +140,6 @@ def test_a_proposer_whose_texts_are_all_refused(text: str, why: str) -> None:
     assert "CandidateStats" not in repr(result)  # it is printed in short
 
 
-def test_a_program_that_says_nothing_is_told_of_early_and_at_the_end() -> None:
-    with pytest.warns(EvopromptWarning, match="first because the answer was empty") as told:
-        result = optimize(program=lambda instruction, example: " ")
-    first, last = (one_line(one.message) for one in told)
-    assert first.startswith("of the rollouts until now failed: ")
-    assert f"of all rollouts failed: {result.rollouts} of {result.rollouts}, first" in last
-
-
 @pytest.mark.parametrize("bad", ["good", None, ZeroDivisionError()], ids=repr)
 def test_a_metric_that_goes_wrong_later_ends_it_and_loses_nothing(
     bad: object, tmp_path: Path

@@ -91,20 +91,6 @@ def test_a_killed_process_leaves_its_open_calls_paid(tmp_path: Path) -> None:
     assert SpendTracker(journal).spent == Charge(3, 180, 60, 0.012)
 
 
-def test_trackers_of_one_journal_count_together(tmp_path: Path) -> None:
-    path = tmp_path / "spending.jsonl"
-    first, second = SpendTracker(path), SpendTracker(path)
-    budget = BudgetSettings(calls=3)
-    open_call = first.reserve(CALL, budget, "a")
-    second.settle(second.reserve(CALL, budget, "b"), Charge(1, 80, 10, 0.002), "b")
-    assert first.spent == second.spent == Charge(2, 180, 60, 0.012)
-    first.settle(open_call, Charge(1), "a")
-    second.reserve(CALL, budget, "a")
-    with pytest.raises(BudgetError, match="3"):
-        first.reserve(CALL, budget, "a")
-    assert first.settled == {"a": Charge(1), "b": Charge(1, 80, 10, 0.002)}
-
-
 def test_a_checkpoint_brings_back_what_was_spent_and_never_money(tmp_path: Path) -> None:
     spending = SpendTracker(tmp_path / "spending.jsonl")
     spending.reserve(CALL, FREE)

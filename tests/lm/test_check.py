@@ -116,16 +116,6 @@ def test_with_a_fallback_a_model_that_is_down_is_warned_of() -> None:
             Fallback(refused, NoProposer()).check()
 
 
-def test_a_name_alone_is_a_model() -> None:
-    assert LmSettings.model_validate("openai/some-model") == LmSettings(model="openai/some-model")
-
-
-def test_a_key_is_refused_and_not_repeated() -> None:
-    with pytest.raises(ValidationError, match="api_key") as caught:
-        LmSettings.model_validate({"model": "openai/some-model", "api_key": "sk-secret"})
-    assert all("sk-secret" not in finding["msg"] for finding in caught.value.errors())
-
-
 def test_recording_a_replay_is_refused() -> None:
     with pytest.raises(ValidationError, match="one of them"):
         LmSettings(model="m", record=Path("a"), replay=Path("b"))

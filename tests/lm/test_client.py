@@ -99,12 +99,6 @@ def test_settings_reach_the_server_and_answers_are_parsed_in_a_running_loop_too(
     assert str(estimate).startswith("about 11 calls, 44,000 tokens")
 
 
-def test_no_temperature_is_sent_where_none_is_wanted() -> None:
-    with OpenAIServer([], GOOD) as server:
-        model(server, temperature=None).ask([call()])
-        assert "temperature" not in server.requests[0].body
-
-
 @pytest.mark.parametrize("name", ["openai/scripted", "litellm_proxy/scripted"])
 @pytest.mark.parametrize(
     "failure",

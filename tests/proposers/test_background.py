@@ -59,19 +59,6 @@ def wait_until_ready(background: Background) -> None:
     wait_for(lambda: background.ready)
 
 
-def test_anticipating_returns_at_once_and_the_answer_arrives_later() -> None:
-    slow = Slow()
-    background = Background(slow)
-    background.anticipate(request())
-    assert not background.ready
-    slow.go.set()
-    wait_until_ready(background)
-    [proposal] = background.propose(request())
-    assert proposal.proposer == "slow"
-    assert not background.ready
-    assert len(slow.asked) == 1
-
-
 def test_who_asks_before_it_is_ready_waits_for_the_answer_under_way() -> None:
     slow = Slow()
     background = Background(slow)

@@ -131,17 +131,6 @@ def test_one_component_of_several_is_rewritten() -> None:
     assert f"[[ ## required ## ]]\n{required}" in prompt
 
 
-def test_a_description_of_a_tool_is_asked_for_as_one() -> None:
-    parent = Candidate("c0", {"tool:look": "Looks left."})
-    asked = request(count=1, failed=0, history=0)
-    one = ProposalRequest(1, [CandidateStats(parent, 0.5)], [], [], asked.rng)
-    with OpenAIServer([], chat_fields(candidates=["Looks at what is named."])) as server:
-        [proposal] = Paraphrase(language(server)).propose(one)
-        prompt = server.requests[0].prompt
-    assert proposal.components == {"tool:look": "Looks at what is named."}
-    assert "description of the tool `look`" in " ".join(prompt.split())
-
-
 def test_spending_is_reported_and_survives_a_resume() -> None:
     with proposer(Reflection) as asked:
         asked.propose(request())

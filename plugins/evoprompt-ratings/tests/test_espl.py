@@ -3,57 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from itertools import pairwise
 from statistics import fmean
 
 import pytest
+from numbered_engine import QUESTIONS, Numbered, engine, little_better
 from openskill.models import ThurstoneMostellerFull
 
-from evoprompt import Proposer
-from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
-from evoprompt.roles import ProposalRequest
 from evoprompt.testing import ScriptedPolicy
-from evoprompt.testing.samples import question
-from evoprompt.types import Assignment, Proposal
+from evoprompt.types import Assignment
 
-QUESTIONS = [question(number) for number in range(6)]
-
-
-class Numbered(Proposer):
-    """A new text each time, never the same."""
-
-    def __init__(self) -> None:
-        self.made = 0
-        self.parents: list[str] = []
-
-    def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
-        self.parents.append(request.parents[0].candidate.id)
-        return [self._next(request) for _ in range(request.count)]
-
-    def _next(self, request: ProposalRequest) -> Proposal:
-        self.made += 1
-        return Proposal.of(f"Trick {self.made}.", request.parents[0].candidate)
-
-
-def reward(assignment: Assignment) -> float:
-    """Higher numbers are a little better, on some questions."""
-    number = int(assignment.candidate.id[1:])
-    return float((QUESTIONS.index(assignment.question) * 7 + 3 * number) % 11 < 4 + number)
-
-
-POLICY = ScriptedPolicy(reward)
-
-
-def engine(preset: str) -> Engine:
-    config = EngineConfig.model_validate({"preset": preset})
-    return Engine(["Answer."], proposer=Numbered(), config=config, seed=3)
+POLICY = ScriptedPolicy(little_better)
 
 
 def step(one: Engine) -> list[Assignment]:
-    if one.evolution_due:
-        one.evolve(POLICY)
+    one.evolve(POLICY)
     asked = one.ask(QUESTIONS, 2)
     one.tell(POLICY(asked))
     return asked
@@ -61,11 +26,11 @@ def step(one: Engine) -> list[Assignment]:
 
 class TestEspl:
     def test_all_questions_of_a_step_meet_the_newest_and_two_others(self) -> None:
-        one, met = engine("espl"), Counter[int]()
+        one, met = engine(preset="espl"), Counter[int]()
         for number in range(1, 60):
             asked = step(one)
             alive = [living.id for living in one.population.alive]
-            blocks = [tuple(a.candidate.id for a in asked[3 * n : 3 * n + 3]) for n in range(6)]
+            blocks = [tuple(a.candidate.id for a in asked[3 * n : 3 * n + 3]) for n in range(8)]
             assert len(set(blocks)) == 1
             if number > 4:
                 assert len(set(blocks[0])) == 3
@@ -78,7 +43,7 @@ class TestEspl:
             assert 14 < met[place] < 42  # half of 55, 3.7 standard deviations
 
     def test_nobody_is_verified_and_each_step_brings_one_child_of_the_best_rated(self) -> None:
-        one = engine("espl")
+        one = engine(preset="espl")
         proposer = one.proposer
         assert isinstance(proposer, Numbered)
         for _ in range(20):
@@ -87,19 +52,19 @@ class TestEspl:
             step(one)
             assert proposer.made == min(before + 1, one.step - 1)
             if proposer.made > before:
-                assert proposer.parents[-1] == best
+                assert proposer.requests[-1].parents[0].candidate.id == best
         assert one.verification_rollouts == 0
 
     def test_ratings_follow_from_the_ranks_of_each_step(self) -> None:
         """An independent reference: ranks of step means, E-SPL's ties, games by openskill."""
         model = ThurstoneMostellerFull(epsilon=0.7404625)
         known: dict[str, tuple[float, float]] = {}
-        one = engine("espl")
+        one = engine(preset="espl")
         for _ in range(15):
             asked = step(one)
             earned: dict[str, list[float]] = {}
             for assignment in asked:
-                earned.setdefault(assignment.candidate.id, []).append(reward(assignment))
+                earned.setdefault(assignment.candidate.id, []).append(little_better(assignment))
                 if assignment.candidate.id not in known:
                     parents = assignment.candidate.parents
                     mean, error = known[parents[0]] if parents else (25.0, 25 / 3)

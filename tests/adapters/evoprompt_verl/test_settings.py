@@ -23,14 +23,6 @@ def settings(**section: Any) -> VerlSettings:
     return VerlSettings.of(config(**section))
 
 
-def test_a_setting_changes_the_engine() -> None:
-    found = settings(population_size=3, prune_every=2, proposer=None, instructions=["a"])
-    engine = found.build_engine()
-    assert engine.config.population_size == 3
-    assert engine.config.prune_every == 2
-    assert [candidate.text for candidate in engine.population.alive] == ["a"]
-
-
 @pytest.mark.parametrize(
     ("section", "finding"),
     [
@@ -53,11 +45,6 @@ def test_instructions_come_from_the_command_line_and_from_files(tmp_path: Path) 
     assert found.seeds(None) == ["a", "Think: then, answer.\nIn <answer> tags."]
     with pytest.raises(InputError, match=r"absent\.txt cannot be read"):
         settings(instruction_files=[str(tmp_path / "absent.txt")]).seeds(None)
-
-
-def test_without_a_seed_instruction_the_message_names_all_three_ways() -> None:
-    with pytest.raises(InputError, match=r"no seed.*\.instruction_files.*evoprompt\.task"):
-        settings(proposer=None).build_engine()
 
 
 @pytest.mark.usefixtures("colours")

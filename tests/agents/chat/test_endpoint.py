@@ -66,15 +66,6 @@ def test_they_are_asked_where_a_loop_runs_already_as_in_a_notebook() -> None:
         assert asyncio.run(cell()) == ["fine"]
 
 
-def test_the_key_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    with OpenAIServer() as server:
-        monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-        said(chat(server))
-        monkeypatch.setenv("OPENAI_API_KEY", "k")
-        said(chat(server))
-        assert [one.authorization for one in server.requests] == ["Bearer none", "Bearer k"]
-
-
 @pytest.mark.parametrize(
     "trouble", [Status(429, {"Retry-After": "0"}), Status(503), Drop(), Body(b"<html>")]
 )

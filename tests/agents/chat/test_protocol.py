@@ -63,10 +63,6 @@ def test_a_tokenizer_that_breaks_the_tags_is_refused(special: bool) -> None:
         TAGS.require(tokenizer)
 
 
-def test_a_tokenizer_that_keeps_the_tags_is_taken(make: MakeTokenizer) -> None:
-    TAGS.require(make(None))
-
-
 def test_calls_in_a_list_after_one_mark_are_read(make: MakeTokenizer) -> None:
     """Mistral's way, of which TRL bundles no template."""
     protocol = ToolCallProtocol(make(LISTED))

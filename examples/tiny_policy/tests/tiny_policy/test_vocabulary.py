@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import pytest
 from evoprompt_tiny.template import END, call_phrases
 from evoprompt_tiny.vocabulary import build_tokenizer
 from hypothesis import given
@@ -30,20 +29,6 @@ def test_every_text_comes_back_as_it_was(text: str) -> None:
     assert KNOWN.decode(ids(text), skip_special_tokens=False) == text
 
 
-@pytest.mark.parametrize(
-    ("text", "pieces"),
-    [
-        (" Look to the left.", [" Look", " to", " the", " left", "."]),
-        (f"{OPENING}12 door{CLOSING}{END}", [OPENING, "1", "2", " door", CLOSING, END]),
-        ("a <tool_call>", ["a", " ", "<tool_call>"]),
-        ("1203", ["1", "2", "0", "3"]),
-        ("odd", ["o", "d", "d"]),
-    ],
-)
-def test_words_digits_and_phrases_are_one_token_each(text: str, pieces: list[str]) -> None:
-    assert [KNOWN.decode([token]) for token in ids(text)] == pieces
-
-
 def test_the_template_shows_instruction_tools_and_question() -> None:
     messages = [
         {"role": "system", "content": "Look to the left."},
@@ -67,11 +52,3 @@ def test_tool_calls_are_read_off_the_template() -> None:
         "\n<|im_start|>user\n<tool_response>\ndoor\n</tool_response><|im_end|>\n"
         "<|im_start|>assistant\n"
     )
-
-
-def test_several_calls_have_the_results_in_one_message() -> None:
-    protocol = ToolCallProtocol(KNOWN)
-    before, between, after = protocol.frame([Call("look", {})] * 2, END)
-    assert before == "\n<|im_start|>user\n<tool_response>\n"
-    assert between == "\n</tool_response>\n<tool_response>\n"
-    assert after.startswith("\n</tool_response><|im_end|>")
