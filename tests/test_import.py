@@ -72,3 +72,27 @@ def test_no_submodule_hides_a_public_name() -> None:
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'atach'"):
         _ = evoprompt.atach  # type: ignore[attr-defined]
+
+
+PACKAGE = Path(__file__).parent.parent / "evoprompt"
+ALONE = """
+import importlib, sys
+for name in sys.argv[1:]:
+    for loaded in [loaded for loaded in sys.modules if loaded.split(".")[0] == "evoprompt"]:
+        del sys.modules[loaded]
+    try:
+        importlib.import_module(name)
+    except ModuleNotFoundError as error:  # of an extra that is not installed here
+        assert not error.name.startswith("evoprompt"), (name, error)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.nightly
+def test_every_module_of_the_core_can_be_imported_first() -> None:
+    paths = sorted(path.relative_to(PACKAGE.parent) for path in PACKAGE.rglob("*.py"))
+    names = [".".join(path.with_suffix("").parts).removesuffix(".__init__") for path in paths]
+    names = [name for name in names if name != "evoprompt.__main__" and "templates" not in name]
+    assert len(names) > 100
+    done = subprocess.run([sys.executable, "-c", ALONE, *names], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

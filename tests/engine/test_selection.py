@@ -72,17 +72,6 @@ measured = st.lists(
 )
 
 
-class TestStandings:
-    def test_the_unmeasured_have_the_mean_weight_of_the_measured(self) -> None:
-        found = ranking([(1.0, 2), (0.0, 2), (0.9, 1), (0.0, 0)]).candidate_stats()
-        assert [stats.weight for stats in found] == [1.0, 0.0, 0.5, 0.5]
-        assert [stats.groups for stats in found] == [2, 2, 1, 0]
-
-    def test_they_count_as_they_are_in_the_paper_s_preset(self) -> None:
-        found = ranking([(1.0, 2), (0.9, 1), (0.0, 0)], preset="inspo").candidate_stats()
-        assert [stats.weight for stats in found] == [1.0, 0.9, 0.0]
-
-
 class TestLeader:
     @pytest.mark.parametrize(
         ("known", "numbers", "expected"),

@@ -14,7 +14,6 @@ from evoprompt.errors import InputError
 from evoprompt.lm import (
     Answer,
     BudgetError,
-    BudgetSettings,
     Call,
     Charge,
     DeadlineError,
@@ -200,17 +199,6 @@ def test_one_failing_call_does_not_harm_the_others() -> None:
     with OpenAIServer([], fail_on_fire) as server:
         answers = model(server).ask([call("sea"), call("fire"), call("wind")])
     assert [isinstance(answer, Answer) for answer in answers] == [True, False, True]
-
-
-def test_32_concurrent_calls_stay_within_the_budget() -> None:
-    with OpenAIServer([], Text(GOOD, seconds=0.1)) as server:
-        language = model(server, budget=BudgetSettings(calls=10).model_dump())
-        answers = language.ask([call(str(number)) for number in range(32)])
-        assert len(server.requests) == 10
-        assert server.busiest > 1
-    assert sum(isinstance(answer, Answer) for answer in answers) == 10
-    assert sum(isinstance(answer, BudgetError) for answer in answers) == 22
-    assert language.spending.spent == Charge(10, 1000, 200)
 
 
 @pytest.mark.parametrize("way", ["def", "async def", "list"])

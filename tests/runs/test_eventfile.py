@@ -9,7 +9,7 @@ import pytest
 
 from evoprompt.errors import InputError
 from evoprompt.eventlog import EventLog
-from evoprompt.events import Notice, Proposed, Seeded, Told, Verified
+from evoprompt.events import Proposed, Seeded, Told, Verified
 from evoprompt.experiments.eventfile import read_events
 from evoprompt.experiments.history import History
 
@@ -81,14 +81,3 @@ def test_an_evaluation_holds_the_headline_that_it_names(tmp_path: Path) -> None:
     path.write_text(f"{json.dumps(seeded)}\n{json.dumps(evaluated)}\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"events\.jsonl:2 .*'solved' is unknown"):
         History.read(path)
-
-
-def test_credentials_in_a_notice_do_not_reach_the_log(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MY_API_KEY", "sk-abcdefgh1234")
-    EventLog(tmp_path / "events.jsonl").append(
-        Notice(1, "http://me:pw1234@host/ failed: sk-abcdefgh1234")
-    )
-    (event,) = read_events(tmp_path / "events.jsonl")
-    assert event["message"] == "http://***@host/ failed: ***"

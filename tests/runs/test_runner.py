@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from watched_runs import Watcher, config, trial_events
@@ -162,3 +162,50 @@ def test_only_a_checkpoint_with_the_engine_s_state_counts(tmp_path: Path) -> Non
     assert not trial.has_checkpoint
     (trial.checkpoints / "checkpoint-5" / STATE_FILE).touch()
     assert trial.has_checkpoint
+
+
+class TestArmsThatStartAfterAnother:
+    ARMS: ClassVar[dict[str, object]] = {
+        "coevolve": {},
+        "then": {"after": "coevolve", "engine": {"proposer": None}, "budget": 120},
+    }
+
+    @pytest.mark.parametrize("jobs", [1, 2])
+    @pytest.mark.slow
+    def test_it_has_the_policy_the_instruction_and_its_own_budget(
+        self, tmp_path: Path, jobs: int
+    ) -> None:
+        directory = RunDirectory.new(tmp_path / "out", config(arms=self.ARMS))
+        arms = run(directory, Watcher(), jobs=jobs).summary.arms
+        first, then = arms["coevolve"].seeds[0], arms["then"].seeds[0]
+        assert then.best_instruction == first.best_instruction
+        assert then.rollouts == 120 < first.rollouts
+        trained = directory.trial(TrialId("coevolve", 0)).policy / "skill.json"
+        further = directory.trial(TrialId("then", 0)).policy / "skill.json"
+        assert json.loads(further.read_text()) > json.loads(trained.read_text())
+
+    def test_without_the_one_before_it_fails_and_says_so(self, tmp_path: Path) -> None:
+        arms = {**self.ARMS, "coevolve": {"host": {"fail_at": 1}}}
+        directory = RunDirectory.new(tmp_path / "out", config(arms=arms))
+        watcher = Watcher()
+        outcome = run(directory, watcher)
+        assert {trial.arm for trial in outcome.failed} == {"coevolve", "then"}
+        error = directory.trial(TrialId("then", 0)).error.read_text()
+        assert "then/0 starts after coevolve/0, which has not finished" in error
+
+
+def test_they_get_one_also_one_at_a_time(tmp_path: Path) -> None:
+    directory = RunDirectory.new(tmp_path / "out", config(arms={"static": {}}))
+    outcome = run(directory, Watcher(), isolated=True)
+    assert outcome.failed == ()
+    (trial,) = directory.trials()
+    assert directory.trial(trial).output.exists(), "what a process of its own has printed"
+
+
+def test_they_are_refused_where_several_share_one_launch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    directory = RunDirectory.new(tmp_path / "out", config())
+    with pytest.raises(InputError, match="trials in one launch of several processes"):
+        run(directory, Watcher(), isolated=True)

@@ -4,43 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
-from evoprompt_verl.dataset import prompts_of, reward_of, tools_of
+from evoprompt_verl.dataset import reward_of, tools_of
 from omegaconf import DictConfig
-
-TOOL = '''
-from verl.tools.function_tool import function_tool
-
-
-@function_tool("ask_test")
-def ask(query: str) -> str:
-    """Asks.
-
-    Args:
-        query: what.
-    """
-    return query
-'''
-
-
-def test_prompts_come_from_the_datasets_own_column() -> None:
-    prompts = [[{"role": "user", "content": "why"}]]
-    dataset = SimpleNamespace(dataframe={"problem": prompts}, prompt_key="problem")
-    assert prompts_of(dataset) == prompts
-    assert prompts_of(object()) == []
-
-
-def test_tools_are_those_the_agent_loops_load(
-    compose: Callable[..., DictConfig], tmp_path: Path
-) -> None:
-    path = tmp_path / "tool.py"
-    path.write_text(TOOL)
-    assert tools_of(compose()) == []
-    config = compose(f"actor_rollout_ref.rollout.multi_turn.function_tool_path={path}")
-    (schema,) = tools_of(config)
-    assert schema["function"]["name"] == "ask_test"
 
 
 def test_agent_loops_of_others_are_not_imported(

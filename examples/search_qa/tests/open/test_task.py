@@ -4,9 +4,7 @@ import pytest
 from evoprompt_search_qa.open.task import OpenQa, OpenQaSettings
 from pydantic import JsonValue
 
-from evoprompt.errors import InputError
 from evoprompt.experiments.testing import TaskTrainingSuite
-from evoprompt.plugins import build
 from evoprompt.types import Candidate
 
 
@@ -30,11 +28,3 @@ class TestOpenQa(TaskTrainingSuite):
 
     def build(self) -> OpenQa:
         return OpenQa(OpenQaSettings.model_validate(self.settings))
-
-
-def test_unknown_names_are_refused(settings: dict[str, JsonValue]) -> None:
-    task = OpenQa(OpenQaSettings.model_validate(settings))
-    with pytest.raises(InputError, match="required: one of train, validation, test"):
-        task.questions("tset")
-    with pytest.raises(InputError, match="did you mean 'retriever'"):
-        build("task", {"name": "search-qa-open", **settings, "retreiver": "x"})
