@@ -63,3 +63,11 @@ def test_the_log_of_an_earlier_run_is_kept_aside(tmp_path: Path) -> None:
     assert len(settings().event_log(run, resumes=True)) == 1
     kept = tmp_path / "evoprompt_events.previous.jsonl"
     assert json.loads(kept.read_text())["message"] == "first"
+
+
+def test_a_setting_changes_the_engine() -> None:
+    found = settings(population_size=3, prune_every=2, proposer=None, instructions=["a"])
+    engine = found.build_engine()
+    assert engine.config.population_size == 3
+    assert engine.config.prune_every == 2
+    assert [candidate.text for candidate in engine.population.alive] == ["a"]
