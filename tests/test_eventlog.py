@@ -44,13 +44,6 @@ def messages(log: EventLog) -> list[str]:
 
 
 class TestInMemory:
-    def test_tells_listeners_what_comes_from_then_on(self) -> None:
-        log = filled(None, "before")
-        heard: list[Event] = []
-        log.subscribe(heard.append)
-        log.append(Notice(0, "after"))
-        assert heard == [Notice(0, "after")]
-
     @pytest.mark.parametrize("value", [float("nan"), float("inf")])
     def test_refuses_numbers_that_json_lacks_and_stays_as_it_was(self, value: float) -> None:
         log = filled(None, "before")

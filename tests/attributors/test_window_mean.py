@@ -89,13 +89,3 @@ class TestObjectivesAndQuestions:
             attributor.observe(number, [trajectory(A, question(number), 1.0)])
         kept = attributor.stats(A).by_question
         assert set(kept) == {f"q{number}" for number in range(44, 300)}
-
-
-class TestReset:
-    def test_starts_from_one_step_of_the_given_rewards(self) -> None:
-        attributor = observed([[(A, 0, 0.0)]])
-        attributor.reset({"c0": [1.0, 0.0, 1.0, 1.0], "c1": []})
-        stats = attributor.stats(A)
-        assert (stats.weight, stats.groups) == (0.75, 4)
-        assert stats.stderr == pytest.approx(stdev([1.0, 0.0, 1.0, 1.0]) / 2)
-        assert attributor.stats(B).groups == 0

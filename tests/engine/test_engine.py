@@ -202,15 +202,6 @@ class TestTheAlgorithmOfThePaper:
         asked_again = "notice"  # the first instruction, which is dead and still the best
         assert at_15 == ["asked", "told", "pruned", *tried, "evolved", asked_again]
 
-    def test_ten_generations_until_t_e_and_then_down_to_one(self) -> None:
-        one = engine(preset="inspo", verify_questions=1)
-        policy = ScriptedPolicy(lambda a: float(number_of(a)))
-        FakeTrainer(policy, QUESTIONS[:2], rollouts=1).train(one, 166)
-        evolved = [event["step"] for event in one.log if event["event"] == "evolved"]
-        assert evolved == [0, *range(15, 151, 15)]
-        assert not one.evolution_due
-        assert len(alive(one)) == 1
-
 
 class TestTheDefaultPreset:
     def grown(self, policy: ScriptedPolicy, **numbers: Any) -> Engine:

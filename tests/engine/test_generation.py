@@ -269,19 +269,6 @@ class TestRollouts:
             Farm(Scripted(), lambda assignment: math.nan).evolve()
 
 
-class TestAtTheStart:
-    def farm(self, answer: Answer = numbered, places: int = 6, **numbers: Any) -> Farm:
-        farm = Farm(Scripted(answer), places=places, failures=0, **numbers)
-        farm.engine.step = 0
-        return farm
-
-    def test_what_passes_is_admitted_unmeasured_up_to_the_places(self) -> None:
-        farm = self.farm(places=2, proposals_per_round=5)
-        assert farm.evolve().admitted == ("c1", "c2")
-        assert farm.policy.assignments == []
-        assert [stats.groups for stats in farm.engine.candidate_stats()] == [0, 0, 0]
-
-
 class TestNothingUnmeasuredIsAdmitted:
     @pytest.mark.parametrize(
         ("failures", "why"),

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from evoprompt.errors import InputError
 from evoprompt.evaluation import REWARD, Headline
 from evoprompt.eventlog import EventLog
 from evoprompt.events import (
@@ -155,11 +154,6 @@ def test_an_unfinished_or_empty_run_is_drawn_too(directory: RunDirectory, tmp_pa
     assert "No trial is finished yet." in write_report(part.root).read_text(encoding="utf-8")
 
 
-def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="holds no run"):
-        write_report(tmp_path)
-
-
 def test_what_cannot_be_read_is_left_out_and_named(directory: RunDirectory, tmp_path: Path) -> None:
     root = tmp_path / "damaged"
     shutil.copytree(directory.root, root)
@@ -173,14 +167,6 @@ def test_what_cannot_be_read_is_left_out_and_named(directory: RunDirectory, tmp_
     assert "events.jsonl:41 is no event" in source.problems[1]
     assert len(source.trials) == 4
     assert set(source.summary.arms) == {"static", "coevolve"}
-
-
-def test_a_log_outside_of_a_run_is_read(directory: RunDirectory, tmp_path: Path) -> None:
-    log = tmp_path / "events.jsonl"
-    shutil.copy(directory.trial(TrialId("coevolve", 0)).events, log)
-    source = read_source(tmp_path)
-    assert [(one.arm, one.seed) for one in source.trials] == [("run", 0)]
-    assert source.problems == []
 
 
 def test_the_files_of_a_verl_job_are_read(tmp_path: Path) -> None:
