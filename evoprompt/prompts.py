@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from evoprompt.errors import InputError
+from evoprompt.rows import text_of
+from evoprompt.turns import clip
 from evoprompt.types import INSTRUCTION, PLACE, Candidate
 
 Message = Mapping[str, Any]
@@ -135,26 +137,14 @@ def marked_prompt(prompt: Prompt, render: Render) -> str:
     if isinstance(rendered, str):
         return _shortened(rendered)
     return "\n\n".join(
-        f"{message.get('role', '')}: {_shortened(_text(message.get('content')))}"
+        f"{message.get('role', '')}: {_shortened(text_of(message.get('content')))}"
         for message in rendered
     )
 
 
-def _text(content: object) -> str:
-    """The text of a message, whose content may be a list of parts."""
-    if isinstance(content, str) or not isinstance(content, Sequence):
-        return "" if content is None else str(content)
-    return "".join(str(part.get("text", f"({part.get('type', 'a part')})")) for part in content)
-
-
 def _shortened(text: str) -> str:
     before, place, after = text.partition(PLACE)
-    return _ends(before) + place + _ends(after)
-
-
-def _ends(text: str) -> str:
-    half = _AROUND // 2
-    return text if len(text) <= _AROUND else f"{text[:half]} [...] {text[-half:]}"
+    return clip(before, _AROUND) + place + clip(after, _AROUND)
 
 
 def without_tool_descriptions(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -31,7 +30,7 @@ class _Trials(BaseModel):
 
     successes: dict[str, float]
     failures: dict[str, float]
-    open: Counter[str] = Counter()
+    open: dict[str, int]
 
 
 class NoProposer(Proposer):
@@ -197,9 +196,8 @@ class Mixture(Wrapper):
             raise InputError("a mixture has no proposers; required: at least one; name some")
         super().__init__(*proposers.values())
         self.proposers = dict(proposers)
-        none = dict.fromkeys(self.proposers, 0.0)
-        self._trials = _Trials(successes=dict(none), failures=dict(none))
-        self._lock = threading.Lock()
+        none = dict.fromkeys(self.proposers, 0)
+        self._trials = _Trials.model_validate({"successes": none, "failures": none, "open": none})
 
     def _betas(self) -> dict[str, tuple[float, float]]:
         """Parameters of what is believed of the success rate of each proposer."""
@@ -217,9 +215,8 @@ class Mixture(Wrapper):
         Raises:
             Exception: what the last proposer raised, if all failed.
         """
-        with self._lock:
-            self._close()
-            counts = self._draw(request)
+        self._close()
+        counts = self._draw(request)
         proposals: list[Proposal] = []
         errors: list[Exception] = []
         for name, count in counts.items():
@@ -232,9 +229,8 @@ class Mixture(Wrapper):
                 )
                 written = []
             proposals += [replace(one, proposer=name) for one in written]
-            with self._lock:
-                self._trials.open[name] += len(written)
-                self._trials.failures[name] += count - len(written)
+            self._trials.open[name] += len(written)
+            self._trials.failures[name] += count - len(written)
         if errors and not proposals:
             self._caught += len(errors) - 1
             raise errors[-1]
@@ -255,16 +251,16 @@ class Mixture(Wrapper):
         for name in self.proposers:
             trials.failures[name] = _MEMORY * (trials.failures[name] + trials.open[name])
             trials.successes[name] *= _MEMORY
-        trials.open.clear()
+            trials.open[name] = 0
 
     def feedback(self, results: Sequence[VerificationResult]) -> None:
         """Counts admissions and refusals for the proposers that signed the candidates."""
-        with self._lock:
-            for result in results:
-                name, trials = result.candidate.proposer, self._trials
-                if trials.open[name] > 0:
-                    trials.open[name] -= 1
-                    (trials.successes if result.admitted else trials.failures)[name] += 1
+        trials = self._trials
+        for result in results:
+            name = result.candidate.proposer
+            if trials.open.get(name, 0) > 0:
+                trials.open[name] -= 1
+                (trials.successes if result.admitted else trials.failures)[name] += 1
         for name, proposer in self.proposers.items():
             if own := [one for one in results if one.candidate.proposer == name]:
                 proposer.feedback(own)
@@ -284,9 +280,7 @@ class Mixture(Wrapper):
 
     def state_dict(self) -> dict[str, JsonValue]:
         """All trials, and what every wrapper keeps."""
-        with self._lock:
-            trials = self._trials.model_dump(mode="json")
-        return {**super().state_dict(), **trials}
+        return {**super().state_dict(), **self._trials.model_dump(mode="json")}
 
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
         """Continues from ``state``.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -132,7 +131,6 @@ class LmProposer(Proposer, ABC):
         self.language = language
         self.max_words = max_words
         self._notices: list[str] = []
-        self._lock = threading.Lock()
 
     @abstractmethod
     def plan(self, request: ProposalRequest) -> Sequence[LmTask]:
@@ -165,8 +163,7 @@ class LmProposer(Proposer, ABC):
                 errors.append(LmError(_nothing(answer, self.language.max_tokens)))
         if errors and not proposals:
             raise errors[0]
-        with self._lock:
-            self._notices += [f"{self.name}: one call brought nothing: {e}" for e in errors]
+        self._notices += [f"{self.name}: one call brought nothing: {e}" for e in errors]
         return proposals[: request.count]
 
     def check(self, probe: bool = False) -> None:
@@ -209,8 +206,7 @@ class LmProposer(Proposer, ABC):
 
     def notices(self) -> Sequence[str]:
         """Calls that failed while others succeeded, since the last time."""
-        with self._lock:
-            notices, self._notices = self._notices, []
+        notices, self._notices = self._notices, []
         return notices
 
     def metrics(self) -> Mapping[str, float]:
