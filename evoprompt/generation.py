@@ -311,7 +311,7 @@ class Generations:
             found.admitted += untried
             found.places -= len(untried)
             return True
-        if self.requests.verified and not len(self.screening.replay):
+        if self.requests.verified and not self.screening.replay.records:
             self._give_up(found, "no rollout of the training had a reward yet")
             return False
         before = len(rollout.answers)

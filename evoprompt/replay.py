@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import chain, groupby
 from typing import Generic, Literal, NamedTuple, TypeVar
 
-from pydantic import BaseModel, FiniteFloat, JsonValue, NonNegativeInt, TypeAdapter
+from pydantic import BaseModel, FiniteFloat, JsonValue, NonNegativeInt
 
 from evoprompt.types import Assignment, Candidate, Question, Trajectory, Turn
 
@@ -82,10 +82,6 @@ class _State(BaseModel):
     records: list[tuple[NonNegativeInt, int, int, FiniteFloat, int]]
 
 
-_QUESTIONS = TypeAdapter(list[Question])
-_CANDIDATES = TypeAdapter(list[Candidate])
-
-
 class _Places(Generic[T]):
     """Values, each once, and the place of each in their list."""
 
@@ -152,8 +148,8 @@ def worth_reading(
 class ReplayBuffer:
     """A bounded memory of scored trajectories and of their questions (paper §3.2).
 
-    Adding costs the same however long the history is. When full, what has no text (from which no
-    proposer learns) makes room first, and successes before failures; of these the oldest first.
+    Adding costs the same however long the history is. Successes without text are not kept. When
+    full, failures without text make room first, then successes, then failures; the oldest first.
 
     Args:
         capacity: trajectories kept, and questions kept; at least 1.
@@ -166,14 +162,13 @@ class ReplayBuffer:
         self._read: deque[Memory] = deque()
         self._unread: deque[Memory] = deque()
         self._solved: deque[Memory] = deque()
-        self._successes: deque[Memory] = deque()
         self._questions: OrderedDict[str, QuestionRecord] = OrderedDict()
 
     def __len__(self) -> int:
         return sum(map(len, self._tiers()))
 
     def __iter__(self) -> Iterator[Trajectory]:
-        """All remembered trajectories: with text before without, failures before successes.
+        """All remembered trajectories: failures, successes, failures without text.
 
         Of each kind the oldest first.
         """
@@ -181,14 +176,14 @@ class ReplayBuffer:
 
     def _tiers(self) -> Sequence[deque[Memory]]:
         """What makes room last comes first."""
-        return (self._read, self._solved, self._unread, self._successes)
+        return (self._read, self._solved, self._unread)
 
     def _remember(self, memory: Memory) -> None:
         trajectory = memory.trajectory
         if self._failed(trajectory):
             (self._read if trajectory.turns else self._unread).append(memory)
-        else:
-            (self._solved if trajectory.turns else self._successes).append(memory)
+        elif trajectory.turns:
+            self._solved.append(memory)
 
     def _failed(self, trajectory: Trajectory) -> bool:
         return trajectory.reward is not None and trajectory.reward < self.failure_below
@@ -301,35 +296,33 @@ class ReplayBuffer:
         """Everything remembered, as JSON values."""
         questions: _Places[Question] = _Places()
         candidates: _Places[Candidate] = _Places()
-        memories: list[JsonValue] = []
-        for step, one in chain(*self._tiers()):
-            asked = one.assignment
-            memories.append(
-                [
-                    step,
-                    questions.of(one.question),
-                    candidates.of(one.candidate),
-                    asked.id,
-                    asked.rollouts,
-                    asked.group,
-                    asked.purpose,
-                    one.rollout,
-                    one.reward,
-                    [[turn.action, turn.observation] for turn in one.turns],
-                    dict(one.metrics),
-                    one.feedback,
-                ]
+        memories = [
+            _SavedMemory(
+                step,
+                questions.of(one.question),
+                candidates.of(one.candidate),
+                one.assignment.id,
+                one.assignment.rollouts,
+                one.assignment.group,
+                one.assignment.purpose,
+                one.rollout,
+                one.reward,
+                tuple((turn.action, turn.observation) for turn in one.turns),
+                dict(one.metrics),
+                one.feedback,
             )
-        records: list[JsonValue] = [
-            [questions.of(one.question), one.scored, one.failed, one.reward, one.step]
+            for step, one in chain(*self._tiers())
+        ]
+        records = [
+            (questions.of(one.question), one.scored, one.failed, one.reward, one.step)
             for one in self._questions.values()
         ]
-        return {
-            "questions": _QUESTIONS.dump_python(questions.values, mode="json"),
-            "candidates": _CANDIDATES.dump_python(candidates.values, mode="json"),
-            "memories": memories,
-            "records": records,
-        }
+        return _State(
+            questions=questions.values,
+            candidates=candidates.values,
+            memories=memories,
+            records=records,
+        ).model_dump(mode="json")
 
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
         """Remembers exactly what ``state`` holds.

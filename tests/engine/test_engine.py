@@ -115,7 +115,7 @@ class TestTell:
         report = one.tell(told(one.ask(QUESTIONS[:1], 2), None, None))
         assert report.reward is None
         assert weights(one) == {"c0": 1.0}
-        assert len(one.replay) == 2
+        assert [record.scored for record in one.replay.records] == [2]
 
     def test_parts_told_later_count_for_the_step_they_are_told_in(self) -> None:
         one = engine(preset="inspo", fill_at_start=False)
@@ -166,7 +166,7 @@ class TestTell:
         report = one.tell([Trajectory(a, 1.0 - number_of(a), 0) for a in assignments])
         assert report.pruned == ("c1",)
         late = [a for a in assignments if a.candidate.id == "c1"]
-        assert one.tell([Trajectory(a, 1.0, 1) for a in late]).trajectories == len(late)
+        assert one.tell([Trajectory(a, 0.0, 1) for a in late]).trajectories == len(late)
         assert weights(one) == {"c0": 1.0}
         assert sum(t.candidate.id == "c1" for t in one.replay) == 2 * len(late)
         assert one.selection.attributor.stats(late[0].candidate).groups == 0

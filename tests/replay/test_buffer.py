@@ -70,7 +70,11 @@ class TestWhatIsRemembered:
     def test_what_has_no_text_makes_room_first_then_successes_and_the_oldest_first(
         self, told: list[list[Trajectory]], capacity: int
     ) -> None:
-        expected = [one for one in itertools.chain(*told) if one.reward is not None]
+        expected = [
+            one
+            for one in itertools.chain(*told)
+            if one.reward is not None and (one.turns or one.reward < 0.5)
+        ]
         while len(expected) > capacity:
             doomed = max(expected, key=tier)
             expected = [one for one in expected if one is not doomed]
