@@ -17,10 +17,8 @@ FOREIGN = ("pip install", "hf download", "vllm serve")
 """Commands of other programs, which would download or serve."""
 
 LAUNCH = re.compile(r"accelerate launch --num_processes (\d+) -m ")
-DRY = (
-    *("run", "retriever build", "retriever serve", "retriever query"),
-    "search-qa data prepare",
-)
+DRY = ("run", "retriever build", "retriever serve", "retriever query")
+PREPARE = "search-qa data prepare"
 
 
 def commands() -> list[str]:
@@ -47,7 +45,7 @@ def ended(arguments: Sequence[str]) -> int:
 def test_every_command_is_one_of_ours_and_the_page_has_the_whole_way() -> None:
     found = [LAUNCH.sub("", line) for line in commands()]
     assert all(line.startswith("evoprompt ") for line in found)
-    for step in (*DRY, "best", "eval"):
+    for step in (*DRY, "best", "eval", PREPARE):
         assert any(line.startswith(f"evoprompt {step} ") for line in found), step
 
 
@@ -73,6 +71,12 @@ def test_what_can_run_dry_says_what_is_missing_here(
     assert all(" -> " in line for line in missing)
     if command.startswith("run ") and "qwen" in command and "verl" not in command:
         assert any(line.startswith("missing GPU") for line in missing) or code == 0
+
+
+def test_the_options_of_the_preparation_are_known() -> None:
+    found = [line for line in commands() if line.startswith(f"evoprompt {PREPARE} ")]
+    assert all(ended([*shlex.split(line)[1:], "--help"]) == 0 for line in found)
+    assert ended([*PREPARE.split(), "--sauce", "x", "--help"]) == 2
 
 
 def test_the_evaluation_says_what_is_missing_here_before_it_asks(

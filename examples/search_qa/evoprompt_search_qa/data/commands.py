@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from evoprompt.errors import InputError
-from evoprompt.experiments.cli.forecast import end_dry_run
 from evoprompt.storage import require_folder
 from evoprompt_search_qa.data.sets import HUB_REPOSITORY, SETS, TRAIN_MIX
 
@@ -39,9 +38,6 @@ def prepare(
         int, typer.Option(min=0, help="Training questions to hold out for validation.")
     ] = 0,
     seed: Annotated[int, typer.Option(min=0, help="Of the order of training questions.")] = 0,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be done and what is missing.")
-    ] = False,
 ) -> None:
     """Write the training mix and the test sets as parquet files, with a report."""
     require_folder(output, "--output")
@@ -57,10 +53,6 @@ def prepare(
     from evoprompt_search_qa.data.prepare import prepare as run
 
     what = Preparation(source, train or TRAIN_MIX, test or tuple(SETS), validation, seed)
-    if dry_run:
-        from evoprompt_search_qa.data.plan import plan_questions
-
-        end_dry_run(plan_questions(what, output))
     report = run(what, output)
     for key, count in report.counts.items():
         name, split = key.split("/")

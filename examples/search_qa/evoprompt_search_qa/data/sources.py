@@ -33,7 +33,8 @@ def read(source: str, chosen: QuestionSet, split: Split, on_skip: OnSkip) -> Ite
     Raises:
         InputError: the set cannot be read at all.
     """
-    rows: Rows = _local if is_local(source) else _hub
+    folder = Path(source)
+    rows: Rows = _local if folder.is_dir() and any(folder.glob("*.jsonl")) else _hub
     for place, row in rows(source, chosen, split):
         try:
             yield parse(decode(row) if isinstance(row, bytes) else row, chosen.name, place)
@@ -41,23 +42,10 @@ def read(source: str, chosen: QuestionSet, split: Split, on_skip: OnSkip) -> Ite
             on_skip(f"{place}: {error}")
 
 
-def is_local(source: str) -> bool:
-    """Whether ``source`` is a folder of ``<set>_<split>.jsonl`` files."""
-    folder = Path(source)
-    return folder.is_dir() and any(folder.glob("*.jsonl"))
-
-
-def local_file(folder: Path, chosen: QuestionSet, split: Split) -> Path | None:
-    """The questions of a split in a folder of files, None if it has none.
-
-    A file ``<set>_<split>proxy.jsonl`` stands in for a split that is not there.
-    """
-    names = (f"{chosen.name}_{split}.jsonl", f"{chosen.name}_{split}proxy.jsonl")
-    return next((folder / name for name in names if (folder / name).is_file()), None)
-
-
 def _local(source: str, chosen: QuestionSet, split: Split) -> Iterator[tuple[str, bytes]]:
-    path = local_file(Path(source), chosen, split)
+    """Lines of a file; ``<set>_<split>proxy.jsonl`` stands in for a split that is not there."""
+    names = (f"{chosen.name}_{split}.jsonl", f"{chosen.name}_{split}proxy.jsonl")
+    path = next((path for name in names if (path := Path(source) / name).is_file()), None)
     if path is None:
         raise InputError(
             f"{source} has no {split} questions of {chosen.name}; required: "
