@@ -56,12 +56,14 @@ def contexts(model: Path, texts: Sequence[str] = QUESTIONS) -> list[list[int]]:
     return found
 
 
-def greedy_by_hand(model: Path, ids: list[int], limit: int) -> list[int]:
+def greedy_by_hand(model: Path, ids: list[int], limit: int, penalty: float = 1.0) -> list[int]:
     """One context alone, without padding or cache."""
     tokenizer, policy = tokenizer_of(str(model)), AutoModelForCausalLM.from_pretrained(model)
     said: list[int] = []
     while len(said) < limit:
-        logits = policy(input_ids=torch.tensor([ids + said])).logits[0, -1]
+        logits = policy(input_ids=torch.tensor([ids + said])).logits[0, -1].detach()
+        used = torch.tensor(sorted({*ids, *said}))
+        logits[used] *= torch.where(logits[used] < 0, penalty, 1 / penalty)
         said.append(int(logits.argmax()))
         text = tokenizer.decode(said)
         if said[-1] == tokenizer.eos_token_id or "</search>" in text or "</answer>" in text:
@@ -93,8 +95,9 @@ def test_a_penalty_holds_in_evaluation_too_and_the_models_own_settings_never(mod
     torch.manual_seed(0)
     assert TransformersSampler(own, tokenizer, 64)(asked, sampling(8), greedy=False) == wanted
     strict = TransformersSampler(trainer(model, repetition_penalty=9.0), tokenizer, 64)
-    for said in strict(asked, sampling(8), greedy=True):
-        assert len(set(said.ids)) == len(said.ids)
+    found = [action.ids for action in strict(asked, sampling(8), greedy=True)]
+    assert found == [greedy_by_hand(model, ids, 8, penalty=9.0) for ids in contexts(model)]
+    assert found != [greedy_by_hand(model, ids, 8) for ids in contexts(model)]
 
 
 class Generation:
