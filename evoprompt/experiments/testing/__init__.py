@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from evoprompt.experiments.testing.hosts import HostSuite, LauncherSuite
-from evoprompt.experiments.testing.tasks import TaskSuite, TaskTrainingSuite
+from evoprompt.experiments.testing.tasks import TaskSuite
 from evoprompt.testing import checks
 from evoprompt.testing.suite import Suite
 
-__all__ = ["SUITES", "HostSuite", "LauncherSuite", "TaskSuite", "TaskTrainingSuite"]
+__all__ = ["SUITES", "HostSuite", "LauncherSuite", "TaskSuite"]
 
 SUITES: Mapping[str, type[Suite[Any]]] = {
     **checks.SUITES,

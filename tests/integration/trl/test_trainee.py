@@ -19,7 +19,7 @@ from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.eventlog import EventLog
 from evoprompt.experiments.hosts.trl.trainee import TrlTrainingJob
-from evoprompt.experiments.testing import TaskTrainingSuite
+from evoprompt.experiments.testing import TaskSuite
 from evoprompt.experiments.trial import host_for
 from evoprompt.types import Question, Trajectory
 
@@ -29,11 +29,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
     return save_model(tmp_path_factory.mktemp("model"))
 
 
-class TestAdding(TaskTrainingSuite):
-    @pytest.fixture(autouse=True)
-    def _choose(self, model: str) -> None:
-        self.host = {"name": "trl", "model": model}
-
+class TestAdding(TaskSuite):
     def build(self) -> Adding:
         return Adding()
 

@@ -4,7 +4,7 @@ import pytest
 from evoprompt_search_qa.open.task import OpenQa, OpenQaSettings
 from pydantic import JsonValue
 
-from evoprompt.experiments.testing import TaskTrainingSuite
+from evoprompt.experiments.testing import TaskSuite
 from evoprompt.types import Candidate
 
 
@@ -21,7 +21,7 @@ def test_the_instruction_is_placed_as_chosen(
     assert prompt[0]["content"].startswith("Be brief.")
 
 
-class TestOpenQa(TaskTrainingSuite):
+class TestOpenQa(TaskSuite):
     @pytest.fixture(autouse=True)
     def _configure(self, settings: dict[str, JsonValue]) -> None:
         self.settings = settings

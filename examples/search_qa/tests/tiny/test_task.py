@@ -13,11 +13,11 @@ from pydantic import JsonValue, ValidationError
 from evoprompt.agents import Call
 from evoprompt.agents.tasks import Trial
 from evoprompt.experiments.hosts.trl.trainee import TrlTrainingJob
-from evoprompt.experiments.testing import TaskTrainingSuite
+from evoprompt.experiments.testing import TaskSuite
 from evoprompt.experiments.trial import host_for
 
 
-class TestSearchQa(TaskTrainingSuite):
+class TestSearchQa(TaskSuite):
     def build(self) -> SearchQa:
         return SearchQa(SearchQaSettings(train=16, validation=10, test=10))
 
