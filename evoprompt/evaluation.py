@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import fmean
+from statistics import fmean, stdev
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from evoprompt.errors import InputError
 
@@ -164,3 +164,17 @@ def value_of(score: Score, headline: Headline) -> float:
             f"headline {headline.name!r}; add it in Task.score, or choose another headline"
         )
     return score.metrics[headline.name]
+
+
+class Spread(BaseModel):
+    """Mean and standard deviation over seeds; the latter is None for one seed."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    mean: float
+    std: float | None
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Spread:
+        """The spread of one or more values."""
+        return cls(mean=fmean(values), std=stdev(values) if len(values) > 1 else None)

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from itertools import islice
+from dataclasses import dataclass, field
 
 from evoprompt.config import EngineConfig
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Notice, Shown, Verified
 from evoprompt.faults import naming
+from evoprompt.proposers.combinators import signed
 from evoprompt.proposing import ProposalRequests
 from evoprompt.replay import worth_reading
 from evoprompt.roles import VerificationRequest, Verifier
@@ -32,7 +32,6 @@ from evoprompt.types import (
     VerificationResult,
 )
 
-_MOST_PROPOSALS = 1_000  # of one request; a generator may have no end
 _IN_A_ROW = 3  # failed generations that are no longer bad luck
 
 
@@ -266,20 +265,16 @@ class Generations:
         found.asked = True
         proposals: list[Proposal] = []
         try:
-            proposals = list(islice(self.requests.proposer.propose(request), _MOST_PROPOSALS))
-            for proposal in proposals:
-                if not isinstance(proposal, Proposal):
-                    raise TypeError(f"it returned {proposal!r}; required: Proposal objects")
+            proposer = self.requests.proposer
+            proposals = signed(proposer.propose(request), proposer.name)
             found.obstacle = "" if proposals else "the proposer proposed nothing"
         except Exception as error:  # a proposer's failure must never end a training run
-            proposals = []
             found.obstacle = f"the proposer failed ({format_error(error)})"
             found.proposer_failures += 1
             reason = format_error_with_place(error)
             self.log.append(Notice(step, f"the proposer failed, training goes on: {reason}"))
         self.requests.report(step)
-        name = self.requests.proposer.name
-        return [replace(proposal, proposer=proposal.proposer or name) for proposal in proposals]
+        return proposals
 
     def _screen(self, proposals: Sequence[Proposal], found: Offspring) -> list[Candidate]:
         found.rounds += 1

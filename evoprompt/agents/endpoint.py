@@ -238,6 +238,7 @@ class ChatEndpoint(Server[_Spoken]):
 
         Raises:
             BudgetError: the budget does not leave enough for a request.
+            LmError: the server gave no answer.
             Exception: whatever ``call`` raises.
         """
         async with self._client() as client:

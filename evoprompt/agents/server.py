@@ -8,23 +8,23 @@ import json
 import os
 import re
 import ssl
-import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
-from email.utils import mktime_tz, parsedate_tz
 from typing import Any, Generic, TypeVar
 
 import httpx
 import openai
 from pydantic import BaseModel, Field, HttpUrl, JsonValue, TypeAdapter, ValidationError
+from tenacity import AsyncRetrying
 
 from evoprompt.agents.agent import Sampling
 from evoprompt.agents.episode import Broken
-from evoprompt.agents.loops import completed
 from evoprompt.errors import InputError, warn
-from evoprompt.lm.attempts import PASSING_STATUSES, require_size, retrying
+from evoprompt.lm.attempts import may_pass, require_size, retry_settings
 from evoprompt.lm.budget import Spending
 from evoprompt.lm.errors import BudgetError, LmError
+from evoprompt.lm.loop import completed
 from evoprompt.text import keep_secret, masked
 
 KEY = "OPENAI_API_KEY"
@@ -33,7 +33,6 @@ KEY = "OPENAI_API_KEY"
 THINKING_TOKENS = 16_000
 """Beyond the limit of an action, for models that think before they answer."""
 
-_UNUSABLE = frozenset({401, 403, 404})
 _DISPENSABLE = ("max_tokens", "temperature", "stop")
 """Parameters that models which think refuse; agents can do without."""
 _OF_MESSAGES = frozenset({"role", "content", "name", "tool_calls", "tool_call_id"})
@@ -53,9 +52,6 @@ _BYTES_A_TOKEN = 1024  # of an answer that also holds ids and log-probabilities
 _BYTES_AROUND = 2**24  # some servers repeat the tokens of the prompt
 _TOO_MUCH = re.compile(r"too (?:large|long|big|high)|exceed|at most|maximum", re.IGNORECASE)
 """Words of a server that takes a limit of tokens, but not so many."""
-
-_OF_A_KEY = re.compile(r"api_?key|authenti|unauthori[sz]|permission", re.IGNORECASE)
-"""Words in the code of an error that a key is refused with."""
 
 _HALF = re.compile("[\ud800-\udfff]")
 _OF_THE_WIRE = ("content-encoding", "content-length", "transfer-encoding")
@@ -101,12 +97,6 @@ class _BoundedClient(openai.DefaultAsyncHttpxClient):
         )
 
 
-class _PassingError(LmError):
-    """Worth another attempt, after ``retry_after`` seconds if the server said so."""
-
-    retry_after: float | None = None
-
-
 class Server(Generic[ChoiceT]):
     """A model on a server; a subclass says which path of it is asked, and what that answers.
 
@@ -123,10 +113,6 @@ class Server(Generic[ChoiceT]):
         spending: counts and limits what requests cost; they are counted in memory by default.
         extra_body: further fields of every request, such as ``chat_template_kwargs``, ``min_p`` or
             ``reasoning_effort``; they win.
-
-    Attributes:
-        unusable: why no request can be answered: the first one has shown that the key, the model or
-            the address is wrong. Empty otherwise.
 
     Raises:
         InputError: ``base_url`` is no address.
@@ -170,7 +156,6 @@ class Server(Generic[ChoiceT]):
         self._extra = dict(extra_body or {})
         self._refuses: set[str] = set()
         self._answered = False
-        self.unusable = ""
 
     def _body(self, sampling: Sampling, *, greedy: bool) -> dict[str, JsonValue]:
         body: dict[str, JsonValue] = {"model": self._model, "max_tokens": sampling.max_tokens}
@@ -201,34 +186,36 @@ class Server(Generic[ChoiceT]):
 
             async def one(body: Mapping[str, JsonValue]) -> ChoiceT | Broken:
                 async with places:
-                    return await self._ask(client, body)
+                    try:
+                        return await self._ask(client, body)
+                    except BudgetError:
+                        raise
+                    except LmError as error:
+                        return Broken(str(error))
 
             async with self._client() as client:
                 return list(await asyncio.gather(*map(one, bodies)))
 
         return completed(ask())
 
-    async def _ask(
-        self, client: openai.AsyncOpenAI, body: Mapping[str, JsonValue]
-    ) -> ChoiceT | Broken:
+    async def _ask(self, client: openai.AsyncOpenAI, body: Mapping[str, JsonValue]) -> ChoiceT:
         """The first choice for ``body``.
 
         Raises:
             BudgetError: the budget does not leave enough for it.
+            LmError: the server gave none.
         """
-        policy = retrying(self._attempts, self._deadline, _passes, self._pause)
+        policy = retry_settings(self._attempts, self._deadline, self._may_pass, self._pause)
         try:
             async with asyncio.timeout(self._deadline):
-                answered: Answered[ChoiceT] = await policy(self._once, client, body)
+                answered: Answered[ChoiceT] = await AsyncRetrying(**policy)(
+                    self._once, client, body
+                )
         except BudgetError:
             raise
-        except LmError as error:
-            return Broken(f"{self._where} {error}")
-        except TimeoutError:
-            return Broken(
-                f"{self._where} gave no answer in {self._deadline:g} s; required: {_REACH_IT}"
-            )
-        self._answered, self.unusable = True, ""
+        except (openai.OpenAIError, LmError, TimeoutError, UnicodeEncodeError) as error:
+            raise LmError(f"{self._where} {self._explained(error)}") from error
+        self._answered = True
         return answered.choices[0]
 
     async def _once(
@@ -241,16 +228,11 @@ class Server(Generic[ChoiceT]):
                 return await self._paid(client, sent)
             except openai.APIStatusError as error:
                 if not self._can_do_without(_refused_parameter(error, sent), sent):
-                    raise self._refusal(error) from error
+                    raise
             except openai.APIConnectionError as error:
-                if isinstance(error.__cause__, LmError):
+                if isinstance(error.__cause__, LmError):  # of our own client
                     raise error.__cause__ from None
-                raise self._silence(error) from error
-            except UnicodeEncodeError as error:
-                raise LmError(
-                    "cannot be asked: the text holds half a character, or the key is not ASCII; "
-                    "required: whole characters; look at what the tools return"
-                ) from error
+                raise
 
     async def _paid(
         self, client: openai.AsyncOpenAI, body: Mapping[str, JsonValue]
@@ -263,16 +245,11 @@ class Server(Generic[ChoiceT]):
             try:
                 answered = self._read(response.content)
             except ValidationError as error:
-                if status := _told_status(response.content):
-                    told = httpx.Response(
-                        status,
-                        headers=response.headers,
-                        content=response.content,
-                        request=response.request,
-                    )
-                    raise openai.APIStatusError("", response=told, body=None) from error
-                garbage = masked(response.text)[:100]
-                raise self._passing(f"answered garbage: {garbage!r}") from error
+                status = _told_status(response.content)
+                if status is None:
+                    raise openai.APIResponseValidationError(response, None) from error
+                response.status_code = status
+                raise openai.APIStatusError("", response=response, body=None) from error
             if isinstance(used := answered.usage, dict):
                 attempt.used(
                     used.get("prompt_tokens") or used.get("input_tokens"),
@@ -293,39 +270,42 @@ class Server(Generic[ChoiceT]):
                 raise
             return self.answered.model_validate_json(_HALF.sub("\ufffd", text))
 
-    def _refusal(self, error: openai.APIStatusError) -> LmError:
-        status, said = error.status_code, masked(error.response.text)[:200]
-        if status in PASSING_STATUSES:
-            remedy = _ALLOW_IT if status == 429 else _REACH_IT
-            passing = self._passing(f"answered {status}: {said}", remedy)
-            passing.retry_after = _retry_after(error.response.headers)
-            return passing
-        match status:
-            case 401 | 403:
+    def _may_pass(self, error: BaseException) -> bool:
+        if isinstance(error.__cause__, httpx.ConnectError):
+            return self._answered  # else nobody is there
+        return isinstance(error, openai.APIResponseValidationError) or may_pass(error)
+
+    def _explained(self, error: Exception) -> str:
+        """What the last attempt came to, and what is required."""
+        match error:
+            case openai.APIResponseValidationError():
+                garbage = masked(error.response.text)[:100]
+                return f"answered garbage: {garbage!r}; required: {_REACH_IT}"
+            case openai.APIStatusError(status_code=status):
                 unset = "" if os.environ.get(self._key) else ", which is not set"
-                remedy = f"a key that may ask {self._model}; check {self._key}{unset}"
-            case 404:
-                remedy = f"a model that it serves; check the name {self._model} and the URL"
-            case _:
-                remedy = f"a request that {self._model} takes; see what it objects to"
-        told = f"refused the request with {status}: {said}; required: {remedy}"
-        return self._lasting(told) if status in _UNUSABLE else LmError(told)
-
-    def _silence(self, error: openai.APIConnectionError) -> LmError:
-        cause = error.__cause__ or error
-        what = f"does not answer ({str(cause) or type(cause).__name__})"
-        if self._answered or not isinstance(cause, httpx.ConnectError):
-            return self._passing(what)
-        return self._lasting(f"{what}; required: {_REACH_IT}")
-
-    def _passing(self, what: str, remedy: str = _REACH_IT) -> _PassingError:
-        return _PassingError(f"{what}, tried up to {self._attempts} times; required: {remedy}")
-
-    def _lasting(self, told: str) -> LmError:
-        """An error that, if it is the first, says what becomes of all other requests."""
-        if not self._answered:
-            self.unusable = f"{self._where} {told}"
-        return LmError(told)
+                of_a_key = f"a key that may ask {self._model}; check {self._key}{unset}"
+                remedies = {
+                    401: of_a_key,
+                    403: of_a_key,
+                    404: f"a model that it serves; check the name {self._model} and the URL",
+                    429: _ALLOW_IT,
+                }
+                objects = f"a request that {self._model} takes; see what it objects to"
+                usual = _REACH_IT if may_pass(error) else objects
+                said = masked(error.response.text)[:200]
+                return f"answered {status}: {said}; required: {remedies.get(status, usual)}"
+            case openai.APIConnectionError():
+                cause = error.__cause__ or error
+                why = str(cause) or type(cause).__name__
+                return f"does not answer ({why}); required: {_REACH_IT}"
+            case TimeoutError():
+                return f"gave no answer in {self._deadline:g} s; required: {_REACH_IT}"
+            case UnicodeEncodeError():
+                return (
+                    "cannot be asked: the text holds half a character, or the key is not ASCII; "
+                    "required: whole characters; look at what the tools return"
+                )
+        return str(error)
 
     def _taken(self, body: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
         """``body`` without what the model is known to refuse."""
@@ -356,10 +336,6 @@ class Server(Generic[ChoiceT]):
         return True
 
 
-def _passes(error: BaseException) -> bool:
-    return isinstance(error, _PassingError)
-
-
 def _refused_parameter(error: openai.APIStatusError, sent: Mapping[str, JsonValue]) -> str | None:
     """Which parameter that was sent a server refuses, and agents can do without; None if none.
 
@@ -387,32 +363,10 @@ def _messages(body: Mapping[str, JsonValue]) -> list[dict[str, JsonValue]]:
 
 def _told_status(content: bytes) -> int | None:
     """The status of an error that came as if it were an answer, as from gateways."""
-    try:
-        found = json.loads(content)
-    except (ValueError, RecursionError):
-        return None
-    error = found.get("error", found) if isinstance(found, dict) else None
-    if not isinstance(error, dict):
-        return None
-    told = [str(error.get(name)) for name in ("code", "status", "status_code", "type")]
-    statuses = [int(one) for one in told if re.fullmatch(r"[45]\d\d", one)]
-    keyless = 401 if any(map(_OF_A_KEY.search, told)) else None
-    return next(iter(statuses), keyless)
-
-
-def _retry_after(headers: httpx.Headers) -> float | None:
-    """The seconds that a server asks to wait for: a number of them or of thousandths, or a date."""
-    said = headers.get("retry-after", "")
-    try:
-        if "retry-after-ms" in headers:
-            return float(headers["retry-after-ms"]) / 1000
-        return float(said)
-    except ValueError:
-        date = parsedate_tz(said)
-    try:
-        return None if date is None else mktime_tz(date) - time.time()
-    except (ValueError, OverflowError):  # a year that there is not
-        return None
+    with suppress(ValueError, RecursionError, LookupError, TypeError):
+        status = int(json.loads(content)["error"]["code"])
+        return status if status in range(400, 600) else None
+    return None
 
 
 @functools.cache

@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import fmean, stdev
 from typing import Annotated, Literal
 
 from pydantic import (
@@ -20,7 +19,7 @@ from pydantic import (
 )
 
 from evoprompt.errors import InputError
-from evoprompt.evaluation import Evaluation, Headline
+from evoprompt.evaluation import Evaluation, Headline, Spread
 from evoprompt.storage import write_whole
 from evoprompt.text import format_error
 from evoprompt.types import legible
@@ -66,20 +65,6 @@ class SeedSummary(BaseModel):
     def best_instruction(self) -> str:
         """The best candidate, as a person reads it."""
         return legible(self.best)
-
-
-class Spread(BaseModel):
-    """Mean and standard deviation over seeds; the latter is None for one seed."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    mean: float
-    std: float | None
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> Spread:
-        """The spread of one or more values."""
-        return cls(mean=fmean(values), std=stdev(values) if len(values) > 1 else None)
 
 
 class ArmSummary(BaseModel):

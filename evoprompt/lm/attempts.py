@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import math
+import time
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from dataclasses import replace
+from email.utils import parsedate_to_datetime
 from inspect import isawaitable
 from typing import Any
 
@@ -24,7 +26,7 @@ from tenacity import (
     wait_random_exponential,
 )
 
-from evoprompt.lm.budget import Spending
+from evoprompt.lm.budget import Spending, status_of
 from evoprompt.lm.errors import DeadlineError, LmError
 from evoprompt.lm.recording import Failure, Recorder, Replay, Response
 from evoprompt.lm.settings import LmSettings
@@ -38,8 +40,10 @@ FINISHED: ContextVar[list[str]] = ContextVar("FINISHED")
 
 _DEADLINE = "Deadline"  # in a recording, the kind of error of a call that was stopped
 
-PASSING_STATUSES = frozenset({408, 409, 425, 429, *range(500, 600)})
+_PASSING_STATUSES = frozenset({408, 409, 425, 429, *range(500, 600)})
 """Of HTTP: the same request may succeed a little later."""
+
+_PASSING_KINDS = {"APIConnectionError", "TransportError", "ServiceUnavailableError"}
 
 _LONGEST_PAUSE = 60.0  # seconds, where the server asks for none
 _CHARACTERS_A_TOKEN = 16  # of English text it is four
@@ -51,21 +55,20 @@ def retry_settings(
     """Returns how tenacity makes an attempt, and more of them after errors that may pass.
 
     Between two there is a random pause whose longest doubles each time, or as many seconds as the
-    error's ``retry_after`` says. Nobody waits for an attempt that would begin after the deadline.
+    server asked for. Nobody waits for an attempt that would begin after the deadline.
 
     Args:
         attempts: most of them, at least 1.
         deadline: seconds for all of them.
-        passes: whether an error may pass.
+        passes: whether an error may pass, such as :func:`may_pass`.
         pause: longest pause before the second attempt, in seconds.
     """
     drawn = wait_random_exponential(pause, max=_LONGEST_PAUSE)
 
     def wait(state: RetryCallState) -> float:
         error = state.outcome.exception() if state.outcome else None
-        asked: float | None = getattr(error, "retry_after", None)
-        # A server may say "nan", for which no event loop can wait.
-        return drawn(state) if asked is None or math.isnan(asked) else max(asked, 0.0)
+        asked = None if error is None else _wished_pause(error)
+        return drawn(state) if asked is None else max(asked, 0.0)
 
     return {
         "stop": stop_after_attempt(attempts) | stop_before_delay(deadline),
@@ -75,11 +78,36 @@ def retry_settings(
     }
 
 
-def retrying(
-    attempts: int, deadline: float, passes: Callable[[BaseException], bool], pause: float = 1.0
-) -> AsyncRetrying:
-    """Makes attempts by :func:`retry_settings`, in an event loop."""
-    return AsyncRetrying(**retry_settings(attempts, deadline, passes, pause))
+def may_pass(error: BaseException) -> bool:
+    """Whether the same request may succeed a little later, as far as its error tells."""
+    if isinstance(error, ConnectionError | TimeoutError):
+        return True
+    status = status_of(error)
+    return status in _PASSING_STATUSES if status else bool(kinds_of(error) & _PASSING_KINDS)
+
+
+def kinds_of(error: BaseException) -> set[str]:
+    """The names of its classes: those of OpenAI's, httpx's and others are not imported here."""
+    return {kind.__name__ for kind in type(error).__mro__}
+
+
+def _wished_pause(error: BaseException) -> float | None:
+    """The seconds that a server asks for: a number of them or of thousandths, or a date."""
+    headers = getattr(getattr(error, "response", None), "headers", {})
+    said: Any = getattr(error, "retry_after", headers.get("retry-after"))
+    thousandths = headers.get("retry-after-ms")
+    try:
+        asked = float(said) if thousandths is None else float(thousandths) / 1000
+    except (TypeError, ValueError):
+        asked = _seconds_until(said) if isinstance(said, str) else math.nan
+    return None if math.isnan(asked) else asked  # for "nan" no event loop can wait
+
+
+def _seconds_until(date: str) -> float:
+    try:
+        return parsedate_to_datetime(date).timestamp() - time.time()
+    except (ValueError, OverflowError):  # it is no date, or of a year that there is not
+        return math.nan
 
 
 def require_size(size: int, most: int, longest: int) -> None:
@@ -117,8 +145,8 @@ class MeteredEngine:
         from dspy.utils.exceptions import is_retryable_lm_error
 
         settings = self._settings
-        policy = retrying(settings.retries + 1, settings.deadline, is_retryable_lm_error)
-        return await policy(self._once, request)
+        policy = retry_settings(settings.retries + 1, settings.deadline, is_retryable_lm_error)
+        return await AsyncRetrying(**policy)(self._once, request)
 
     async def _once(self, request: Any) -> Any:
         longest = request.config.max_tokens or 0

@@ -61,6 +61,13 @@ class Charge:
         """Input and output tokens."""
         return self.input_tokens + self.output_tokens
 
+    def __str__(self) -> str:
+        calls = f"{self.calls:,} call{'' if self.calls == 1 else 's'}"
+        if self.calls and not self.tokens:
+            return f"{calls}, whose tokens nobody counts"
+        usd = f"{self.usd:.4g} USD" if self.priced else "price unknown"
+        return f"{calls}, {self.tokens:,} tokens, {usd}"
+
     def __add__(self, other: Charge) -> Charge:
         return Charge(
             self.calls + other.calls,

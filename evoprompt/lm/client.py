@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import atexit
 import functools
 import os
 import sys
-import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from pydantic import JsonValue
 
@@ -28,17 +26,14 @@ from evoprompt.lm.attempts import (
 )
 from evoprompt.lm.budget import Charge, Spending, SpendTracker
 from evoprompt.lm.errors import DeadlineError, LmError
+from evoprompt.lm.loop import completed
 from evoprompt.lm.models import ModelCard, missing_key, model_card, use_local_tables
 from evoprompt.lm.recording import Recorder, Replay
 from evoprompt.lm.settings import LmSettings, Prices
 from evoprompt.text import keep_secret
 from evoprompt.types import Estimate
 
-_GRACE = 0.1  # seconds for cancelled calls to close what they opened
-_PATIENCE = 300.0  # seconds for an import that a call has begun; cut off, it would hang the end
 _PROBE = "Reply with the single word: ready"
-
-Result = TypeVar("Result")
 
 GivenLm = str | Mapping[str, object] | Callable[[str], object]
 """A name; a ``dspy.LM``; a function of a prompt; settings with one of these as ``model``."""
@@ -190,7 +185,7 @@ class LanguageModel:
         if probe and not self.spending.settled.get(model, Charge()).output_tokens:
             # Not recorded: a replay is of what proposers asked.
             probe_call = Call(verbatim, {"prompt": _PROBE})
-            (answer,) = _finish(self._ask_all([probe_call], recorder=None))
+            (answer,) = completed(self._ask_all([probe_call], recorder=None))
             if isinstance(answer, LmError):
                 raise InputError(
                     f"the language model gave no answer: {answer}; required: a model that "
@@ -203,7 +198,7 @@ class LanguageModel:
         Blocks until all are there, at most a little longer than ``settings.deadline``. May be
         called from any thread, also from inside a running event loop.
         """
-        return _finish(self._ask_all(calls, self._recorder)) if calls else []
+        return completed(self._ask_all(calls, self._recorder)) if calls else []
 
     async def _ask_all(
         self, calls: Sequence[Call], recorder: Recorder | None
@@ -381,46 +376,3 @@ def _is_of_dspy(model: Any) -> bool:
 
 def _first_line(error: Exception) -> str:
     return next((line for line in str(error).splitlines() if line.strip()), "no message")
-
-
-def _finish(work: Coroutine[Any, Any, Result]) -> Result:
-    """The result of a coroutine, run in the process's own event loop for language models.
-
-    One loop for all calls lets the libraries keep their connections, and works inside of other
-    running loops.
-    """
-    future = asyncio.run_coroutine_threadsafe(work, _loop_of(os.getpid()))
-    try:
-        return future.result()
-    except BaseException:
-        future.cancel()  # Ctrl-C reaches the waiting thread only
-        raise
-
-
-@functools.cache
-def _loop_of(process: int) -> asyncio.AbstractEventLoop:
-    """A running event loop; a forked process does not inherit its parent's thread."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, name="evoprompt-lm", daemon=True)
-    thread.start()
-    atexit.register(_end, process, loop, thread)
-    return loop
-
-
-def _end(process: int, loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
-    """Ends the calls under way before the interpreter ends.
-
-    A thread that is killed while it imports leaves a lock behind, on which whoever imports in a
-    destructor waits for ever.
-    """
-
-    def stop() -> None:
-        for task in asyncio.all_tasks(loop):
-            task.cancel()
-        loop.call_later(_GRACE, loop.stop)
-
-    if process == os.getpid():  # a fork inherits this function, but not the thread
-        loop.call_soon_threadsafe(stop)
-        thread.join(_PATIENCE)
-        if not thread.is_alive():
-            loop.close()

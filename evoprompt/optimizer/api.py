@@ -24,7 +24,7 @@ from evoprompt.optimizer.gepa import AdapterProposer, Batches, GepaAdapter
 from evoprompt.optimizer.journal import JOURNAL
 from evoprompt.optimizer.options import OptimizeOptions
 from evoprompt.optimizer.outcome import INTERRUPTED, LM_SPENT
-from evoprompt.optimizer.problem import Problem, solve
+from evoprompt.optimizer.problem import Problem, require_budget, solve
 from evoprompt.optimizer.progress import shown
 from evoprompt.optimizer.result import OptimizationResult, best_of
 from evoprompt.optimizer.runner import Metric, Program, Rollouts, Runner
@@ -129,7 +129,7 @@ def optimize(
     test = [] if testset is None else items_of(testset, "testset")
     _warn_of_overlap("test", test, [*train, *validation], "trainset or the valset")
     problem = Problem(seeds, train, validation, rollouts, test)
-    problem.require_budget(budget)
+    require_budget(budget, len(validation), len(test))
     root = None if directory is None else Path(directory)
     spending = SpendTracker(None if root is None else root / SPENDING_FILE)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from contextvars import copy_context
 from dataclasses import replace
 from functools import lru_cache
@@ -21,16 +20,15 @@ except ModuleNotFoundError as error:
 from pydantic import ValidationError
 
 from evoprompt.errors import InputError, warn
-from evoprompt.lm.budget import SpendTracker
+from evoprompt.lm.budget import Charge, SpendTracker
 from evoprompt.lm.client import GivenLm
 from evoprompt.lm.settings import Prices
 from evoprompt.optimizer.api import optimize
 from evoprompt.optimizer.folder import SPENDING
 from evoprompt.optimizer.genome import Genome
-from evoprompt.optimizer.metering import Metering, tracked
+from evoprompt.optimizer.metering import Metering
 from evoprompt.optimizer.options import OptimizeOptions
-from evoprompt.optimizer.outcome import Cost
-from evoprompt.optimizer.scoring import Called, Ran, Row, Scoring
+from evoprompt.optimizer.scoring import Ran, Scoring, Step
 from evoprompt.roles import Proposer
 from evoprompt.text import format_error, words_of
 
@@ -103,8 +101,8 @@ class CoEvolve(Teleprompter):  # type: ignore[misc]  # DSPy is not typed
             raise InputError(f"usd is {usd!r}; required: a finite number of at least 0")
         self._known_prices = {name: _prices(name, one) for name, one in (prices or {}).items()}
 
-    def _scoring(self) -> Scoring:
-        return Scoring(self.metric, self.failure_score, self.options.perfect)
+    def _scoring(self, learning: Sequence[Any] = ()) -> Callable[[Any, Ran], Any]:
+        return Scoring(self.metric, self.failure_score, self.options.perfect, learning)
 
     def compile(
         self,
@@ -130,32 +128,32 @@ class CoEvolve(Teleprompter):  # type: ignore[misc]  # DSPy is not typed
         """
         if teacher is not None:
             raise InputError("a teacher is given; required: none, as CoEvolve makes no use of one")
+        for example in [*trainset, *(valset or ()), *(testset or ())]:
+            if not isinstance(example, dspy.Example):
+                raise InputError(
+                    f"an example is {example!r:.100}; required: a dspy.Example that names its "
+                    "inputs; write dspy.Example(...).with_inputs('question')"
+                )
         genome = Genome(student, self.tools)
         folder = self.directory
         spending = SpendTracker(None if folder is None else Path(folder) / SPENDING)
         at_a_time = self.options.max_concurrency or dspy.settings.num_threads
-        metering, counted = None, {}
-        if self.usd is not None:
-            metering = Metering(self.usd, self._known_prices, spending)
-            metering.metered(dspy.settings.lm)  # says now what cannot be limited
-            counted = {n: metering.metered(one.lm) for n, one in student.named_predictors()}
-        usage = nullcontext() if dspy.settings.track_usage else dspy.track_usage()
-        with usage as tracker:
-            result = optimize(
-                genome.texts,
-                _rows(trainset, "trainset", learning=True),
-                self._scoring(),
-                program=_Program(
-                    genome, metering, counted, tracker, self._known_prices, words_of(self.metric)
-                ),
-                valset=None if valset is None else _rows(valset, "valset", learning=False),
-                testset=None if testset is None else _rows(testset, "testset", learning=False),
-                proposer=self.proposer,
-                lm=self.lm,
-                budget=self.budget,
-                directory=folder,
-                options=self.options.model_copy(update={"max_concurrency": at_a_time}),
-            )
+        metering = Metering(self.usd, self._known_prices, spending)
+        metering.metered(dspy.settings.lm)  # says now what cannot be limited
+        counted = {name: metering.metered(one.lm) for name, one in student.named_predictors()}
+        result = optimize(
+            genome.texts,
+            trainset,
+            self._scoring(trainset),
+            program=_Program(genome, metering, counted, words_of(self.metric)),
+            valset=valset,
+            testset=testset,
+            proposer=self.proposer,
+            lm=self.lm,
+            budget=self.budget,
+            directory=folder,
+            options=self.options.model_copy(update={"max_concurrency": at_a_time}),
+        )
         texts = result.best.components
         if unsaved := genome.unsaved(texts):
             warn(
@@ -183,17 +181,9 @@ class _Program:
     """Rollouts of a program under other texts, in the context in which it is compiled."""
 
     def __init__(
-        self,
-        genome: Genome,
-        metering: Metering | None,
-        counted: Mapping[str, Any],
-        tracker: Any,
-        prices: Mapping[str, Prices],
-        reward: str,
+        self, genome: Genome, metering: Metering, counted: Mapping[str, Any], reward: str
     ) -> None:
         self.setting = replace(genome.setting, reward=reward)
-        self._tracker = tracker
-        self._prices = prices
         self._genome = genome
         self._metering = metering
         self._counted = counted
@@ -201,21 +191,12 @@ class _Program:
         self._worked = False
         self._shared = lru_cache(_KEPT)(self._built)
 
-    def __call__(self, texts: Mapping[str, str], row: Row) -> Ran:
-        return self._context.copy().run(self._limited, texts, row)
+    def __call__(self, texts: Mapping[str, str], example: Any) -> Ran:
+        return self._context.copy().run(self._run, texts, example)
 
-    def cost(self) -> Cost | None:
-        """What the program's models have cost; without ``usd``, since compiling has begun.
-
-        None where ``dspy.settings.track_usage`` is on, as usage is then with the predictions.
-        """
-        if self._metering is not None:
-            return self._metering.cost()
-        return None if self._tracker is None else tracked(self._tracker, self._prices)
-
-    def _limited(self, texts: Mapping[str, str], row: Row) -> Ran:
-        with nullcontext() if self._metering is None else self._metering.limiting():
-            return self._run(texts, row)
+    def cost(self) -> Charge | None:
+        """What the program's models have cost; None where not all of it was counted."""
+        return self._metering.cost()
 
     def _built(self, texts: tuple[tuple[str, str], ...]) -> Any:
         """The program with ``texts``, for all of its rollouts."""
@@ -224,69 +205,45 @@ class _Program:
             predictor.lm = self._counted.get(name, predictor.lm)
         return program
 
-    def _run(self, texts: Mapping[str, str], row: Row) -> Ran:
+    def _run(self, texts: Mapping[str, str], example: Any) -> Ran:
         program = self._shared(tuple(texts.items()))
-        with dspy.context(trace=[]):
+        with self._metering.limiting(), dspy.context(trace=[]):
             try:
-                prediction = program(**row.example.inputs())
+                prediction = program(**example.inputs())
                 if prediction is None:
                     raise TypeError("it returned None; required: a dspy.Prediction")
             except dspy.AdapterParseError as error:
-                return _unparsed(program, row, error)
+                return _unparsed(program, example, error)
             except dspy.LMError:
                 raise  # no fault of the texts
             except Exception as error:
                 if not self._worked:
                     raise  # until it has worked once, the program is at fault
-                return Ran(None, _calls(program), f"The program failed: {format_error(error)}")
+                return Ran(None, *_calls(program), f"The program failed: {format_error(error)}")
             self._worked = True
-            return Ran(prediction, _calls(program))
+            return Ran(prediction, *_calls(program))
 
 
-def _calls(program: Any) -> Sequence[Called]:
-    """The calls of predictors in the trace."""
+def _calls(program: Any) -> tuple[Sequence[Step], Mapping[str, Step]]:
+    """The calls of predictors in the trace, and the last one of each by its name."""
     names = {id(predictor): name for name, predictor in program.named_predictors()}
-    return [
-        Called(names[id(predictor)], predictor, inputs, outputs)
-        for predictor, inputs, outputs in dspy.settings.trace
-        if id(predictor) in names
-    ]
+    trace = [step for step in dspy.settings.trace if id(step[0]) in names]
+    return trace, {names[id(step[0])]: step for step in trace}
 
 
-def _unparsed(program: Any, row: Row, error: Any) -> Ran:
+def _unparsed(program: Any, example: Any, error: Any) -> Ran:
     """A rollout that ended with an answer in the wrong format."""
     wanted = ", ".join(error.signature.output_fields)
     failure = (
         f"The answer could not be parsed; required: the fields {wanted}, in the format that was "
         f"asked for. The answer was: {error.lm_response}"
     )
-    failed = [
-        (name, predictor)
+    failed = {
+        name: (predictor, example.inputs(), error.lm_response)
         for name, predictor in program.named_predictors()
         if predictor.signature.instructions == error.signature.instructions
         and set(predictor.signature.output_fields) >= set(error.signature.output_fields)
-    ]
-    calls = list(_calls(program))
-    if len(failed) == 1:
-        name, predictor = failed[0]
-        calls.append(Called(name, predictor, row.example.inputs(), error.lm_response))
-        return Ran(None, calls, failure, name)
-    return Ran(None, calls, failure)
-
-
-def _rows(examples: Sequence[Any], name: str, *, learning: bool) -> list[Row]:
-    """The examples as the loop takes them.
-
-    Raises:
-        InputError: one is no ``dspy.Example``, or does not say what its inputs are.
-    """
-    rows = []
-    for index, example in enumerate(examples):
-        try:
-            rows.append(Row(example, learning))
-        except (AttributeError, ValueError) as error:
-            raise InputError(
-                f"example {index} of the {name} cannot be used ({error}); required: a dspy.Example "
-                "that names its inputs; write .with_inputs('question')"
-            ) from error
-    return rows
+    }
+    trace, last = _calls(program)
+    name = next(iter(failed)) if len(failed) == 1 else ""
+    return Ran(None, trace, {**last, **failed}, failure, name)

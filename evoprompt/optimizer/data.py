@@ -76,10 +76,20 @@ def split(examples: Sequence[Any], seed: int) -> tuple[Sequence[Any], Sequence[A
     return shuffled[:middle], shuffled[middle:]
 
 
+def as_lines(fields: Any) -> str:
+    """The fields of a mapping, an example or a prediction, one a line; a text as it is."""
+    items = getattr(fields, "items", None)
+    if not callable(items):
+        return str(fields)
+    return "\n".join(f"{name}: {value}" for name, value in items())
+
+
 def question_of(example: object, identity: str) -> Question:
     """What ``example`` asks, under the id ``identity``."""
     if isinstance(example, Question):
         return replace(example, id=identity)
+    if callable(getattr(example, "labels", None)):
+        example = _row_of_dspy(example, identity)
     row = example if isinstance(example, Mapping) else getattr(example, "__dict__", None)
     if isinstance(row, Mapping):
         try:
@@ -88,3 +98,21 @@ def question_of(example: object, identity: str) -> Question:
         except (InputError, TypeError, ValueError):
             pass  # a row of values that JSON cannot carry is shown as Python writes it
     return Question(identity, str(example))
+
+
+def _row_of_dspy(example: Any, identity: str) -> Mapping[str, Any]:
+    """What a ``dspy.Example`` asks, and its labels as answers.
+
+    Raises:
+        InputError: it does not say what its inputs are.
+    """
+    try:
+        asked = as_lines(example.inputs())
+    except ValueError as error:
+        raise InputError(
+            f"the example {identity} cannot be used ({error}); required: a dspy.Example that names "
+            "its inputs; write .with_inputs('question')"
+        ) from error
+    labels = example.labels().toDict().values()
+    answers = [str(one) for one in labels if isinstance(one, str | int | float)]
+    return {"question": asked, "golden_answers": answers}

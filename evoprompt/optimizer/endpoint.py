@@ -10,16 +10,15 @@ from pydantic import JsonValue
 
 from evoprompt.agents import Agent, AnswerProtocol, Episode, Limits
 from evoprompt.agents.endpoint import ChatEndpoint
-from evoprompt.agents.loops import completed
 from evoprompt.agents.server import KEY
 from evoprompt.agents.tasks import EpisodeRunner, Task, scored
 from evoprompt.errors import EvopromptError, InputError
 from evoprompt.evaluation import EMPTY, Evaluation, Failures, Score
-from evoprompt.lm.budget import Spending, SpendTracker
-from evoprompt.lm.errors import BudgetError
+from evoprompt.lm.budget import Charge, Spending, SpendTracker
+from evoprompt.lm.errors import BudgetError, LmError
+from evoprompt.lm.loop import completed
 from evoprompt.lm.settings import BudgetSettings, Prices
 from evoprompt.optimizer.data import question_of
-from evoprompt.optimizer.outcome import Cost, UnusableModelError
 from evoprompt.optimizer.runner import is_empty
 from evoprompt.prompts import marked_prompt, system_message
 from evoprompt.text import words_of
@@ -29,9 +28,6 @@ OPENAI = "openai:"
 """What the name of a model begins with that OpenAI serves."""
 
 _OPENAI_URL = "https://api.openai.com/v1"
-
-_NO_ANSWER = ("failed", "cut in thought")
-"""Ends of an episode that say nothing of the instruction."""
 
 
 class EpisodeFailedError(EvopromptError, RuntimeError):
@@ -118,9 +114,8 @@ class Endpoint:
         """What the model answers to the question of ``example``; empty if it says nothing.
 
         Raises:
-            EpisodeFailedError: it could not be asked.
-            UnusableModelError: nor can it be, as the first request has shown.
-            BudgetError: the budget does not leave enough for the request.
+            EpisodeFailedError: it still thought at its limit of tokens.
+            LmError: it could not be asked, as by its budget.
         """
         question = [{"role": "user", "content": question_of(example, "asked").text}]
         messages = system_message(question, Candidate.of(instruction))
@@ -130,26 +125,27 @@ class Endpoint:
         )
         ids = self.chat.tokenizer.encode(prompt, add_special_tokens=False)
         episode = await self.chat.play(self._agent.play(ids), _no_tool, greedy=not self.temperature)
-        if episode.end in _NO_ANSWER:
-            raise self.failure(episode)
-        return episode.answer or ""
+        return self.ended(episode).answer or ""
 
-    def cost(self) -> Cost:
-        """What its requests have cost since it was made; USD where the prices are known."""
-        spent, prices = self.spending.tracker.spent, self.spending.prices
-        tokens = spent.input_tokens, spent.output_tokens
-        return Cost(spent.calls, *tokens, None if prices is None else prices.usd(*tokens))
+    def cost(self) -> Charge:
+        """What its requests have cost since it was made."""
+        return self.spending.tracker.spent
 
-    def failure(self, episode: Episode) -> EpisodeFailedError | UnusableModelError:
-        """What an episode that has failed is told by: that one alone, or all there can be."""
+    def ended(self, episode: Episode) -> Episode:
+        """The episode that was played, if it says something of the instruction.
+
+        Raises:
+            EpisodeFailedError: it does not.
+        """
         if episode.end == "cut in thought":
-            return EpisodeFailedError(
+            raise EpisodeFailedError(
                 f"{self.model} still thought at its limit of tokens (finish_reason length); "
                 "required: a limit that leaves room for the answer; raise max_tokens, or the "
                 "turn_tokens of a task's limits"
             )
-        unusable = self.chat.unusable
-        return UnusableModelError(unusable) if unusable else EpisodeFailedError(episode.error)
+        if episode.end == "failed":
+            raise EpisodeFailedError(episode.error)
+        return episode
 
 
 class TaskAgent:
@@ -200,14 +196,13 @@ class TaskAgent:
         """The model's episode.
 
         Raises:
-            EpisodeFailedError: the server or a tool broke.
-            UnusableModelError: the first request has shown that the server cannot be asked.
-            BudgetError: the budget does not leave enough for a request.
+            EpisodeFailedError: a tool broke, or the model still thought at its limit of tokens.
+            LmError: the model could not be asked, as by its budget.
         """
         split = "validation" if question.id in self._validation else "train"
         return await self._played(instruction, question, split)
 
-    def cost(self) -> Cost:
+    def cost(self) -> Charge:
         """What the model's requests have cost; see :meth:`Endpoint.cost`."""
         return self._endpoint.cost()
 
@@ -222,7 +217,7 @@ class TaskAgent:
     ) -> tuple[Evaluation, int]:
         """How the model does under ``written``; what breaks has no score.
 
-        Nothing is begun after the budget has stopped an episode, which does not count.
+        Episodes that the budget has stopped do not count.
 
         Args:
             written: the instruction.
@@ -237,42 +232,35 @@ class TaskAgent:
             InputError: every episode broke.
             BudgetError: the budget has not room for one.
         """
-        found: dict[int, tuple[Score | None, str]] = {}
-        spent: list[BudgetError] = []
+        places = asyncio.Semaphore(at_a_time)
 
-        async def ask() -> None:
-            room = asyncio.Semaphore(at_a_time)
+        async def one(question: Question) -> Episode | Exception:
+            async with places:
+                try:
+                    return await self._played(written, question, split)
+                except (EpisodeFailedError, LmError) as error:
+                    return error
 
-            async def one(index: int, question: Question) -> None:
-                async with room:
-                    if spent:
-                        return
-                    try:
-                        episode = await self._played(written, question, split)
-                    except EpisodeFailedError as error:
-                        found[index] = None, str(error)
-                    except BudgetError as error:
-                        spent.append(error)
-                    else:
-                        is_silent = is_empty(episode.answer or "", episode.turns)
-                        score = self.metric(question, episode)
-                        found[index] = score, EMPTY if is_silent else ""
+        async def ask() -> list[Episode | Exception]:
+            return await asyncio.gather(*map(one, questions))
 
-            await asyncio.gather(*(one(*asked) for asked in enumerate(questions)))
-
-        completed(ask())
-        if spent and not found:
-            raise BudgetError(f"not one question of {split} could be asked: {spent[0]}")
-        failures = Failures()
-        for index in sorted(found):
-            failures = failures.with_one(found[index][1])
-        scores = [found[index][0] for index in sorted(found)]
-        scored_ones = [score for score in scores if score is not None]
-        if not scored_ones:
+        found = completed(ask())
+        failures, scores = Failures(), []
+        for question, episode in zip(questions, found, strict=True):
+            if isinstance(episode, BudgetError):
+                continue
+            if isinstance(episode, Exception):
+                failures = failures.with_one(str(episode))
+                continue
+            scores.append(self.metric(question, episode))
+            is_silent = is_empty(episode.answer or "", episode.turns)
+            failures = failures.with_one(EMPTY if is_silent else "")
+        if not failures.of:
+            raise BudgetError(f"not one question of {split} could be asked: {found[0]}")
+        if not scores:
             raise InputError(f"no episode of {split} could be played: {failures.first}")
-        unscored = 1 - len(scored_ones) / len(found)
-        mean = Evaluation.of(scored_ones, self._task.headline, unscored)
-        return mean.model_copy(update={"failures": failures}), len(found)
+        mean = Evaluation.of(scores, self._task.headline, 1 - len(scores) / failures.of)
+        return mean.model_copy(update={"failures": failures}), failures.of
 
     async def _played(self, written: Written, question: Question, split: str) -> Episode:
         if split not in self._tools:
@@ -284,9 +272,7 @@ class TaskAgent:
             self._tools[split].one,
             greedy=not self._endpoint.temperature,
         )
-        if episode.end in _NO_ANSWER:
-            raise self._endpoint.failure(episode)
-        return episode
+        return self._endpoint.ended(episode)
 
 
 def address_of(model: str, base_url: str | None) -> tuple[str, str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import dspy
+from dspy.adapters.utils import get_field_description_string
 
 from evoprompt.errors import InputError
 from evoprompt.types import TOOL, Setting
@@ -87,8 +88,9 @@ class Genome:
     def setting(self) -> Setting:
         """What the components are, and the tools whose descriptions can be read."""
         what = {
-            name: f"the instruction of the predictor `{name}`, whose signature is:\n"
-            f"{_signature(predictor.signature)}"
+            name: f"the instruction of the predictor `{name}`. Its inputs are:\n"
+            f"{get_field_description_string(predictor.signature.input_fields)}\n"
+            f"Its outputs are:\n{get_field_description_string(predictor.signature.output_fields)}"
             for name, predictor in self._student.named_predictors()
         }
         what |= {
@@ -158,28 +160,6 @@ def _put(module: Any, place: _Place, tool: Any) -> None:
     fresh: Any = list(held) if isinstance(held, tuple) else copy.copy(held)
     fresh[place.key] = tool
     setattr(module, place.attribute, tuple(fresh) if isinstance(held, tuple) else fresh)
-
-
-def _signature(signature: Any) -> str:
-    """The fields of a predictor, one a line."""
-    fields = [
-        *(("input", name, field) for name, field in signature.input_fields.items()),
-        *(("output", name, field) for name, field in signature.output_fields.items()),
-    ]
-    return "\n".join(
-        f"- {kind} `{name}` ({_type(field.annotation)}){_description(name, field)}"
-        for kind, name, field in fields
-    )
-
-
-def _description(name: str, field: Any) -> str:
-    """What a field says of itself; DSPy fills in its name where it says nothing."""
-    said = field.json_schema_extra.get("desc", "")
-    return f": {said}" if said and said != f"${{{name}}}" else ""
-
-
-def _type(annotation: Any) -> str:
-    return getattr(annotation, "__name__", str(annotation))
 
 
 def _schema(tool: Any) -> Mapping[str, Any]:

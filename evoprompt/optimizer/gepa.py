@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable
 
 from evoprompt.errors import InputError
-from evoprompt.optimizer.data import Item
-from evoprompt.optimizer.outcome import Outcome, Reading, as_lines
+from evoprompt.optimizer.data import Item, as_lines
+from evoprompt.optimizer.outcome import Outcome, Reading
 from evoprompt.optimizer.runner import (
     SHOWN,
     Asked,

@@ -1,4 +1,4 @@
-"""A hard limit of what a program's own language models may cost."""
+"""What a program's own language models cost, and a hard limit of it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from dspy.clients.backend_selection import CLIENT_KEYS
 from dspy.utils.callback import BaseCallback
 
 from evoprompt.errors import InputError
-from evoprompt.lm.budget import Attempt, Spending, SpendTracker
+from evoprompt.lm.budget import Attempt, Charge, Spending, SpendTracker
 from evoprompt.lm.errors import BudgetError
 from evoprompt.lm.models import model_card
 from evoprompt.lm.settings import BudgetSettings, Prices
-from evoprompt.optimizer.outcome import Cost
 
 _REFUSED: ContextVar[list[BudgetError]] = ContextVar("_REFUSED")
 
@@ -28,69 +27,75 @@ class Metering(BaseCallback):  # type: ignore[misc]  # DSPy is not typed
     A model that is asked is replaced by a copy with an engine of ours, which hands each attempt on.
     DSPy answers from its cache before it asks an engine, so what is cached costs nothing. A model
     that a module asks by itself, and not through a predictor or ``dspy.settings.lm``, cannot be
-    replaced: it is noticed when it is asked, and ends the optimization.
+    replaced: it is noticed when it is asked, and ends the optimization if USD are limited.
 
     Args:
-        usd: most USD.
+        usd: most USD; None for no limit.
         prices: by the names of models, in USD per million tokens; the others are looked up.
         spending: counts.
     """
 
-    def __init__(self, usd: float, prices: Mapping[str, Prices], spending: SpendTracker) -> None:
+    def __init__(
+        self, usd: float | None, prices: Mapping[str, Prices], spending: SpendTracker
+    ) -> None:
         self._budget = BudgetSettings(usd=usd)
         self._prices = prices
         self._spending = spending
         self._metered: dict[int, tuple[Any, Any]] = {}
         self._known: set[int] = set()
         self._lock = threading.Lock()
+        self._all_counted = True
 
     def metered(self, lm: Any) -> Any:
-        """A copy of ``lm`` whose requests are counted; None for None.
+        """A copy of ``lm`` whose requests are counted; ``lm`` itself where they cannot be.
 
         Raises:
-            InputError: it cannot be limited: its prices or its longest answer are unknown, or it
-                is no ``dspy.LM``.
+            InputError: USD are limited and it cannot be: its prices or its longest answer are
+                unknown, or it is no ``dspy.LM``.
         """
-        if lm is None:
-            return None
         with self._lock:
-            if id(lm) in self._known:
+            if lm is None or id(lm) in self._known:
                 return lm
             if id(lm) not in self._metered:
-                found = self._copy(lm)
-                self._metered[id(lm)] = lm, found
-                self._known.add(id(found))
+                self._metered[id(lm)] = lm, self._copy(lm)
             return self._metered[id(lm)][1]
 
     def _copy(self, lm: Any) -> Any:
+        is_limited = self._budget.usd is not None
         if type(lm) is not dspy.LM:
+            if not is_limited:
+                return lm
             raise InputError(
                 f"usd is limited and the program asks a {type(lm).__name__}; required: a dspy.LM, "
                 "whose requests can be counted; leave usd out, or use dspy.LM(..., engine=...)"
             )
         card = model_card(lm.model)
         prices = self._prices.get(lm.model) or card.prices
-        if prices is None:
+        if prices is None and is_limited:
             raise InputError(
                 f"usd is limited and nobody knows what {lm.model} costs; required: prices in USD "
                 f'per million tokens, as prices={{{lm.model!r}: {{"input": 0.1, "output": 0.4}}}}'
             )
         given = lm.kwargs.get("max_tokens") or lm.kwargs.get("max_completion_tokens")
         longest = given or card.largest_answer
-        if longest is None:
+        if longest is None and is_limited:
             raise InputError(
                 f"usd is limited and the answers of {lm.model} have no limit; required: one, as "
                 f"dspy.LM({lm.model!r}, max_tokens=1000)"
             )
         inner = lm.copy(cache=False, num_retries=0, callbacks=[])
-        engine = _Engine(inner, longest, Spending(self._spending, self._budget, prices))
+        engine = _Engine(inner, longest or 0, Spending(self._spending, self._budget, prices))
         connection = {name: None for name in CLIENT_KEYS if name in lm.kwargs}
-        return lm.copy(engine=engine, async_engine=_AsyncEngine(engine), **connection)
+        found = lm.copy(engine=engine, async_engine=_AsyncEngine(engine), **connection)
+        self._known.add(id(found))
+        return found
 
-    def cost(self) -> Cost:
-        """What all of them have cost, in every process that wrote the same journal."""
-        spent = self._spending.spent
-        return Cost(spent.calls, spent.input_tokens, spent.output_tokens, spent.usd)
+    def cost(self) -> Charge | None:
+        """What all of them have cost, in every process that wrote the same journal.
+
+        None where one was asked that cannot be counted.
+        """
+        return self._spending.spent if self._all_counted else None
 
     @contextmanager
     def limiting(self) -> Iterator[None]:
@@ -117,7 +122,10 @@ class Metering(BaseCallback):  # type: ignore[misc]  # DSPy is not typed
 
     def on_lm_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
         """Notices a model that is not counted."""
-        if id(instance) not in self._known:
+        if id(instance) in self._known:
+            return
+        self._all_counted = False
+        if self._budget.usd is not None:
             _refuse(
                 BudgetError(
                     f"the program asks {instance.model} by itself, which usd cannot limit; "
@@ -127,24 +135,6 @@ class Metering(BaseCallback):  # type: ignore[misc]  # DSPy is not typed
             )
 
 
-def tracked(tracker: Any, prices: Mapping[str, Prices]) -> Cost:
-    """What the calls that DSPy's ``tracker`` has seen have cost; USD where all prices are known.
-
-    Args:
-        tracker: a ``UsageTracker``.
-        prices: by the names of models; the others are looked up.
-    """
-    calls = inputs = outputs = 0
-    usd: float | None = 0.0
-    for model, entries in tracker.usage_data.items():
-        read = sum(int(one.get("prompt_tokens") or 0) for one in entries)
-        written = sum(int(one.get("completion_tokens") or 0) for one in entries)
-        known = prices.get(model) or model_card(model).prices
-        usd = None if usd is None or known is None else usd + known.usd(read, written)
-        calls, inputs, outputs = calls + len(entries), inputs + read, outputs + written
-    return Cost(calls, inputs, outputs, usd)
-
-
 class _Engine:
     """Pays for an attempt before it is made, and hands it on."""
 
@@ -152,6 +142,10 @@ class _Engine:
         self.inner = inner
         self._longest = longest
         self._spending = spending
+
+    def __getattr__(self, name: str) -> Any:
+        """What DSPy asks an engine that it can do: the same as the model."""
+        return getattr(self.inner, name)
 
     def complete(self, request: Any) -> Any:
         """The response to one attempt."""

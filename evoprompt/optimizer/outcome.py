@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from pydantic import JsonValue
 
 from evoprompt.errors import EvopromptError, InputError
-from evoprompt.evaluation import Score
 from evoprompt.types import Turn
 
 INTERRUPTED = "it was interrupted"
@@ -44,21 +42,10 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadScore(Score):
-    """A score of a program that can be read component by component.
-
-    Attributes:
-        readings: by component; the others are read as the program is.
-        fault: what went wrong with the program, where the score is that of a failure.
-    """
-
-    readings: Mapping[str, Reading] = field(default_factory=dict)
-    fault: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Outcome:
     """A program's output for an example, and what the metric says of it.
+
+    A metric of ours may return one, to say what to read of each component.
 
     Attributes:
         reward: what the metric returned; None where the program failed.
@@ -77,39 +64,6 @@ class Outcome:
     fault: str = ""
     turns: Sequence[Turn] = ()
     readings: Mapping[str, Reading] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What language models have cost.
-
-    Attributes:
-        calls: requests.
-        input_tokens: of prompts; 0 where nobody counts them.
-        output_tokens: of answers; the same.
-        usd: None where the price is not known.
-    """
-
-    calls: int
-    input_tokens: int = 0
-    output_tokens: int = 0
-    usd: float | None = None
-
-    def __str__(self) -> str:
-        calls = f"{self.calls:,} call{'' if self.calls == 1 else 's'}"
-        tokens = self.input_tokens + self.output_tokens
-        if self.calls and not tokens:
-            return f"{calls}, whose tokens nobody counts"
-        usd = "price unknown" if self.usd is None else f"{self.usd:.4g} USD"
-        return f"{calls}, {tokens:,} tokens, {usd}"
-
-
-def as_lines(fields: Any) -> str:
-    """The fields of a mapping, an example or a prediction, one a line; a text as it is."""
-    items = getattr(fields, "items", None)
-    if not callable(items):
-        return str(fields)
-    return "\n".join(f"{name}: {value}" for name, value in items())
 
 
 class MetricError(InputError):

@@ -9,13 +9,14 @@ from pathlib import Path
 from evoprompt.errors import InputError
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Notice
+from evoprompt.lm.budget import Charge
 from evoprompt.optimizer.comparison import LEAST, Comparison
 from evoprompt.optimizer.data import Item
 from evoprompt.optimizer.failures import FailureFinder
 from evoprompt.optimizer.journal import Journal
 from evoprompt.optimizer.loop import Loop
 from evoprompt.optimizer.options import OptimizeOptions
-from evoprompt.optimizer.outcome import INTERRUPTED, BudgetSpentError, Cost
+from evoprompt.optimizer.outcome import INTERRUPTED, BudgetSpentError
 from evoprompt.optimizer.result import OptimizationResult, corrected
 from evoprompt.optimizer.results import Results, warning_of
 from evoprompt.optimizer.runner import Meter, Rollouts
@@ -50,37 +51,25 @@ class Problem:
     rollouts: Rollouts
     test: Sequence[Item] = ()
 
-    def tested(self, budget: int) -> Sequence[Item]:
-        """The test examples that a quarter of ``budget`` rollouts is enough for, the first ones."""
-        return self.test[: budget // TESTED]
 
-    def require_budget(self, budget: int) -> None:
-        """Returns if ``budget`` rollouts are enough for an iteration beside the test.
-
-        Raises:
-            InputError: they are not.
-        """
-        if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
-            raise InputError(f"budget is {budget!r}; required: a whole number of at least 1")
-        require_budget(budget, len(self.validation), len(self.tested(budget)))
-
-
-def require_budget(budget: int, validation: int, kept: int) -> None:
+def require_budget(budget: int, validation: int, tested: int) -> None:
     """Returns if ``budget`` rollouts are enough for an iteration.
 
     Args:
         budget: in all.
         validation: questions to choose by.
-        kept: rollouts that are taken off for a test.
+        tested: questions of the test; at most a quarter of the rollouts is kept for them.
 
     Raises:
         InputError: they are not.
     """
-    least = min(validation, LEAST) + 2
+    if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
+        raise InputError(f"budget is {budget!r}; required: a whole number of at least 1")
+    kept, least = min(tested, budget // TESTED), min(validation, LEAST) + 2
     if budget - kept < least:
-        tested = f", {kept} of them for the test" if kept else ""
+        beside = f", {kept} of them for the test" if kept else ""
         raise InputError(
-            f"budget is {budget} rollouts{tested}; required: at least {least}"
+            f"budget is {budget} rollouts{beside}; required: at least {least}"
             f"{' beside the test' if kept else ''}, for the seed instruction on {least - 2} "
             "validation questions, a failure of it and one candidate"
         )
@@ -109,8 +98,7 @@ def solve(
     Raises:
         InputError: the first seed cannot be measured, or the proposer has never worked.
     """
-    problem.require_budget(budget)
-    test = problem.tested(budget)
+    test = problem.test[: budget // TESTED]
     kept = Journal(journal)
     meter = Meter(budget - len(test))
     results = Results(problem.rollouts, meter, kept, options.seconds, stopping)
@@ -171,7 +159,7 @@ def solve(
     return found
 
 
-def _cost_of(proposer: Proposer) -> Cost | None:
+def _cost_of(proposer: Proposer) -> Charge | None:
     """What a proposer's language models have cost; None where it does not say."""
     try:
         spent = proposer.metrics()
@@ -180,4 +168,4 @@ def _cost_of(proposer: Proposer) -> Cost | None:
     if "lm/calls" not in spent:
         return None
     tokens = int(spent.get("lm/input_tokens", 0)), int(spent.get("lm/output_tokens", 0))
-    return Cost(int(spent["lm/calls"]), *tokens, spent.get("lm/usd"))
+    return Charge(int(spent["lm/calls"]), *tokens, spent.get("lm/usd", 0.0), "lm/usd" in spent)

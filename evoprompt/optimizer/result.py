@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean, stdev
 from typing import NamedTuple
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, computed_field
 
 from evoprompt.errors import InputError
-from evoprompt.evaluation import Failures
+from evoprompt.evaluation import Failures, Spread
 from evoprompt.eventlog import EventLog, to_line
+from evoprompt.lm.budget import Charge
 from evoprompt.optimizer.folder import EVENTS, RESULT
-from evoprompt.optimizer.outcome import Cost
 from evoprompt.storage import write_whole
 from evoprompt.types import Candidate, CandidateStats, legible
 from evoprompt.validation import explain
@@ -37,14 +35,6 @@ class Point(NamedTuple):
     rollouts: int
     value: float
     text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """Mean and standard deviation over seeds; the latter is None for one seed."""
-
-    mean: float
-    std: float | None
 
 
 class OptimizationResult(BaseModel):
@@ -89,15 +79,14 @@ class OptimizationResult(BaseModel):
     validation: float = math.nan
     tested: bool = False
     failures: Failures = Failures()
-    writer_cost: Cost | None = None
-    program_cost: Cost | None = None
+    writer_cost: Charge | None = None
+    program_cost: Charge | None = None
     runs: Sequence[OptimizationResult] = Field(default=(), repr=False)
 
     @property
     def spread(self) -> Spread:
         """Mean and standard deviation of ``value`` over the seeds."""
-        values = [run.value for run in self.runs or (self,)]
-        return Spread(fmean(values), stdev(values) if len(values) > 1 else None)
+        return Spread.of([run.value for run in self.runs or (self,)])
 
     @computed_field(repr=False)  # type: ignore[prop-decorator]  # mypy knows no decorated property
     @property

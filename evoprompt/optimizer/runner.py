@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from inspect import isawaitable
@@ -17,17 +16,16 @@ from tenacity import Retrying
 from evoprompt.agents import Episode
 from evoprompt.errors import EvopromptError, causes
 from evoprompt.evaluation import EMPTY, Score
-from evoprompt.lm.attempts import PASSING_STATUSES, retry_settings
-from evoprompt.lm.budget import status_of
+from evoprompt.lm.attempts import kinds_of, may_pass, retry_settings
+from evoprompt.lm.budget import Charge, status_of
 from evoprompt.lm.errors import BudgetError
+from evoprompt.lm.loop import completed
 from evoprompt.optimizer.data import Item
 from evoprompt.optimizer.options import OptimizeOptions
 from evoprompt.optimizer.outcome import (
     BudgetSpentError,
-    Cost,
     MetricError,
     Outcome,
-    ReadScore,
     UnusableModelError,
 )
 from evoprompt.text import format_error, words_of
@@ -102,10 +100,10 @@ class Rollouts(ABC):
         reward = setting.reward or words_of(metric)
         self.setting = replace(setting, reward=reward, trained=False)
 
-    def cost(self) -> Cost | None:
+    def cost(self) -> Charge | None:
         """What the program's language models have cost, where it has a method for that."""
         found = self._of.cost() if hasattr(self._of, "cost") else None
-        return found if isinstance(found, Cost) else None
+        return found if isinstance(found, Charge) else None
 
     @abstractmethod
     def run(self, asked: Sequence[Asked], meter: Meter) -> Iterator[tuple[Asked, Outcome]]:
@@ -143,8 +141,6 @@ class Runner(Rollouts):
         self._perfect = options.perfect
         self._begun = False
         self._pool: ThreadPoolExecutor | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._lock = threading.Lock()
 
     def run(self, asked: Sequence[Asked], meter: Meter) -> Iterator[tuple[Asked, Outcome]]:
         """The outcome of each of ``asked``; several at a time, in threads.
@@ -178,9 +174,7 @@ class Runner(Rollouts):
         """Ends the threads, without waiting for calls that an interrupt left behind."""
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._loop.stop)
-        self._pool = self._loop = None
+        self._pool = None
 
     def _once(self, asked: Asked, meter: Meter) -> Outcome:
         candidate, item = asked
@@ -190,83 +184,82 @@ class Runner(Rollouts):
         def call() -> Any:
             nonlocal attempts
             attempts += 1
-            return self._result(self._program(written, item.example))
+            return _result(self._program(written, item.example))
 
         def passes(error: BaseException) -> bool:
             if attempts == _ATTEMPTS or (not self._begun and _is_hopeless(error)):
                 return False
-            return _is_transient(error) and meter.take()
+            return may_pass(error) and meter.take()
 
         try:
             output = Retrying(**retry_settings(_ATTEMPTS, math.inf, passes))(call)
-        except UnusableModelError:  # an endpoint's own, as it knows its server best
-            raise
         except BudgetError as error:
             raise BudgetSpentError(f"the budget of the program's model: {error}") from error
         except Exception as error:  # the user's code, and whatever is behind it
             if not self._begun and _is_hopeless(error):
+                said = format_error(error)
+                if "required: " not in said:  # an error of ours has its own remedy
+                    said += "; required: a key, a model and an address that work; correct them"
                 raise UnusableModelError(
-                    "the first call of the program failed as every other would: "
-                    f"{format_error(error)}; required: a key, a model and an address that work; "
-                    "correct them, and go on with resume where a directory was given"
+                    f"the first call of the program failed as every other would: {said}; go on "
+                    "with resume where a directory was given"
                 ) from error
             return Outcome(None, attempts=attempts, fault=format_error(error))
         if output is None:
             fault = "it returned None; required: an output, so that the metric has something to say"
             return Outcome(None, attempts=attempts, fault=fault)
         try:
-            score = self._scored(item, output)
+            found = self._scored(item, output)
         except NoRewardError as error:
             return Outcome(None, attempts=attempts, fault=str(error))
         text, turns = _shown(output)
-        read = score if isinstance(score, ReadScore) else ReadScore(score.reward)
-        fault = read.fault
-        if score.reward < self._perfect - 1e-9 and is_empty(text, turns):
-            fault = fault or EMPTY
-        feedback = score.feedback[:SHOWN]
-        return Outcome(score.reward, text, feedback, attempts, fault, turns, read.readings)
+        is_perfect = found.reward is None or found.reward >= self._perfect - 1e-9
+        silence = EMPTY if is_empty(text, turns) and not is_perfect else ""
+        return replace(
+            found,
+            output=text,
+            turns=turns,
+            feedback=found.feedback[:SHOWN],
+            attempts=attempts,
+            fault=found.fault or silence,
+        )
 
-    def _scored(self, item: Item, output: object) -> Score:
+    def _scored(self, item: Item, output: object) -> Outcome:
         where = f"for {item.question.id} and the output {str(output)[:80]!r}"
         try:
-            judging = Retrying(**retry_settings(_ATTEMPTS, math.inf, _is_transient))
-            said = judging(lambda: self._result(self._metric(item.example, output)))
+            judging = Retrying(**retry_settings(_ATTEMPTS, math.inf, may_pass))
+            said = judging(lambda: _result(self._metric(item.example, output)))
         except Exception as error:
-            if _is_transient(error):
+            if may_pass(error):
                 raise NoRewardError(f"the metric raised {format_error(error)}") from error
             raise MetricError(
                 f"the metric raised {format_error(error)} "
                 f"{where}; required: a number or a Score; let it "
                 "give bad outputs a low number"
             ) from error
-        score = said if isinstance(said, Score) else Score(*parts_of(said))
-        return replace(score, reward=usable_reward(score.reward, where, self._perfect))
+        reward, feedback = parts_of(said)
+        found = said if isinstance(said, Outcome) else Outcome(reward, feedback=feedback)
+        return replace(found, reward=usable_reward(found.reward, where, self._perfect))
 
-    def _result(self, returned: Any) -> Any:
-        """What was returned, or what a coroutine comes to on the one loop they all run on."""
-        if not isawaitable(returned):
-            return returned
-        with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                serving = (self._loop,)
-                threading.Thread(
-                    target=_serve, args=serving, name="evoprompt-async", daemon=True
-                ).start()
-        return asyncio.run_coroutine_threadsafe(_awaited(returned), self._loop).result()
+
+def _result(returned: Any) -> Any:
+    """What was returned, or what a coroutine comes to on the one loop they all run on."""
+    return completed(returned) if isawaitable(returned) else returned
 
 
 def parts_of(said: Any) -> tuple[Any, str]:
     """Reward and feedback of what a metric returned.
 
-    It may be a number; a pair of a number and a text; or, as for DSPy's optimizers, something with
-    a ``score`` and perhaps ``feedback``, such as a ``dspy.Prediction`` or a mapping.
+    It may be a number; a ``Score``; a pair of a number and a text; or, as for DSPy's optimizers,
+    something with a ``score`` and perhaps ``feedback``, such as a ``dspy.Prediction`` or a mapping.
 
     >>> parts_of((0.5, "too long"))
     (0.5, 'too long')
     """
     reward, feedback = said, None
-    if isinstance(said, tuple) and len(said) == 2 and isinstance(said[1], str | None):
+    if isinstance(said, Score):
+        reward, feedback = said.reward, said.feedback
+    elif isinstance(said, tuple) and len(said) == 2 and isinstance(said[1], str | None):
         reward, feedback = said
     elif isinstance(said, Mapping):
         reward, feedback = said.get("score"), said.get("feedback")
@@ -318,36 +311,11 @@ def _shown(output: object) -> tuple[str, Sequence[Turn]]:
     return (output.answer or "")[:SHOWN], turns
 
 
-def _serve(loop: asyncio.AbstractEventLoop) -> None:
-    """Runs ``loop`` until it is stopped."""
-    loop.run_forever()
-    loop.close()
-
-
-async def _awaited(returned: Awaitable[Any]) -> Any:
-    return await returned
-
-
-def _is_transient(error: BaseException) -> bool:
-    """Whether the same call may succeed a little later, as far as its error tells."""
-    if isinstance(error, ConnectionError | TimeoutError):
-        return True
-    status = status_of(error)
-    if status is not None:
-        return status in PASSING_STATUSES
-    return bool(_kinds(error) & {"APIConnectionError", "TransportError", "ServiceUnavailableError"})
-
-
 def _is_hopeless(error: BaseException) -> bool:
     """Whether a first call's error, or a cause of it, says that all others would fail as well."""
     for cause in causes(error):
         if isinstance(cause, ConnectionRefusedError) or status_of(cause) == 401:
             return True
-        if _kinds(cause) & {"AuthenticationError", "PermissionDeniedError", "NotFoundError"}:
+        if kinds_of(cause) & {"AuthenticationError", "PermissionDeniedError", "NotFoundError"}:
             return True
     return False
-
-
-def _kinds(error: BaseException) -> set[str]:
-    """The names of its classes: those of OpenAI's, httpx's and others are not imported here."""
-    return {kind.__name__ for kind in type(error).__mro__}

@@ -7,11 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import JsonValue
-
 from evoprompt.errors import InputError, warn
-from evoprompt.evaluation import Score
-from evoprompt.optimizer.outcome import Reading, ReadScore, as_lines
+from evoprompt.optimizer.data import as_lines
+from evoprompt.optimizer.outcome import Outcome, Reading
 from evoprompt.optimizer.runner import parts_of
 from evoprompt.types import Turn
 
@@ -19,37 +17,8 @@ _FAULT = 200  # characters of what went wrong, where failures are counted
 _FIVE = 5  # arguments: gold, pred, trace, pred_name, pred_trace
 
 
-class Row(dict[str, JsonValue]):
-    """A ``dspy.Example`` as the loop and screening see it.
-
-    Attributes:
-        example: the example itself.
-        learning: whether proposers may read it.
-    """
-
-    def __init__(self, example: Any, learning: bool) -> None:
-        self.example = example
-        self.learning = learning
-        labels = example.labels().toDict().values()
-        answers = [str(one) for one in labels if isinstance(one, str | int | float)]
-        super().__init__(question=as_lines(example.inputs()), golden_answers=list(answers))
-
-
-@dataclass(frozen=True, slots=True)
-class Called:
-    """A call of a predictor in a rollout.
-
-    Attributes:
-        name: of the predictor.
-        predictor: itself.
-        inputs: what it was given.
-        outputs: what it returned, or the text that could not be parsed.
-    """
-
-    name: str
-    predictor: Any
-    inputs: Mapping[str, Any]
-    outputs: Any
+Step = tuple[Any, Mapping[str, Any], Any]
+"""An entry of DSPy's traces: a predictor, what it was given, and what it returned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +27,15 @@ class Ran:
 
     Attributes:
         prediction: what it returned; None where it failed.
-        calls: of predictors, in order.
+        trace: the calls of predictors, in order.
+        last: the last call of each predictor, by its name.
         failure: what went wrong; empty if nothing did.
         failed: the predictor whose answer could not be parsed; empty for any other failure.
     """
 
     prediction: Any
-    calls: Sequence[Called]
+    trace: Sequence[Step]
+    last: Mapping[str, Step]
     failure: str = ""
     failed: str = ""
 
@@ -81,17 +52,23 @@ class Scoring:
             pair of a number and feedback, or a ``dspy.Prediction`` with ``score`` and ``feedback``.
         failure_score: of a rollout that failed.
         perfect_score: the greatest there is.
+        learning: the examples that proposers may read.
 
     Raises:
         InputError: the metric does not take these arguments.
     """
 
     def __init__(
-        self, metric: Callable[..., Any], failure_score: float, perfect_score: float
+        self,
+        metric: Callable[..., Any],
+        failure_score: float,
+        perfect_score: float,
+        learning: Sequence[Any] = (),
     ) -> None:
         self._metric = metric
         self._failure = failure_score
         self._perfect = perfect_score
+        self._learning = {id(one) for one in learning}
         self._five = _takes(metric, _FIVE)
         self._warned = False
         if not self._five and not _takes(metric, 2):
@@ -100,47 +77,43 @@ class Scoring:
                 "pred_trace), or of (example, pred, trace=None)"
             )
 
-    def __call__(self, row: Row, ran: Ran) -> Score:
+    def __call__(self, example: Any, ran: Ran) -> Outcome:
         """The score of a rollout and, of a failure, what to read of each predictor."""
         if ran.failure:
             fault = " ".join(ran.failure.split())[:_FAULT]
-            return ReadScore(self._failure, ran.failure, readings=_failed(ran), fault=fault)
+            # Of the predictors that did not fail nothing is known.
+            failed = {name: ran.last[name] for name in ran.last if name == ran.failed}
+            readings = {name: reading_of(step, ran.failure) for name, step in failed.items()}
+            return Outcome(self._failure, feedback=ran.failure, fault=fault, readings=readings)
         given = (None,) * 3 if self._five else ()
-        reward, feedback = parts_of(self._metric(row.example, ran.prediction, *given))
-        if not row.learning or _is_at_least(reward, self._perfect):
-            return Score(reward, feedback)
-        last = {call.name: call for call in ran.calls}
+        reward, feedback = parts_of(self._metric(example, ran.prediction, *given))
+        if id(example) not in self._learning or _is_at_least(reward, self._perfect):
+            return Outcome(reward, feedback=feedback)
         readings = {
-            name: reading_of(call, self._feedback(row, ran, call, reward) or feedback)
-            for name, call in last.items()
+            name: reading_of(step, self._feedback(example, ran, name, reward) or feedback)
+            for name, step in ran.last.items()
         }
-        return ReadScore(reward, feedback, readings=readings)
+        return Outcome(reward, feedback=feedback, readings=readings)
 
-    def _feedback(self, row: Row, ran: Ran, call: Called, reward: Any) -> str:
+    def _feedback(self, example: Any, ran: Ran, name: str, reward: Any) -> str:
         """What the metric says of one predictor; empty if it does not look at predictors."""
         if not self._five:
             return ""
-        trace = [(one.predictor, one.inputs, one.outputs) for one in ran.calls]
-        own = [(call.predictor, call.inputs, call.outputs)]
-        score, feedback = parts_of(self._metric(row.example, ran.prediction, trace, call.name, own))
+        own = [ran.last[name]]
+        score, feedback = parts_of(self._metric(example, ran.prediction, ran.trace, name, own))
         if score != reward and not self._warned:
             self._warned = True
             warn(
-                f"the metric gave {score!r} for the predictor {call.name!r} and {reward!r} for the "
+                f"the metric gave {score!r} for the predictor {name!r} and {reward!r} for the "
                 "whole program; the latter counts, the former is not used; required: the same"
             )
         return feedback
 
 
-def reading_of(call: Called, feedback: str) -> Reading:
+def reading_of(step: Step, feedback: str) -> Reading:
     """What is to be read of a call."""
-    return Reading(as_lines(call.inputs), [Turn(as_lines(call.outputs))], feedback)
-
-
-def _failed(ran: Ran) -> Mapping[str, Reading]:
-    """A reading of the predictor that failed: of the others nothing is known."""
-    calls = [call for call in ran.calls if call.name == ran.failed]
-    return {ran.failed: reading_of(calls[-1], ran.failure)} if calls else {}
+    _, inputs, outputs = step
+    return Reading(as_lines(inputs), [Turn(as_lines(outputs))], feedback)
 
 
 def _is_at_least(reward: Any, perfect: float) -> bool:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 
 from pydantic import JsonValue
@@ -35,12 +34,6 @@ from evoprompt.types import (
     Trajectory,
     VerificationResult,
 )
-
-_REQUIRED = (
-    "which is no Proposal; required: a list of them; "
-    "write [Proposal.of(text, request.parents[0].candidate)]"
-)
-_MOST = 100  # proposals of one request; a generator may have no end
 
 
 class Writer:
@@ -156,7 +149,7 @@ class Writer:
         proposals: list[Proposal] = []
         spent = failed = False
         try:
-            proposals = signed(_listed(proposer.propose(request)), proposer.name)
+            proposals = signed(proposer.propose(request), proposer.name)
         except Exception as error:  # a proposer's failure costs an iteration, not the run
             spent, failed = isinstance(error, BudgetError), True
             notices.append(f"the proposer failed: {format_error_with_place(error)}")
@@ -165,22 +158,6 @@ class Writer:
         # What JSON cannot carry is refused now, not on a resume.
         state: dict[str, JsonValue] = json.loads(json.dumps(proposer.state_dict(), allow_nan=False))
         return Answered(request.step, proposals, notices, state, spent, failed)
-
-
-def _listed(answer: object) -> list[Proposal]:
-    """What a proposer returned, the first of it if it has no end.
-
-    Raises:
-        InputError: it is no proposals.
-    """
-    if not isinstance(answer, Iterable) or isinstance(answer, str | Mapping):
-        raise InputError(f"it returned {answer!r:.60}, {_REQUIRED}")
-    found = []
-    for one in islice(answer, _MOST):
-        if not isinstance(one, Proposal):
-            raise InputError(f"it returned {one!r:.60} among its proposals, {_REQUIRED}")
-        found.append(one)
-    return found
 
 
 def built(

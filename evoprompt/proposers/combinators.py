@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 
 from pydantic import BaseModel, Field, JsonValue
 
@@ -16,6 +17,7 @@ from evoprompt.text import format_error_with_place
 from evoprompt.types import Estimate, Proposal, VerificationResult
 
 _MEMORY = 0.9  # of a trial is kept at every request
+_MOST = 1_000  # proposals of one request; a generator may have no end
 
 
 class _Wrapped(BaseModel):
@@ -100,9 +102,20 @@ class Wrapper(Proposer):
         self._caught = saved.caught
 
 
-def signed(proposals: Sequence[Proposal], name: str) -> list[Proposal]:
-    """``proposals``, the unsigned ones signed with ``name``."""
-    return [replace(one, proposer=one.proposer or name) for one in proposals]
+def signed(proposals: Iterable[Proposal], name: str) -> list[Proposal]:
+    """``proposals``, the unsigned ones signed with ``name``; the first ones if there is no end.
+
+    Raises:
+        InputError: they are something else.
+    """
+    found = list(islice(proposals, _MOST)) if isinstance(proposals, Iterable) else [proposals]
+    for one in found:
+        if not isinstance(one, Proposal):
+            raise InputError(
+                f"it returned {one!r:.60}, which is no Proposal; required: a list of them; write "
+                "[Proposal.of(text, request.parents[0].candidate)]"
+            )
+    return [replace(one, proposer=one.proposer or name) for one in found]
 
 
 class Fallback(Wrapper):

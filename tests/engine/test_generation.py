@@ -212,8 +212,8 @@ class TestProposersThatFail:
         ("answer", "message"),
         [
             (boom, "RuntimeError: out of tokens"),
-            (lambda self, request: None, "TypeError: 'NoneType' object is not iterable"),
-            (lambda self, request: ["Do it."], "TypeError: it returned 'Do it.'; required"),
+            (lambda self, request: None, "InputError: it returned None, which is no Proposal"),
+            (lambda self, request: ["Do it."], "InputError: it returned 'Do it.', which is no"),
         ],
     )
     def test_end_the_generation_with_a_notice(

@@ -198,7 +198,10 @@ def test_coevolve_says_what_each_component_is_and_shows_the_others() -> None:
         assert '{"name": "weather", "description": "Says how the weather is."' in setting
         assert "`rain`: 1 where the answer is the one word rain." in setting
         assert "being trained" not in prompt
-    assert "- input `question` (str)\n" in fields(about_extract)["setting"]
-    assert "- output `answer` (str)" in fields(about_extract)["setting"]
+    assert "Its inputs are:\n1. `question` (str)" in fields(about_extract)["setting"]
+    assert (
+        "Its outputs are:\n1. `reasoning` (str): \n2. `answer` (str)"
+        in (fields(about_extract)["setting"])
+    )
     others = fields(about_react)["setting"].partition("stay as they are:\n")[2]
     assert "- the description of the tool `weather`: Says how the weather is." in others

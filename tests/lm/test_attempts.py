@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
+from tenacity import AsyncRetrying
 
-from evoprompt.lm.attempts import retrying
+from evoprompt.lm.attempts import retry_settings
 
 
 class PassingError(Exception):
@@ -27,7 +28,9 @@ def attempted(
     async def sleep(seconds: float) -> None:
         pauses.append(seconds)
 
-    policy = retrying(attempts, deadline, lambda error: isinstance(error, PassingError), pause=2.0)
+    policy = AsyncRetrying(
+        **retry_settings(attempts, deadline, lambda one: isinstance(one, PassingError), pause=2.0)
+    )
     try:
         return pauses, asyncio.run(policy.copy(sleep=sleep)(attempt))
     except Exception as error:

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from evoprompt.evaluation import Evaluation, Headline
-from evoprompt.experiments.summary import SeedSummary, Spread, Summary, rollouts_to, to_json
+from evoprompt.evaluation import Evaluation, Headline, Spread
+from evoprompt.experiments.summary import SeedSummary, Summary, rollouts_to, to_json
 
 SOLVED = Headline("solved", "share solved")
 

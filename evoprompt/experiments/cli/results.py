@@ -67,6 +67,4 @@ def show_costs(directory: RunDirectory, console: Console) -> None:
     ):
         spent = SpendTracker.seen(journal).settled if journal.is_file() else {}
         for model, one in spent.items():
-            usd = f"{one.usd:.4g} USD" if one.priced else "price unknown"
-            told = f"{one.calls:,} calls, {one.tokens:,} tokens, {usd}"
-            console.print(f"{who}: {model or 'its model'}: {told}", style="dim", soft_wrap=True)
+            console.print(f"{who}: {model or 'its model'}: {one}", style="dim", soft_wrap=True)

@@ -1,0 +1,74 @@
+"""The process's own event loop, for whoever waits for coroutines in a thread."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import functools
+import os
+import threading
+from collections.abc import Awaitable
+from typing import TypeVar
+
+_GRACE = 0.1  # seconds for cancelled calls to close what they opened
+_PATIENCE = 300.0  # seconds for an import that a call has begun; cut off, it would hang the end
+
+_LOCK = threading.Lock()
+
+Result = TypeVar("Result")
+
+
+def completed(work: Awaitable[Result]) -> Result:
+    """What ``work`` comes to; also where another loop runs in this thread, as in a notebook.
+
+    One loop for all lets clients keep their connections.
+
+    Raises:
+        RuntimeError: it is called in that loop, which would then wait for itself.
+    """
+    with _LOCK:
+        loop, thread = _loop_of(os.getpid())
+    if threading.current_thread() is thread:
+        raise RuntimeError(
+            "a coroutine waits for another one in the loop that both run in; required: another "
+            "thread; write await asyncio.to_thread(...) around the call"
+        )
+    future = asyncio.run_coroutine_threadsafe(_awaited(work), loop)
+    try:
+        return future.result()
+    except BaseException:
+        future.cancel()  # Ctrl-C reaches the waiting thread only
+        raise
+
+
+async def _awaited(work: Awaitable[Result]) -> Result:
+    return await work
+
+
+@functools.cache
+def _loop_of(process: int) -> tuple[asyncio.AbstractEventLoop, threading.Thread]:
+    """A running event loop; a forked process does not inherit its parent's thread."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="evoprompt-async", daemon=True)
+    thread.start()
+    atexit.register(_end, process, loop, thread)
+    return loop, thread
+
+
+def _end(process: int, loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
+    """Ends the calls under way before the interpreter ends.
+
+    A thread that is killed while it imports leaves a lock behind, on which whoever imports in a
+    destructor waits for ever.
+    """
+
+    def stop() -> None:
+        for task in asyncio.all_tasks(loop):
+            task.cancel()
+        loop.call_later(_GRACE, loop.stop)
+
+    if process == os.getpid():  # a fork inherits this function, but not the thread
+        loop.call_soon_threadsafe(stop)
+        thread.join(_PATIENCE)
+        if not thread.is_alive():
+            loop.close()
