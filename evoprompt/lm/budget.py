@@ -23,7 +23,7 @@ from pydantic import (
     model_validator,
 )
 
-from evoprompt.errors import StateError
+from evoprompt.errors import InputError, StateError
 from evoprompt.lm.errors import BudgetError
 from evoprompt.lm.settings import BudgetSettings, Prices
 from evoprompt.storage import append_line
@@ -247,6 +247,20 @@ def _is_cut(line: bytes) -> bool:
     """Whether ``line`` is the beginning of an entry, and not all of it."""
     begins = any(line[: len(key)] == key[: len(line)] for key in (b'{"reserve"', b'{"settle"'))
     return begins and not line.endswith(b"}")
+
+
+def require_prices(budget: BudgetSettings, prices: Prices | None, model: str) -> None:
+    """Returns unless USD are limited and nobody knows what ``model`` costs.
+
+    Raises:
+        InputError: they are.
+    """
+    if budget.usd is not None and prices is None:
+        raise InputError(
+            f"usd is limited and nobody knows what {model} costs; required: prices in USD per "
+            "million tokens, such as {input: 0.15, output: 0.6}; the extra lm knows those of usual "
+            'models: pip install "evoprompt[lm]"'
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from evoprompt.lm.attempts import (
     recorded,
     replayed,
 )
-from evoprompt.lm.budget import Charge, Spending, SpendTracker
+from evoprompt.lm.budget import Charge, Spending, SpendTracker, require_prices
 from evoprompt.lm.errors import DeadlineError, LmError
 from evoprompt.lm.loop import completed
 from evoprompt.lm.models import ModelCard, missing_key, model_card, use_local_tables
@@ -159,11 +159,7 @@ class LanguageModel:
                 f"lm.model is {model!r} ({error}); required: provider/name, such as "
                 "openai/gpt-5-mini"
             ) from error
-        if self.settings.budget.usd is not None and self.prices is None:
-            raise InputError(
-                f"lm.budget has usd but nobody knows what {model} costs; required: "
-                "lm.prices in USD per million tokens, such as {input: 0.15, output: 0.6}"
-            )
+        require_prices(self.settings.budget, self.prices, model)
         if card.largest_answer is not None and self.max_tokens > card.largest_answer:
             raise InputError(
                 f"lm.max_tokens is {self.max_tokens} with {model}; required: at most "

@@ -14,7 +14,7 @@ from evoprompt.agents.server import KEY
 from evoprompt.agents.tasks import EpisodeRunner, Task, scored
 from evoprompt.errors import EvopromptError, InputError
 from evoprompt.evaluation import EMPTY, Evaluation, Failures, Score
-from evoprompt.lm.budget import Charge, Spending, SpendTracker
+from evoprompt.lm.budget import Charge, Spending, SpendTracker, require_prices
 from evoprompt.lm.errors import BudgetError, LmError
 from evoprompt.lm.loop import completed
 from evoprompt.lm.settings import BudgetSettings, Prices
@@ -84,12 +84,7 @@ class Endpoint:
         self.temperature = temperature
         limited = BudgetSettings.model_validate(budget or {})
         known = prices_of(model) if prices is None else Prices.model_validate(prices)
-        if limited.usd is not None and known is None:
-            raise InputError(
-                f"the budget has usd, and the prices of {model} are not known; required: prices in "
-                'USD per million tokens, such as {"input": 0.1, "output": 0.4}, or for models of '
-                'OpenAI the extra lm: pip install "evoprompt[lm]"'
-            )
+        require_prices(limited, known, model)
         tracker = SpendTracker() if spending is None else spending
         self.spending = Spending(tracker, limited, known)
         self.chat = ChatEndpoint(
@@ -177,7 +172,6 @@ class TaskAgent:
         self._task = task
         self._endpoint = endpoint
         self._player = EpisodeRunner(task, endpoint.chat.tokenizer, limits)
-        self.limits = self._player.agent.limits
         self.seed: Mapping[str, str] = Candidate.of(task.seeds[0]).components
         self.train = task.questions("train")
         self.validation = task.questions("validation")

@@ -24,7 +24,6 @@ from evoprompt.optimizer.outcome import (
     PERFECT,
     RIGHT_WHERE_SCORED,
     BudgetSpentError,
-    ProposerError,
 )
 from evoprompt.optimizer.result import Point
 from evoprompt.optimizer.results import SURE, Results, warning_of
@@ -87,8 +86,8 @@ class Loop:
         """Goes on until something ends it, and returns what did.
 
         Raises:
-            InputError: the seed cannot be measured, because the program or the metric is at fault.
-            ProposerError: the proposer has failed whenever it was asked.
+            InputError: the seed cannot be measured, because the program or the metric is at fault,
+                or the proposer has failed whenever it was asked.
         """
         for one in self._seeds:
             self._emit(events.Seeded(0, one.id, dict(one.components), one.rationale))
@@ -101,7 +100,7 @@ class Loop:
         self._note()
         reason = self._improve()
         if self._writer.failures and reason != INTERRUPTED:
-            raise ProposerError(
+            raise InputError(
                 f"{self._writer.complaint}; so it went each of the {self._writer.failures} times "
                 "it was asked; required: a proposer that works; remove the cause, and go on with "
                 "resume where a directory was given"

@@ -13,10 +13,17 @@ from dspy.clients.backend_selection import CLIENT_KEYS
 from dspy.utils.callback import BaseCallback
 
 from evoprompt.errors import InputError
-from evoprompt.lm.budget import Attempt, Charge, Spending, SpendTracker
+from evoprompt.lm.budget import Attempt, Charge, Spending, SpendTracker, require_prices
 from evoprompt.lm.errors import BudgetError
 from evoprompt.lm.models import model_card
 from evoprompt.lm.settings import BudgetSettings, Prices
+
+_CAPABILITIES = {
+    "supports_function_calling",
+    "supports_reasoning",
+    "supports_response_schema",
+    "supported_params",
+}
 
 _REFUSED: ContextVar[list[BudgetError]] = ContextVar("_REFUSED")
 
@@ -42,7 +49,6 @@ class Metering(BaseCallback):  # type: ignore[misc]  # DSPy is not typed
         self._prices = prices
         self._spending = spending
         self._metered: dict[int, tuple[Any, Any]] = {}
-        self._known: set[int] = set()
         self._lock = threading.Lock()
         self._all_counted = True
 
@@ -54,7 +60,7 @@ class Metering(BaseCallback):  # type: ignore[misc]  # DSPy is not typed
                 unknown, or it is no ``dspy.LM``.
         """
         with self._lock:
-            if lm is None or id(lm) in self._known:
+            if lm is None or self._counts(lm):
                 return lm
             if id(lm) not in self._metered:
                 self._metered[id(lm)] = lm, self._copy(lm)
@@ -71,11 +77,7 @@ class Metering(BaseCallback):  # type: ignore[misc]  # DSPy is not typed
             )
         card = model_card(lm.model)
         prices = self._prices.get(lm.model) or card.prices
-        if prices is None and is_limited:
-            raise InputError(
-                f"usd is limited and nobody knows what {lm.model} costs; required: prices in USD "
-                f'per million tokens, as prices={{{lm.model!r}: {{"input": 0.1, "output": 0.4}}}}'
-            )
+        require_prices(self._budget, prices, lm.model)
         given = lm.kwargs.get("max_tokens") or lm.kwargs.get("max_completion_tokens")
         longest = given or card.largest_answer
         if longest is None and is_limited:
@@ -86,9 +88,12 @@ class Metering(BaseCallback):  # type: ignore[misc]  # DSPy is not typed
         inner = lm.copy(cache=False, num_retries=0, callbacks=[])
         engine = _Engine(inner, longest or 0, Spending(self._spending, self._budget, prices))
         connection = {name: None for name in CLIENT_KEYS if name in lm.kwargs}
-        found = lm.copy(engine=engine, async_engine=_AsyncEngine(engine), **connection)
-        self._known.add(id(found))
-        return found
+        return lm.copy(engine=engine, async_engine=_AsyncEngine(engine), **connection)
+
+    def _counts(self, lm: Any) -> bool:
+        """Whether it is a copy that this one made, or a copy of that, as ``dspy.BestOfN`` asks."""
+        engine = getattr(lm, "engine", None)
+        return isinstance(engine, _Engine) and engine.spending.tracker is self._spending
 
     def cost(self) -> Charge | None:
         """What all of them have cost, in every process that wrote the same journal.
@@ -122,7 +127,7 @@ class Metering(BaseCallback):  # type: ignore[misc]  # DSPy is not typed
 
     def on_lm_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
         """Notices a model that is not counted."""
-        if id(instance) in self._known:
+        if self._counts(instance):
             return
         self._all_counted = False
         if self._budget.usd is not None:
@@ -141,10 +146,12 @@ class _Engine:
     def __init__(self, inner: Any, longest: int, spending: Spending) -> None:
         self.inner = inner
         self._longest = longest
-        self._spending = spending
+        self.spending = spending
 
     def __getattr__(self, name: str) -> Any:
-        """What DSPy asks an engine that it can do: the same as the model."""
+        """What DSPy asks an engine whether it can do it: the same as the model."""
+        if name not in _CAPABILITIES:
+            raise AttributeError(name)
         return getattr(self.inner, name)
 
     def complete(self, request: Any) -> Any:
@@ -161,7 +168,7 @@ class _Engine:
         longest = request.config.max_tokens or self._longest
         try:
             with (
-                self._spending.paid(request.model, request, longest) as attempt,
+                self.spending.paid(request.model, request, longest) as attempt,
                 dspy.context(usage_tracker=None, disable_history=True, callbacks=[]),
             ):
                 yield attempt

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from evoprompt.errors import EvopromptError, InputError
+from evoprompt.errors import EvopromptError
 from evoprompt.types import Turn
 
 INTERRUPTED = "it was interrupted"
@@ -64,18 +64,6 @@ class Outcome:
     fault: str = ""
     turns: Sequence[Turn] = ()
     readings: Mapping[str, Reading] = field(default_factory=dict)
-
-
-class MetricError(InputError):
-    """The metric raised, or returned something that is no number."""
-
-
-class UnusableModelError(InputError):
-    """The first call has shown that none can succeed: a key, a model or an address is wrong."""
-
-
-class ProposerError(InputError):
-    """The proposer has failed whenever it was asked."""
 
 
 class BudgetSpentError(EvopromptError, RuntimeError):

@@ -14,7 +14,7 @@ from typing import Any
 from tenacity import Retrying
 
 from evoprompt.agents import Episode
-from evoprompt.errors import EvopromptError, causes
+from evoprompt.errors import EvopromptError, InputError, causes
 from evoprompt.evaluation import EMPTY, Score
 from evoprompt.lm.attempts import kinds_of, may_pass, retry_settings
 from evoprompt.lm.budget import Charge, status_of
@@ -24,9 +24,7 @@ from evoprompt.optimizer.data import Item
 from evoprompt.optimizer.options import OptimizeOptions
 from evoprompt.optimizer.outcome import (
     BudgetSpentError,
-    MetricError,
     Outcome,
-    UnusableModelError,
 )
 from evoprompt.text import format_error, words_of
 from evoprompt.types import INSTRUCTION, Candidate, Setting, Turn
@@ -110,9 +108,9 @@ class Rollouts(ABC):
         """The outcome of each of ``asked``, as soon as it is there; further attempts are metered.
 
         Raises:
-            MetricError: the metric raised or returned no usable number; the others were waited for.
+            InputError: the metric raised or returned no usable number, after the others were waited
+                for, or the first call has shown that none can succeed.
             BudgetSpentError: that of the program's own model is; the others were waited for.
-            UnusableModelError: the first call has shown that none can succeed.
         """
 
     def close(self) -> None:
@@ -157,12 +155,12 @@ class Runner(Rollouts):
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self.at_once, "evoprompt-rollout")
         waiting = {self._pool.submit(self._once, one, meter): one for one in asked}
-        fault: MetricError | BudgetSpentError | None = None
+        fault: InputError | BudgetSpentError | None = None
         try:
             for done in as_completed(waiting):
                 try:
                     yield waiting[done], done.result()
-                except (MetricError, BudgetSpentError) as error:
+                except (InputError, BudgetSpentError) as error:
                     fault = error
         finally:
             for future in waiting:
@@ -200,7 +198,7 @@ class Runner(Rollouts):
                 said = format_error(error)
                 if "required: " not in said:  # an error of ours has its own remedy
                     said += "; required: a key, a model and an address that work; correct them"
-                raise UnusableModelError(
+                raise InputError(
                     f"the first call of the program failed as every other would: {said}; go on "
                     "with resume where a directory was given"
                 ) from error
@@ -232,7 +230,7 @@ class Runner(Rollouts):
         except Exception as error:
             if may_pass(error):
                 raise NoRewardError(f"the metric raised {format_error(error)}") from error
-            raise MetricError(
+            raise InputError(
                 f"the metric raised {format_error(error)} "
                 f"{where}; required: a number or a Score; let it "
                 "give bad outputs a low number"
@@ -282,7 +280,7 @@ def usable_reward(reward: object, where: str, perfect: float) -> float:
         perfect: the greatest reward there is.
 
     Raises:
-        MetricError: it is none, or more than perfect.
+        InputError: it is none, or more than perfect.
         NoRewardError: it is not finite.
     """
     required = f"the metric returned {reward!r} {where}; required: a finite number or a Score"
@@ -291,11 +289,11 @@ def usable_reward(reward: object, where: str, perfect: float) -> float:
             raise TypeError
         number = float(reward)  # type: ignore[arg-type]  # NumPy's and torch's are numbers, too
     except (TypeError, ValueError):
-        raise MetricError(required) from None
+        raise InputError(required) from None
     if not abs(number) <= 1e100:
         raise NoRewardError(required)
     if number > perfect + 1e-9:
-        raise MetricError(
+        raise InputError(
             f"the metric returned {reward!r} {where}, and perfect is {perfect:g}; required: at "
             "most perfect, the greatest reward there is; for a metric from 0 to 100 give "
             "options=OptimizeOptions(perfect=100), in a configuration host.perfect: 100"

@@ -103,6 +103,29 @@ def test_async_programs_are_counted() -> None:
     assert model.asked == 9
 
 
+def test_copies_of_a_model_that_a_module_makes_are_counted() -> None:
+    model = Model()
+    never = dspy.BestOfN(
+        dspy.Predict("question -> answer"), N=2, reward_fn=lambda given, said: 0.0, threshold=1.0
+    )
+    compiled(model, never, usd=20.0)
+    assert model.asked == 9
+
+
+def test_a_counted_model_can_do_what_it_can_do_elsewhere() -> None:
+    told: list[bool] = []
+
+    def telling(ask: Any, question: str) -> Any:
+        told.append(dspy.settings.lm.supports_response_schema)
+        return ask(question=question)
+
+    model = Model()
+    model.lm.engine.supports_response_schema = True
+    compiled(model, Asking(telling), budget=20)
+    assert told == [True] * len(told)
+    assert told
+
+
 def test_a_program_that_catches_everything_is_stopped_all_the_same() -> None:
     def stubborn(ask: Any, question: str) -> Any:
         try:

@@ -7,9 +7,10 @@ from types import SimpleNamespace
 import pytest
 
 from evoprompt import OptimizeOptions
+from evoprompt.errors import InputError
 from evoprompt.lm.errors import BudgetError
 from evoprompt.optimizer.data import items_of
-from evoprompt.optimizer.outcome import BudgetSpentError, Outcome, UnusableModelError
+from evoprompt.optimizer.outcome import BudgetSpentError, Outcome
 from evoprompt.optimizer.runner import Meter, Runner
 from evoprompt.types import Candidate
 
@@ -82,7 +83,7 @@ def test_a_mistake_is_not(error: Exception) -> None:
 @pytest.mark.parametrize("error", [StatusError(401), NotFoundError(), ConnectionRefusedError(111)])
 def test_a_first_call_that_no_key_or_server_answers_is_the_only_one(error: Exception) -> None:
     rolls = Rolls(*[error] * 4)
-    with pytest.raises(UnusableModelError, match="required: a key, a model and an address"):
+    with pytest.raises(InputError, match="required: a key, a model and an address"):
         rolls.made(4)
     assert len(rolls.errors) == 3
     rolls.errors.clear()
