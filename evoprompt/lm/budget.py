@@ -20,7 +20,6 @@ from pydantic import (
     NonNegativeInt,
     TypeAdapter,
     ValidationError,
-    model_validator,
 )
 
 from evoprompt.errors import InputError, StateError
@@ -82,18 +81,12 @@ _CHARGE = TypeAdapter(Charge)
 
 
 class _Entry(BaseModel, extra="forbid", allow_inf_nan=False):
-    """A line of the journal: exactly one of ``reserve`` and ``settle`` names the call."""
+    """A line of the journal: a call is reserved, and then settled."""
 
-    reserve: str | None = None
-    settle: str | None = None
+    call: str
+    settled: bool = False
     model: str = ""
     charge: Charge
-
-    @model_validator(mode="after")
-    def _names_one_call(self) -> Self:
-        if (self.reserve is None) == (self.settle is None):
-            raise ValueError("required: one of reserve and settle")
-        return self
 
 
 class SpendTracker:
@@ -164,13 +157,13 @@ class SpendTracker:
                         f"{limit:g}; raise it or go on with what is there"
                     )
             call = uuid4().hex
-            self._note(_Entry(reserve=call, model=model, charge=most))
+            self._note(_Entry(call=call, model=model, charge=most))
             return call
 
     def settle(self, call: str, actual: Charge, model: str = "") -> None:
         """Replaces a reservation by what the call to ``model`` cost."""
         with self._locked():
-            self._note(_Entry(settle=call, model=model, charge=actual))
+            self._note(_Entry(call=call, settled=True, model=model, charge=actual))
 
     def join(self, settled: Mapping[str, Charge]) -> None:
         """Adds what another tracker, which is used no longer, has ``settled``."""
@@ -199,7 +192,7 @@ class SpendTracker:
     def _note(self, entry: _Entry) -> None:
         """Writes an entry to the journal, and only then counts it."""
         if self._path is not None:
-            line = entry.model_dump_json(exclude_none=True, exclude_defaults=True)
+            line = entry.model_dump_json(exclude_defaults=True)
             self._read_bytes = append_line(self._path, line.encode())
         self._count(entry)
 
@@ -217,11 +210,11 @@ class SpendTracker:
             self._count(entry)
 
     def _count(self, entry: _Entry) -> None:
-        if entry.reserve is not None:
-            self._reserved[entry.reserve] = entry.charge
-        elif entry.settle is not None:
-            self._reserved.pop(entry.settle, None)
-            self._settled[entry.model] = self._settled.get(entry.model, Charge()) + entry.charge
+        if not entry.settled:
+            self._reserved[entry.call] = entry.charge
+            return
+        self._reserved.pop(entry.call, None)
+        self._settled[entry.model] = self._settled.get(entry.model, Charge()) + entry.charge
 
     def state_dict(self) -> dict[str, JsonValue]:
         """What was spent, open reservations included."""
@@ -245,8 +238,8 @@ class SpendTracker:
 
 def _is_cut(line: bytes) -> bool:
     """Whether ``line`` is the beginning of an entry, and not all of it."""
-    begins = any(line[: len(key)] == key[: len(line)] for key in (b'{"reserve"', b'{"settle"'))
-    return begins and not line.endswith(b"}")
+    key = b'{"call"'
+    return key.startswith(line[: len(key)]) and not line.endswith(b"}")
 
 
 def require_prices(budget: BudgetSettings, prices: Prices | None, model: str) -> None:

@@ -30,7 +30,7 @@ from evoprompt.lm.loop import completed
 from evoprompt.lm.models import ModelCard, missing_key, model_card, use_local_tables
 from evoprompt.lm.recording import Recorder, Replay
 from evoprompt.lm.settings import LmSettings, Prices
-from evoprompt.text import keep_secret
+from evoprompt.text import format_error, keep_secret
 from evoprompt.types import Estimate
 
 _PROBE = "Reply with the single word: ready"
@@ -246,7 +246,7 @@ class LanguageModel:
         for cause in causes(error):
             if isinstance(cause, LmError):
                 return cause
-        explained = LmError(f"{self.settings.model}: {type(error).__name__}: {_first_line(error)}")
+        explained = LmError(f"{self.settings.model}: {format_error(error):.300}")
         explained.__cause__ = error
         return explained
 
@@ -276,7 +276,7 @@ class LanguageModel:
         except Exception as error:
             raise InputError(
                 f"lm.temperature is {self.temperature} and lm.max_tokens {self.max_tokens} with "
-                f"{settings.model}; required: what DSPy accepts ({_first_line(error)}); leave "
+                f"{settings.model}; required: what DSPy accepts ({format_error(error)}); leave "
                 "both out for what suits the model"
             ) from error
 
@@ -368,7 +368,3 @@ def _is_of_dspy(model: Any) -> bool:
     """Whether ``model`` is a ``dspy.LM``; DSPy is not imported here."""
     dspy = sys.modules.get("dspy")
     return dspy is not None and isinstance(model, dspy.LM)
-
-
-def _first_line(error: Exception) -> str:
-    return next((line for line in str(error).splitlines() if line.strip()), "no message")

@@ -68,3 +68,8 @@ class Outcome:
 
 class BudgetSpentError(EvopromptError, RuntimeError):
     """The next rollouts were not made, because a limit does not leave enough for them."""
+
+
+def with_remedy(said: str, remedy: str) -> str:
+    """``said``, and what is required, unless it says so itself, as errors of ours do."""
+    return said if "required: " in said else f"{said}; required: {remedy}"

@@ -15,7 +15,7 @@ from evoprompt.errors import InputError
 from evoprompt.evaluation import Failures
 from evoprompt.optimizer.data import Item
 from evoprompt.optimizer.journal import Journal, Key
-from evoprompt.optimizer.outcome import INTERRUPTED, BudgetSpentError, Outcome
+from evoprompt.optimizer.outcome import INTERRUPTED, BudgetSpentError, Outcome, with_remedy
 from evoprompt.optimizer.runner import Asked, Meter, Rollouts
 from evoprompt.types import Assignment, Candidate, Trajectory, Turn
 
@@ -224,17 +224,14 @@ class Results:
 
 
 def warning_of(failures: Failures) -> str:
-    """What to say where more fails than now and then; an error of ours has its own remedy."""
-    remedy = "; required: a program that answers; try it with the seed instruction"
-    return f"{failures}{'' if 'required: ' in failures.first else remedy}"
+    """What to say where more fails than now and then."""
+    return with_remedy(str(failures), "a program that answers; try it with the seed instruction")
 
 
 def _program_fault(faults: Sequence[str]) -> InputError:
     """What to say of a program that fails at everything."""
-    said = f"the program failed in each of the last {len(faults)} rollouts, at last: {faults[-1]}"
-    if "required: " not in said:  # an error of ours has its own remedy
-        said += (
-            "; required: program(instruction, example) that returns an output; try it with the "
-            "seed instruction"
-        )
+    said = with_remedy(
+        f"the program failed in each of the last {len(faults)} rollouts, at last: {faults[-1]}",
+        "program(instruction, example) that returns an output; try it with the seed instruction",
+    )
     return InputError(f"{said}; go on with resume where a directory was given")

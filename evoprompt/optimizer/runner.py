@@ -25,6 +25,7 @@ from evoprompt.optimizer.options import OptimizeOptions
 from evoprompt.optimizer.outcome import (
     BudgetSpentError,
     Outcome,
+    with_remedy,
 )
 from evoprompt.text import format_error, words_of
 from evoprompt.types import INSTRUCTION, Candidate, Setting, Turn
@@ -195,12 +196,13 @@ class Runner(Rollouts):
             raise BudgetSpentError(f"the budget of the program's model: {error}") from error
         except Exception as error:  # the user's code, and whatever is behind it
             if not self._begun and _is_hopeless(error):
-                said = format_error(error)
-                if "required: " not in said:  # an error of ours has its own remedy
-                    said += "; required: a key, a model and an address that work; correct them"
+                said = with_remedy(
+                    "the first call of the program failed as every other would: "
+                    f"{format_error(error)}",
+                    "a key, a model and an address that work; correct them",
+                )
                 raise InputError(
-                    f"the first call of the program failed as every other would: {said}; go on "
-                    "with resume where a directory was given"
+                    f"{said}; go on with resume where a directory was given"
                 ) from error
             return Outcome(None, attempts=attempts, fault=format_error(error))
         if output is None:

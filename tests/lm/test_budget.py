@@ -82,7 +82,7 @@ def test_a_killed_process_leaves_its_open_calls_paid(tmp_path: Path) -> None:
     before.settle(before.reserve(CALL, FREE), Charge(1, 80, 10, 0.002))
     before.reserve(CALL, FREE)
     with journal.open("a") as file:
-        file.write('{"reserve": "2", "charge": {"calls": 1, "inp')  # the kill came within a line
+        file.write('{"call": "2", "charge": {"calls": 1, "inp')  # the kill came within a line
     after = SpendTracker(journal)
     assert after.spent == Charge(2, 180, 60, 0.012)
     number = after.reserve(CALL, FREE)
