@@ -61,7 +61,7 @@ def carry_out(script: str, machine: Path, **environment: str) -> tuple[int, str]
 
 def launcher_of(said: str) -> object:
     """The launcher's settings as the dry run prints them."""
-    shown: Any = yamlfile.parse(said[said.index("task:\n") :].partition("┏")[0], "it")
+    shown: Any = yamlfile.parse(said[said.index("task:\n") :].partition("\n\n")[0], "it")
     return shown["launcher"]
 
 
