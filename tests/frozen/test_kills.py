@@ -82,13 +82,13 @@ def check(forks: Forks, whole: Path, directory: Path, fault: Fault, **settings: 
 
 
 def test_in_the_middle_of_a_line(forks: Forks, whole: Path, tmp_path: Path) -> None:
-    for cut_at in lines(whole, 8):
+    for cut_at in lines(whole, 4):
         check(forks, whole, tmp_path / str(cut_at), Fault(), cut_at=cut_at)
 
 
 def test_while_several_rollouts_are_under_way(forks: Forks, whole: Path, tmp_path: Path) -> None:
     made = sum(call.startswith("program") for call in calls(whole))
-    for call_at in some(range(made), 5):
+    for call_at in some(range(made), 3):
         check(forks, whole, tmp_path / str(call_at), Fault(), call_at=call_at)
 
 
@@ -97,13 +97,13 @@ def test_at_every_kind_of_operation_on_its_files(forks: Forks, whole: Path, tmp_
     first = {kind(name): index for index, name in reversed([*enumerate(names)])}
     last = {kind(name): index for index, name in enumerate(names)}
     assert len(first) > 8
-    for kill_at in sorted({*first.values(), *last.values()}):
+    for kill_at in some(sorted({*first.values(), *last.values()}), 8):
         check(forks, whole, tmp_path / str(kill_at), Fault(kill_at=kill_at))
 
 
 def test_with_several_seeds(forks: Forks, tmp_path: Path) -> None:
     whole = done(forks, tmp_path / "whole", seeds=2)
-    for cut_at in lines(whole, 4):
+    for cut_at in lines(whole, 3):
         check(forks, whole, tmp_path / str(cut_at), Fault(), cut_at=cut_at, seeds=2)
     names = (whole / OPERATIONS).read_text().splitlines()
     at = names.index("open run/seed-1/.settings.yaml.tmp")
