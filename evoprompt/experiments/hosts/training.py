@@ -29,7 +29,7 @@ def training_plan(
     gpus: int,
     gpu_gib: float | None,
     host_gib: float | None,
-    checkpoint: int,
+    checkpoint: float,
     checkpoints: int | None,
     packages: Mapping[str, str],
     figures: Mapping[str, str] = {},

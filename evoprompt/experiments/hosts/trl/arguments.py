@@ -14,8 +14,10 @@ from evoprompt.agents import Limits, Sampling
 from evoprompt.agents.tasks import Trial
 from evoprompt.errors import InputError
 from evoprompt.experiments.hosts.trl.generation import ENDING, vllm_arguments
-from evoprompt.experiments.hosts.trl.settings import TrlSettings
+from evoprompt.experiments.hosts.trl.settings import LoraSettings, TrlSettings
 from evoprompt.validation import nearest
+
+LORA = 'pip install "evoprompt[trl,lora]"'
 
 
 def arguments(
@@ -83,6 +85,26 @@ def arguments(
             f"host.arguments is {settings.arguments}; required: arguments that trl.GRPOConfig "
             f"takes on this machine ({error}); change or drop them"
         ) from error
+
+
+def adapters(settings: LoraSettings | None) -> Any:
+    """The configuration of adapters, as peft has it; None where all weights are trained.
+
+    Raises:
+        InputError: peft is not installed.
+    """
+    if settings is None:
+        return None
+    try:
+        from peft import LoraConfig
+    except ImportError as error:
+        raise InputError(f"peft is not installed; required by host.lora: {LORA}") from error
+    return LoraConfig(
+        r=settings.rank,
+        lora_alpha=settings.alpha,
+        target_modules="all-linear",
+        task_type="CAUSAL_LM",
+    )
 
 
 def device_of(settings: TrlSettings) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from evoprompt.agents import Limits, Sampling
 from evoprompt.agents.tasks import EpisodeRunner, Plan, Task, Trial, require_questions
 from evoprompt.experiments.hosts.training import training_plan
-from evoprompt.experiments.hosts.trl.arguments import arguments
+from evoprompt.experiments.hosts.trl.arguments import LORA, arguments
 from evoprompt.experiments.hosts.trl.generation import tokenizer_of
 from evoprompt.experiments.hosts.trl.settings import TrlSettings
 from evoprompt.experiments.requirements import (
@@ -16,6 +16,11 @@ from evoprompt.experiments.requirements import (
     model_size,
     require_positions,
 )
+
+_ADAPTER = 0.00112
+"""Weights that adapters of rank 1 have for each one of the policy, at most: .00111 for 0.5B of
+Qwen2.5, .00061 for 3B.
+"""
 
 _CHECKPOINT = 4 + 8
 """Bytes that a weight takes in a checkpoint, Adam's moments included."""
@@ -50,6 +55,10 @@ def plan(task: Task, settings: TrlSettings, trial: Trial) -> Plan:
     chosen = arguments(settings, limits, sampling, trial)
     share = settings.arguments.get("vllm_gpu_memory_utilization", 0.3)
     fraction = share if settings.uses_vllm and isinstance(share, float) and share < 1 else 0.0
+    packages = (
+        ("vllm", 'pip install "evoprompt[trl-vllm]"', settings.uses_vllm),
+        ("peft", LORA, settings.lora is not None),
+    )
     found = training_plan(
         settings,
         trial,
@@ -60,9 +69,9 @@ def plan(task: Task, settings: TrlSettings, trial: Trial) -> Plan:
         gpus=gpus,
         gpu_gib=_gpu_gib(settings, limits, size) / (1 - fraction) if size else None,
         host_gib=_host_gib(settings, size) if size else None,
-        checkpoint=_CHECKPOINT,
+        checkpoint=_CHECKPOINT * (settings.lora.rank * _ADAPTER if settings.lora else 1),
         checkpoints=chosen.save_total_limit,
-        packages={"vllm": 'pip install "evoprompt[trl-vllm]"'} if settings.uses_vllm else {},
+        packages={name: install for name, install, used in packages if used},
         isolated=settings.uses_vllm and settings.arguments.get("vllm_mode") != "server",
         notices=notices,
     )
@@ -80,6 +89,9 @@ def _gpu_gib(settings: TrlSettings, limits: Limits, size: ModelSize) -> float:
     shards = settings.processes if settings.sharded else 1
     reference = settings.loaded_bytes if settings.has_reference else 0
     weights = size.parameters * (TRAINED_BYTES + reference) / shards
+    if settings.lora is not None:
+        adapters = settings.lora.rank * _ADAPTER * TRAINED_BYTES
+        weights = size.parameters * (settings.loaded_bytes + adapters)
     logits = settings.rollouts_per_pass * limits.response_tokens * size.vocabulary * 4 * 3
     return (weights + logits) / GIB
 

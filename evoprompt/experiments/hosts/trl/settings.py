@@ -6,12 +6,26 @@ import os
 from collections.abc import Mapping
 from typing import ClassVar
 
-from pydantic import Field, JsonValue, model_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from evoprompt.errors import InputError
 from evoprompt.experiments.hosts.settings import HostSettings
 
 _HALF = ("bfloat16", "float16")
+
+
+class LoraSettings(BaseModel):
+    """Adapters of low rank that are trained in place of the weights; TRL's own defaults.
+
+    Attributes:
+        rank: of the adapters, which every linear layer but the last has.
+        alpha: their scale is ``alpha / rank``.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    rank: int = Field(default=16, ge=1)
+    alpha: int = Field(default=32, ge=1)
 
 
 class TrlSettings(HostSettings):
@@ -22,6 +36,7 @@ class TrlSettings(HostSettings):
         processes: processes that train together, one per GPU.
         at_once: contexts that transformers continue together; vLLM chooses by itself.
         threads: CPU threads of torch; null leaves them as they are.
+        lora: trains adapters; null trains all weights. They want some ten times the learning rate.
     """
 
     host: ClassVar[str] = "trl"
@@ -31,6 +46,7 @@ class TrlSettings(HostSettings):
     processes: int = Field(default=1, ge=1)
     at_once: int = Field(default=64, ge=1)
     threads: int | None = Field(default=None, ge=1)
+    lora: LoraSettings | None = None
 
     @model_validator(mode="after")
     def _check_shares(self) -> TrlSettings:
@@ -45,6 +61,12 @@ class TrlSettings(HostSettings):
             raise InputError(
                 "arguments has fsdp without use_vllm; required: vLLM, as transformers cannot "
                 "sample from weights that are shared out; set use_vllm, or drop fsdp"
+            )
+        if self.sharded and self.lora:
+            raise InputError(
+                "lora is set, and arguments shares the weights out (fsdp or deepspeed); required: "
+                "whole weights on each GPU, into which adapters are merged when a policy is saved; "
+                "drop one of them"
             )
         return self
 
@@ -72,8 +94,8 @@ class TrlSettings(HostSettings):
 
     @property
     def has_reference(self) -> bool:
-        """Whether a copy of the first policy is kept, for the KL term."""
-        return bool(self.arguments.get("beta", 0.001))
+        """Whether a copy of the first policy is kept, for the KL term; not beside adapters."""
+        return bool(self.arguments.get("beta", 0.001)) and self.lora is None
 
     @property
     def loaded_bytes(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import warnings
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ from evoprompt.agents.tasks import (
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.experiments.hosts.training import evaluation_of
-from evoprompt.experiments.hosts.trl.arguments import arguments
+from evoprompt.experiments.hosts.trl.arguments import adapters, arguments
 from evoprompt.experiments.hosts.trl.generation import choices, missing, tokenizer_of
 from evoprompt.experiments.hosts.trl.samplers import TransformersSampler, VllmSampler
 from evoprompt.experiments.hosts.trl.schedule import Pace, resumes
@@ -111,9 +112,14 @@ class TrlTrainingJob(Policy):
         self._trainer.train(resume_from_checkpoint=resumes(self._trial))
 
     def save(self, folder: Path) -> None:
-        """Writes weights and tokenizer as ``transformers`` loads them."""
+        """Writes weights and tokenizer as ``transformers`` loads them, adapters merged."""
         written = folder.with_name(f".{folder.name}.partial")
-        self._trainer.save_model(str(written))
+        if self._settings.lora is None:
+            self._trainer.save_model(str(written))
+        elif self._trainer.accelerator.is_main_process:
+            whole: Any = deepcopy(self._trainer.accelerator.unwrap_model(self._trainer.model))
+            whole.merge_and_unload().save_pretrained(written)
+            self._tokenizer.save_pretrained(written)
         if self._trainer.accelerator.is_main_process:
             if folder.exists():
                 shutil.rmtree(folder)
@@ -230,6 +236,7 @@ class TrlTrainingJob(Policy):
                     processing_class=self._tokenizer,
                     rollout_func=self._rollout,
                     callbacks=[self._pace],
+                    peft_config=adapters(self._settings.lora),
                 )
             except OSError as error:
                 raise missing(self._model, error) from error

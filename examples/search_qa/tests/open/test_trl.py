@@ -1,22 +1,29 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+import torch
 from evoprompt_search_qa.open.task import OpenQa, OpenQaSettings
 from pydantic import JsonValue
+from transformers import AutoModelForCausalLM
 
 from evoprompt.agents import Episode
 from evoprompt.agents.tasks import Trial
 from evoprompt.attachment import attach
 from evoprompt.engine import Engine
+from evoprompt.experiments.config import load
 from evoprompt.experiments.hosts.trl.trainee import TrlTrainingJob
 from evoprompt.experiments.trial import host_for
+from evoprompt.plugins import build
 
 END = "<|im_end|>"
+EXAMPLES = Path(__file__).parents[3]
+FILES = ("train", "validation", "test")
 SMALL: dict[str, JsonValue] = {
     "questions_per_step": 2,
     "rollouts_per_question": 4,
@@ -25,6 +32,8 @@ SMALL: dict[str, JsonValue] = {
     "save_every": 2,
     "learning_rate": 1e-3,
 }
+
+ASKS_ANYTHING = pytest.mark.filterwarnings("ignore:no word of the query")
 
 
 def prepared(
@@ -83,3 +92,83 @@ def test_only_what_the_policy_wrote_is_trained_on(
                 if text
             ]
             assert [(mine, text.removesuffix(END)) for mine, text in pieces] == told
+
+
+@ASKS_ANYTHING
+def test_adapters_alone_are_trained_and_a_saved_policy_has_them_merged(
+    task: OpenQa, tmp_path: Path
+) -> None:
+    single: dict[str, JsonValue] = {"bf16": False}  # logits of bfloat16 would differ
+    changes: dict[str, JsonValue] = {"lora": {"rank": 4}, "arguments": single}
+    trainee = prepared(task, tmp_path / "trial", changes=changes)
+    trainer: Any = trainee.trainer
+    trained = [name for name, weight in trainer.model.named_parameters() if weight.requires_grad]
+    assert trained
+    assert all("lora_" in name for name in trained)
+    engine = Engine(task.seed_instructions, required=task.required)
+    attachment = attach(trainer, engine, render=trainee.render)
+    trainee.train(engine, lambda evaluation: None)
+    attachment.detach()
+    trainee.save(tmp_path / "policy")
+    ids = torch.tensor([[1, 2, 3, 4]])
+    with torch.no_grad():
+        adapted = trainer.model.eval()(ids).logits
+        merged = AutoModelForCausalLM.from_pretrained(tmp_path / "policy")(ids).logits
+        with trainer.model.disable_adapter():
+            before = trainer.model(ids).logits
+    torch.testing.assert_close(merged, adapted, atol=1e-5, rtol=1e-5)
+    assert not torch.allclose(adapted, before, atol=1e-4)
+
+
+@ASKS_ANYTHING
+def test_adapters_are_resumed(task: OpenQa, tmp_path: Path) -> None:
+    def trained(folder: Path, *, stops: bool) -> dict[str, torch.Tensor]:
+        for resume in (False, True) if stops else (False,):
+            trainee = prepared(task, folder, resume, {"lora": {"rank": 4}})
+            engine = Engine(task.seed_instructions, required=task.required)
+            attachment = attach(trainee.trainer, engine, render=trainee.render)
+            if stops and not resume:
+                trainee.stop()
+            trainee.train(engine, lambda evaluation: None)
+            attachment.detach()
+        assert trainee.trainer.model is not None
+        weights = trainee.trainer.model.named_parameters()
+        return {name: weight.detach().clone() for name, weight in weights if "lora_" in name}
+
+    whole, resumed = (trained(tmp_path / str(stops), stops=stops) for stops in (False, True))
+    torch.testing.assert_close(resumed, whole, atol=0, rtol=0)
+
+
+RECIPES = [path.name for path in (EXAMPLES / "search_qa").glob("qwen*-trl*.yaml")]
+HERE = (  # of a machine without a GPU, and two steps small
+    "host.arguments.use_vllm=null",
+    "host.arguments.bf16=null",
+    "host.arguments.use_cpu=true",
+    "host.arguments.fsdp=null",
+    "host.processes=1",
+    "host.questions_per_step=2",
+    "host.updates_per_step=2",
+    "host.micro_batch=1",
+    "task.searches=1",
+    "task.turn_tokens=16",
+    "task.observation_tokens=48",
+    "task.prompt_tokens=500",
+    "budget=20",
+)
+
+
+@ASKS_ANYTHING
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if "1.5b" in n else pytest.mark.nightly) for n in RECIPES]
+)
+def test_a_recipe_trains(name: str, settings: dict[str, JsonValue], tmp_path: Path) -> None:
+    own = [f"task.{key}={json.dumps(settings[key])}" for key in ("model", *FILES, "retriever")]
+    config = load(EXAMPLES / "search_qa" / name, (*HERE, *own))
+    task = build("task", config.task)
+    host = host_for(task, config.host_of("static"))
+    trainee = cast(TrlTrainingJob, host.prepare(task, Trial(0, tmp_path, config.budget, 20)))
+    engine = Engine(task.seed_instructions, required=task.required)
+    attachment = attach(trainee.trainer, engine, render=trainee.render)
+    trainee.train(engine, lambda evaluation: None)
+    attachment.detach()
+    assert (engine.step, trainee.trainer.state.global_step) == (2, 4)
