@@ -14,7 +14,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from evoprompt.agents import Limits
 from evoprompt.agents.tasks import Need, Room
 from evoprompt.errors import InputError
 from evoprompt.experiments.directory import TrialDirectory
@@ -128,27 +127,6 @@ def model_config(name: str) -> Any | None:
     from transformers import AutoConfig
 
     return AutoConfig.from_pretrained(folder)
-
-
-def require_positions(name: str, limits: Limits) -> None:
-    """Refuses an episode that leaves no room for a prompt in a model that is here.
-
-    Args:
-        name: of the model.
-        limits: of an episode.
-
-    Raises:
-        InputError: it leaves none.
-    """
-    config = model_config(name)
-    positions = config and getattr(config.get_text_config(), "max_position_embeddings", None)
-    if positions is not None and positions <= limits.response_tokens:
-        raise InputError(
-            f"{name} has {positions:,} positions, and an episode may add {limits.response_tokens:,}"
-            f" tokens ({limits.calls + 1} actions of {limits.turn_tokens:,}, {limits.calls} "
-            f"observations of {limits.observation_tokens:,}); required: room for the prompt, too; "
-            "lower host.max_calls, host.turn_tokens or host.observation_tokens"
-        )
 
 
 def memory(gib: float) -> Need:

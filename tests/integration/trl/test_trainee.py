@@ -198,7 +198,6 @@ class Untested(Adding):
     ("task", "host", "said"),
     [
         (Untested, {}, "Untested has no question in the split 'test'"),
-        (Adding, {"turn_tokens": 2000}, r"2,048 positions, and an episode may add 6,256 .* lower"),
         (
             Adding,
             {"arguments": {"generation_kwargs": {"max_new_tokens": 3, "typical_p": 0.9}}},

@@ -14,7 +14,6 @@ from evoprompt.experiments.requirements import (
     ModelSize,
     model,
     model_size,
-    require_positions,
 )
 
 _ADAPTER = 0.00112
@@ -51,7 +50,6 @@ def plan(task: Task, settings: TrlSettings, trial: Trial) -> Plan:
                 "chat_template.jinja into the folder"
             )
         sampling = player.agent.sampling
-        require_positions(name, limits)
     chosen = arguments(settings, limits, sampling, trial)
     share = settings.arguments.get("vllm_gpu_memory_utilization", 0.3)
     fraction = share if settings.uses_vllm and isinstance(share, float) and share < 1 else 0.0

@@ -81,18 +81,12 @@ def playable(task: Task, limits: Limits, config: DictConfig) -> EpisodeRunner:
     """
     variables = dict(config.data.get("apply_chat_template_kwargs") or {})
     player = EpisodeRunner(task, tokenizer_of(config), limits, variables)
-    stop, engine = player.agent.sampling.stop, config.actor_rollout_ref.rollout.name
-    if stop and engine in ("sglang", "trtllm"):
+    engine = config.actor_rollout_ref.rollout.name
+    if engine in ("sglang", "trtllm"):
         raise InputError(
-            f"actor_rollout_ref.rollout.name is {engine}, and actions of the task end at "
-            f"{', '.join(stop)}; veRL runs {engine} without a tokenizer, so that it cannot end "
-            "them there; required: vllm, or a task whose tools are called natively"
-        )
-    if engine == "trtllm" and player.agent.limits.calls:
-        raise InputError(
-            "actor_rollout_ref.rollout.name is trtllm, and the task makes "
-            f"{player.agent.limits.calls} calls; veRL gives TensorRT-LLM no limit of tokens of an "
-            "action, so that one may take all that is left; required: vllm, sglang or max_calls 0"
+            f"actor_rollout_ref.rollout.name is {engine}, which veRL runs without a tokenizer, so "
+            "that it ends no action at a text, and TensorRT-LLM without a limit of an action; "
+            "required: vllm"
         )
     require_questions(task)
     return player

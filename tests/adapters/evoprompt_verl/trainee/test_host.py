@@ -14,7 +14,6 @@ from evoprompt_verl.dataset import tools_of
 from omegaconf import OmegaConf
 from verl.utils.import_utils import resolve_config_path
 
-from evoprompt.agents.protocol import TagProtocol
 from evoprompt.agents.tasks import Trial
 from evoprompt.errors import InputError
 from evoprompt.experiments.hosts.verl.host import VerlHost
@@ -128,21 +127,15 @@ def test_a_model_and_a_task_that_cannot_work_are_refused_before_ray(
         host(model).prepare(Colours(), trial(tmp_path / "run"))
 
 
-def test_an_engine_that_cannot_end_actions_where_the_task_does_is_refused_before_ray(
-    small_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_engine_that_cannot_end_actions_is_refused_before_ray(
+    small_model: Path, tmp_path: Path
 ) -> None:
     model = tmp_path / "model"
     shutil.copytree(small_model, model)
     (model / "model.safetensors").touch()
     task = Colours()
-    chosen = host(model, arguments={"actor_rollout_ref.rollout.name": "sglang"})
-    chosen.prepare(task, trial(tmp_path / "native"))
-    with pytest.raises(InputError, match="no limit of tokens of an action"):
-        host(model, arguments={"actor_rollout_ref.rollout.name": "trtllm"}).prepare(
-            task, trial(tmp_path / "trtllm")
-        )
-    tags = TagProtocol("look_up", "item", "answer", "\n<seen>\n", "\n</seen>\n")
-    monkeypatch.setattr(task, "protocol", lambda tokenizer: tags)
     host(model).prepare(task, trial(tmp_path / "vllm"))
-    with pytest.raises(InputError, match=r"</look_up>.*required: vllm"):
-        chosen.prepare(task, trial(tmp_path / "tags"))
+    for engine in ("sglang", "trtllm"):
+        chosen = host(model, arguments={"actor_rollout_ref.rollout.name": engine})
+        with pytest.raises(InputError, match=f"rollout.name is {engine}, .*required: vllm"):
+            chosen.prepare(task, trial(tmp_path / engine))
