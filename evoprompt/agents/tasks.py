@@ -257,7 +257,6 @@ def limits_of(
     task: Task,
     max_calls: int | None = None,
     turn_tokens: int | None = None,
-    observation_tokens: int | None = None,
 ) -> Limits:
     """What an episode of ``task`` may use; it makes no calls where there is nothing to call.
 
@@ -265,14 +264,13 @@ def limits_of(
         task: whose limits hold where None is given.
         max_calls: most tool calls.
         turn_tokens: most tokens of an action.
-        observation_tokens: most tokens of an observation.
     """
     callable_ = bool(task.tools) or type(task).caller is not Task.caller
     own = task.limits if callable_ else replace(task.limits, calls=0)
     return Limits(
         calls=own.calls if max_calls is None else max_calls,
         turn_tokens=turn_tokens or own.turn_tokens,
-        observation_tokens=observation_tokens or own.observation_tokens,
+        observation_tokens=own.observation_tokens,
     )
 
 

@@ -73,8 +73,6 @@ def run_frozen(
         perfect=chosen.perfect,
         required=tuple(task.required),
         max_concurrency=chosen.max_concurrency,
-        max_tokens=chosen.max_tokens,
-        refuse_copies=chosen.refuse_copies,
     )
     problem = Problem(
         usable_seeds(seeds, len(seeds), task.required),

@@ -21,6 +21,7 @@ from evoprompt.evaluation import Evaluation
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.lm.errors import BudgetError
 from evoprompt.lm.settings import BudgetSettings, Prices, Temperature
+from evoprompt.optimizer.options import OptimizeOptions
 from evoprompt.optimizer.problem import TESTED, require_budget
 from evoprompt.roles import BuildContext, Component
 from evoprompt.storage import write_whole
@@ -33,49 +34,39 @@ class FrozenSettings(BaseModel):
     Attributes:
         model: ``openai:gpt-4.1-nano``, or with ``base_url`` a name that this server knows.
         base_url: of a server of OpenAI's chat completions, such as ``http://127.0.0.1:8000/v1``.
-        key: environment variable that holds the key.
         temperature: of sampling; null sends none, for models that take none.
         extra_body: further fields of every request, such as ``chat_template_kwargs``.
         turn_tokens: most tokens of an action; null for the task's own limit.
-        observation_tokens: most tokens of an observation; null for the task's own limit.
         max_calls: most tool calls of an episode; null for the task's own limit.
         budget: hard limits of ``calls``, ``tokens`` and ``usd`` over all trials of a run.
         prices: in USD per million tokens; null for what the extra ``lm`` knows.
-        timeout: longest silence of the server, in seconds.
         seconds: after which no more rollouts are begun in a trial; null for no limit.
         proposals: instructions asked for in an iteration.
         patience: iterations without a better instruction after which a trial ends; 0 only
             measures the seeds; null for no limit but the others.
         perfect: the greatest reward there is.
         max_concurrency: rollouts at a time.
-        max_tokens: most tokens of an instruction.
-        refuse_copies: whether instructions that copy a question that was shown are refused.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     model: str = ""
     base_url: str | None = None
-    key: str = Field(default="OPENAI_API_KEY", min_length=1)
     temperature: Temperature | None = 0.0
     extra_body: dict[str, JsonValue] = {}
     turn_tokens: int | None = Field(default=None, ge=1)
-    observation_tokens: int | None = Field(default=None, ge=1)
     max_calls: int | None = Field(default=None, ge=0)
     budget: BudgetSettings = BudgetSettings()
     prices: Prices | None = None
-    timeout: float = Field(default=300.0, gt=0, allow_inf_nan=False)
     seconds: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     proposals: int = Field(default=1, ge=1)
     patience: int | None = Field(default=None, ge=0)
     perfect: float = Field(default=1.0, allow_inf_nan=False)
     max_concurrency: int = Field(default=8, ge=1)
-    max_tokens: int = Field(default=1024, ge=1)
-    refuse_copies: bool = True
 
     def limits(self, task: Task) -> Limits:
         """What an episode may use."""
-        return limits_of(task, self.max_calls, self.turn_tokens, self.observation_tokens)
+        return limits_of(task, self.max_calls, self.turn_tokens)
 
     def before_test(self) -> FrozenSettings:
         """The same with a lower budget of its model, so that something is left for the test."""
@@ -125,6 +116,7 @@ class FrozenHost(Component):
         return FrozenModel(self.settings, task)
 
     def _needs(self) -> Iterator[Need]:
+        from evoprompt.agents.server import KEY
         from evoprompt.optimizer.endpoint import OPENAI, address_of, prices_of
 
         chosen = self.settings
@@ -136,10 +128,10 @@ class FrozenHost(Component):
                 f"those of {chosen.model} are not known, and its budget has usd",
                 "--set 'host.prices={input: 0.1, output: 0.4}', in USD per million tokens",
             )
-        if os.environ.get(chosen.key):
-            yield Need("key", f"{chosen.key} is set")
+        if os.environ.get(KEY):
+            yield Need("key", f"{KEY} is set")
         elif chosen.model.startswith(OPENAI) and chosen.base_url is None:
-            yield Need("key", f"no {chosen.key} in the environment", f"export {chosen.key}=...")
+            yield Need("key", f"no {KEY} in the environment", f"export {KEY}=...")
 
     def _figures(self, task: Task, trial: Trial) -> Iterator[tuple[str, str]]:
         """What it takes at most; the bytes of a prompt bound its tokens."""
@@ -158,7 +150,7 @@ class FrozenHost(Component):
         longest = max(len(q.text.encode()) for split in splits for q in task.questions(split))
         seeds = max(len(Candidate.of(seed).text.encode()) for seed in task.seeds)
         shown = len(json.dumps(Tools(task.tools).schemas).encode()) if task.tools else 0
-        written = max(4 * chosen.max_tokens, seeds)
+        written = max(4 * OptimizeOptions().max_tokens, seeds)
         turn = limits.turn_tokens + limits.observation_tokens
         first = longest + written + shown + TOKENS_AROUND
         inputs = trial.budget * sum(first + turn * k for k in range(limits.calls + 1))
@@ -204,8 +196,6 @@ class FrozenModel:
             temperature=chosen.temperature,
             budget=chosen.budget,
             prices=chosen.prices,
-            key=chosen.key,
-            timeout=chosen.timeout,
             spending=spending,
             extra_body=chosen.extra_body,
         )

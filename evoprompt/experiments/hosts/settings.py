@@ -27,7 +27,6 @@ class HostSettings(BaseModel):
         max_calls: most tool calls of an episode; null for the task's own limit, 0 takes the tools
             away.
         turn_tokens: most tokens of an action; null for the task's own limit.
-        observation_tokens: most tokens of an observation; null for the task's own limit.
         save_every: steps between two checkpoints.
         arguments: further settings of the trainer, by its own names.
     """
@@ -45,7 +44,6 @@ class HostSettings(BaseModel):
     prompt_tokens: int = Field(default=4096, ge=1)
     max_calls: int | None = Field(default=None, ge=0)
     turn_tokens: int | None = Field(default=None, ge=1)
-    observation_tokens: int | None = Field(default=None, ge=1)
     save_every: int = Field(default=25, ge=1)
     arguments: dict[str, JsonValue] = Field(default_factory=dict)
 
@@ -62,7 +60,7 @@ class HostSettings(BaseModel):
 
     def limits(self, task: Task) -> Limits:
         """What an episode of ``task`` may use."""
-        return limits_of(task, self.max_calls, self.turn_tokens, self.observation_tokens)
+        return limits_of(task, self.max_calls, self.turn_tokens)
 
     def model_of(self, trial: Trial) -> str:
         """The model that ``trial`` starts from.

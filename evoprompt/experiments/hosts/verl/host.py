@@ -101,7 +101,6 @@ class VerlHost(Host):
             "task": section_text(trial.task),
             "max_calls": self.settings.max_calls,
             "turn_tokens": self.settings.turn_tokens,
-            "observation_tokens": self.settings.observation_tokens,
             "seeded": self._seeded,
             "failures": str(trial.directory.absolute() / FAILURES),
         }

@@ -57,7 +57,6 @@ class TaskLoop(AgentLoopBase):  # type: ignore[misc]
             built by it here. By default that of ``evoprompt.task`` on veRL's command line.
         max_calls: most tool calls; None for the task's own limit.
         turn_tokens: most tokens of an action; None for the task's own limit.
-        observation_tokens: most tokens of an observation; None for the task's own limit.
         seeded: whether rollouts of the same number draw the same numbers, for a rollout backend
             that mixes a request's seed with its prompt.
         failures: file that takes the reasons of episodes without a score.
@@ -69,14 +68,13 @@ class TaskLoop(AgentLoopBase):  # type: ignore[misc]
         task: Mapping[str, object] | str | None = None,
         max_calls: int | None = None,
         turn_tokens: int | None = None,
-        observation_tokens: int | None = None,
         seeded: bool = False,
         failures: str | None = None,
         **named: Any,
     ) -> None:
         super().__init__(*given, **named)
         self._section = task_of(self.config, task)
-        self._limits = (max_calls, turn_tokens, observation_tokens)
+        self._limits = (max_calls, turn_tokens)
         self._seeded = seeded
         self._failures = Failures(Path(failures)) if failures else None
 
@@ -178,7 +176,7 @@ def _caller(section: str, split: str) -> ToolCaller:
 @cache
 def _player(
     section: str,
-    limits: tuple[int | None, int | None, int | None],
+    limits: tuple[int | None, int | None],
     tokenizer: ChatTokenizer,
     variables: str,
 ) -> EpisodeRunner:

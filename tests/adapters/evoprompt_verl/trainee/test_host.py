@@ -84,7 +84,7 @@ def test_workers_build_the_task_from_the_text_of_its_section(
 ) -> None:
     odd = "${HOME} \\${x} \\\\${y} 'quoted' \u20ac"
     section = {"name": "colours", "odd": odd, "deep": {"list": [1, None]}}
-    limits = {"max_calls": 3, "turn_tokens": 48, "observation_tokens": 24}
+    limits = {"max_calls": 3, "turn_tokens": 48}
     loop = host(small_model, **limits).loop(trial(tmp_path, section))
     OmegaConf.save(OmegaConf.create([dict(loop)]), tmp_path / "loops.yaml")
     read: Any = OmegaConf.load(tmp_path / "loops.yaml")

@@ -78,9 +78,9 @@ def test_a_plan_names_what_is_missing_with_the_remedy(plan: Plan) -> None:
 
 
 def test_shorter_episodes_smaller_passes_and_more_machines_count(tmp_path: Path) -> None:
-    limits: dict[str, Any] = {"max_calls": 1, "turn_tokens": 100, "observation_tokens": 30}
+    limits: dict[str, Any] = {"max_calls": 1, "turn_tokens": 100}
     figures = dict(planned(tmp_path, micro_batch=1, **limits).figures)
-    assert "230 of 2 actions and 1 observations" in figures["a rollout"]
+    assert "700 of 2 actions and 1 observations" in figures["a rollout"]
     assert "at most about 14 GiB" in figures["GPU memory"]
     task = Asking()
     task.tools = ()  # one action, as under TRL
