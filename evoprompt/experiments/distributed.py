@@ -9,11 +9,11 @@ from __future__ import annotations
 import signal
 import time
 
-from evoprompt.attachment import attach, is_spread
+from evoprompt.attachment import is_spread
 from evoprompt.errors import InputError
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.pool import with_seeds
-from evoprompt.experiments.trial import build_engine, host_for, start_of, trial_of
+from evoprompt.experiments.trial import begin
 from evoprompt.plugins import build
 
 _POLL = 0.5
@@ -52,18 +52,13 @@ def follow(directory: RunDirectory) -> None:
 
 
 def _follow(directory: RunDirectory, trial: TrialId) -> None:
-    files, before = directory.trial(trial), directory.before(trial)
+    before = directory.before(trial)
     while before is not None and directory.trial(before).finished is None:
         time.sleep(_POLL)  # the leader has yet to write what this trial starts from
-    start = start_of(directory, trial)
-    task = build("task", directory.config.task)
-    host = host_for(task, directory.config.host_of(trial.arm))
-    trainee = host.prepare(task, trial_of(directory.config, trial, files, start))
-    engine = build_engine(directory.config, trial, task, None, start)
-    attachment = attach(trainee.trainer, engine, render=trainee.render)
+    trainee, engine, attachment = begin(directory, trial, build("task", directory.config.task))
     try:
         trainee.train(engine, lambda evaluation: None)
     finally:
         attachment.detach()
     trainee.evaluate(engine.best.components, "test")
-    trainee.save(files.policy)
+    trainee.save(directory.trial(trial).policy)

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from evoprompt.agents.tasks import Host, Task, Trial
+from evoprompt.agents.tasks import Host, Task, TrainingJob, Trial
 from evoprompt.attachment import Attachment, attach
 from evoprompt.binding import silent
 from evoprompt.engine import Engine
@@ -196,6 +196,30 @@ def _said_once(engine: Engine) -> Iterator[None]:
     engine.log.unsubscribe(note)
 
 
+def begin(
+    run: RunDirectory, trial: TrialId, task: Task, log: EventLog | None = None
+) -> tuple[TrainingJob, Engine, Attachment]:
+    """The trainer of a trial with the engine that is attached to it, in every process of it.
+
+    Args:
+        run: the run it belongs to.
+        trial: which arm and seed.
+        task: what to train on.
+        log: takes the events; None in a process that writes none.
+
+    Raises:
+        InputError: a setting cannot be used, or the trial before it has not finished.
+    """
+    config, start = run.config, start_of(run, trial)
+    host = host_for(task, config.host_of(trial.arm))
+    trainee = host.prepare(task, trial_of(config, trial, run.trial(trial), start))
+    spending = None if log is None else SpendTracker(run.spending)
+    engine = build_engine(config, trial, task, log, start, spending)
+    with silent():
+        attachment = attach(trainee.trainer, engine, render=trainee.render)
+    return trainee, engine, attachment
+
+
 def run_trial(
     run: RunDirectory,
     trial: TrialId,
@@ -219,7 +243,6 @@ def run_trial(
         InputError: a setting cannot be used.
     """
     config, directory = run.config, run.trial(trial)
-    start = start_of(run, trial)
     if not directory.has_checkpoint:
         directory.clear()
     History.read(directory.events)  # a damaged log is refused before training, not after it
@@ -229,18 +252,14 @@ def run_trial(
     if config.is_frozen(trial.arm):
         from evoprompt.experiments.frozen import run_frozen  # which starts where trials do
 
-        told_of = trial_of(config, trial, directory, start)
+        told_of = trial_of(config, trial, directory, start_of(run, trial))
         return run_frozen(run, trial, task, told_of, listener, stopping)
-    host = host_for(task, config.host_of(trial.arm))
-    trainee = host.prepare(task, trial_of(config, trial, directory, start))
     log = EventLog(directory.events)
     log.subscribe(plugins().notify)
     log.subscribe(listener)
+    trainee, engine, attachment = begin(run, trial, task, log)
     log.subscribe(lambda event: trainee.stop() if stopping() else None)
-    engine = build_engine(config, trial, task, log, start, SpendTracker(run.spending))
     supervise(engine)
-    with silent():
-        attachment = attach(trainee.trainer, engine, render=trainee.render)
     clock = Clock(directory.seconds)
 
     def on_evaluation(evaluation: Evaluation) -> None:

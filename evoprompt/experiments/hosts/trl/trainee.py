@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -151,14 +152,8 @@ class TrlTrainingJob(Policy):
                 "the policy is sampled by vLLM or by several processes, which play the agent "
                 "alone; required: a served policy; start 'vllm serve' and give --model"
             )
-        model = self._trainer.model
-        assert model is not None
-        training = model.training
-        model.eval()
-        try:
+        with self._evaluating():
             return play(plays, self._sampler(), call, greedy=True)
-        finally:
-            model.train(training)
 
     def evaluate(self, written: Written, split: str) -> Evaluation:
         """Greedy evaluation of the current policy; draws no random number.
@@ -175,18 +170,23 @@ class TrlTrainingJob(Policy):
         candidate = Candidate.of(shared[0])
         questions = self._task.questions(split)
         mine = questions[accelerator.process_index :: accelerator.num_processes]
+        if self._vllm is not None:
+            self._vllm.load_weights()
+        with self._evaluating():
+            found = self._scored(mine, split, candidate)
+        teller = self._engine if accelerator.is_main_process else None
+        return evaluation_of(gather_object(found), split, self._task.headline, teller)
+
+    @contextmanager
+    def _evaluating(self) -> Iterator[None]:
         model = self._trainer.model
         assert model is not None
         training = model.training
         model.eval()
-        if self._vllm is not None:
-            self._vllm.load_weights()
         try:
-            found = self._scored(mine, split, candidate)
+            yield
         finally:
             model.train(training)
-        teller = self._engine if accelerator.is_main_process else None
-        return evaluation_of(gather_object(found), split, self._task.headline, teller)
 
     def _scored(
         self, questions: Sequence[Question], split: str, candidate: Candidate
