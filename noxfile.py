@@ -239,7 +239,7 @@ def newest_trl(session: nox.Session) -> None:
     constraints = own_constraints(session, "trl")
     extras = ".[trl,lora,report,tensorboard,test]"
     session.install("-c", constraints, "-e", extras, f"trl=={NEWEST_TRL}")
-    session.run("pytest", "-m", "not verl", "tests/integration/trl")
+    session.run("pytest", "tests/integration/trl")
 
 
 @nox.session(tags=["nightly"], venv_backend="none")
