@@ -237,7 +237,7 @@ def tinker_service(session: nox.Session) -> None:
 def newest_trl(session: nox.Session) -> None:
     """The contract with the newest TRL that was tested."""
     constraints = own_constraints(session, "trl")
-    extras = ".[trl,lora,report,tensorboard,test]"
+    extras = ".[trl,lora,endpoint,report,tensorboard,test]"
     session.install("-c", constraints, "-e", extras, f"trl=={NEWEST_TRL}")
     session.run("pytest", "tests/integration/trl")
 

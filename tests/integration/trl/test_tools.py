@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 import tiny_trl
+import torch
 from bytewise import bytewise
 from contract_runs import EVOLVING
 from datasets import Dataset
-from transformers import LlamaConfig, LlamaForCausalLM, TrainerCallback, set_seed
+from transformers import LlamaConfig, LlamaForCausalLM, set_seed
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 import evoprompt
@@ -56,15 +57,17 @@ class Describes(Proposer):
         return found
 
 
-class Read(TrainerCallback):
-    """Keeps the prompts that the policy was given, of every step."""
+def read_in(trainer: Any) -> list[str]:
+    """From now on holds what the policy reads in training, but for tokens that it goes on by."""
+    read: list[str] = []
 
-    def __init__(self, trainer: Any) -> None:
-        self.trainer = trainer
-        self.prompts: list[str] = []
+    def note(module: torch.nn.Module, given: object, named: dict[str, Any]) -> None:
+        ids = named["input_ids"]
+        if module.training and ids.shape[1] > 1:
+            read.extend(trainer.processing_class.batch_decode(ids))
 
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self.prompts += self.trainer._logs["prompt"]
+    trainer.model.register_forward_pre_hook(note, with_kwargs=True)
+    return read
 
 
 def trainer(folder: Path, rewards: Any = tiny_trl.short_words) -> GRPOTrainer:
@@ -116,8 +119,7 @@ def test_the_policy_reads_the_tools_as_its_candidate_describes_them(tmp_path: Pa
         seeds(), proposer=Describes(), config=evoprompt.EngineConfig(**EVOLVING.settings), seed=1
     )
     evoprompt.attach(trained, engine)
-    read = Read(trained)
-    trained.add_callback(read)
+    read = read_in(trained)
     trained.train()
     known = {
         event["components"]["tool:look"]: event["components"]["instruction"]
@@ -125,10 +127,10 @@ def test_the_policy_reads_the_tools_as_its_candidate_describes_them(tmp_path: Pa
         if event["event"] in ("seeded", "proposed") and event.get("candidate")
     }
     shown = set()
-    for prompt in read.prompts:
-        (description,) = [one for one in known if f"[look: {one}]" in prompt]
-        assert known[description] in prompt, "of the same candidate"
-        assert "its author describes" not in prompt
+    for text in read:
+        (description,) = [one for one in known if f"[look: {one}]" in text]
+        assert known[description] in text, "of the same candidate"
+        assert "its author describes" not in text
         shown.add(description)
     assert shown - set(SEEDS.values()), "no evolved description was ever shown"
     assert all("tool_descriptions" not in message for message in given)
