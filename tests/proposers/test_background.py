@@ -139,17 +139,3 @@ def test_a_request_under_way_is_made_again_after_a_kill() -> None:
     after.load_state_dict(json.loads(json.dumps(before.state_dict())))
     slow.go.set()
     assert not after.ready
-
-
-def test_a_newer_request_replaces_an_answer_that_was_not_taken() -> None:
-    ready = Ready()
-    background = Background(ready)
-    background.anticipate(request(seed=1))
-    wait_until_ready(background)
-    ready.go.clear()
-    background.anticipate(request(seed=2))
-    assert not background.ready
-    ready.go.set()
-    wait_until_ready(background)
-    assert len(background.propose(request())) == 1
-    assert len(ready.asked) == 2
