@@ -72,6 +72,7 @@ class ObjectForm(CallForm):
     """A JSON object with the name and the arguments; several in a row may follow one opening."""
 
     key: str = "arguments"
+    name: str = "name"
     wanted: ClassVar[str] = (
         "one JSON object with the name and the arguments, texts and names in double quotes, and no "
         "comma after the last"
@@ -81,10 +82,10 @@ class ObjectForm(CallForm):
         """The calls; without a mark, only an object with a name and arguments is one."""
         if self.opening:
             return super().calls(said)
-        bare = re.sub(r"^\s*(?:<[^<>\s]+>\s*)*", "", said)
+        bare = re.sub(r"^\s*(?:<[^<>\s]+>\s*)*\[?", "", said)
         given, _, _ = _json_at(bare, 0)
         if isinstance(given, dict):
-            is_call = isinstance(given.get("name"), str) and bool(_ARGUMENTS & given.keys())
+            is_call = isinstance(given.get(self.name), str) and bool(_ARGUMENTS & given.keys())
         else:
             is_call = _BEGUN.match(bare) is not None
         return self.read(bare, 0)[0] if is_call else None
@@ -105,12 +106,12 @@ class ObjectForm(CallForm):
             at = more.end()
 
     def _call(self, given: object) -> Call:
-        if not isinstance(given, dict) or not isinstance(given.get("name"), str):
-            return self.unread(why="it has no name")
-        name, why = given["name"], ""
+        if not isinstance(given, dict) or not isinstance(given.get(self.name), str):
+            return self.unread(why=f"it has no {self.name}")
+        name, why = given[self.name], ""
         # Many models write the other of the two usual keys.
         key = next((one for one in (self.key, *_ARGUMENTS) if one in given), "")
-        if not key and given.keys() - {"name", "type", "id"}:
+        if not key and given.keys() - {self.name, "type", "id"}:
             return self.unread(name, f"it has no {self.key}")
         arguments = given.get(key)
         if isinstance(arguments, str):  # some models write them as a text
@@ -198,8 +199,10 @@ class PythonForm(CallForm):
         """The calls of one list."""
         body, closed, _ = said[at:].partition(self.closing)
         end = at + len(body) + len(closed)
-        # Templates write the line ends of a text as they are, which Python does not take.
-        for text in (body, body.replace("\n", "\\n")) if closed else ():
+        # Templates write the line ends of a text as they are, which Python does not take, and some
+        # end a call with one.
+        texts = (body, body.replace("\n", "\\n"), re.sub(r"\)\s*\n", "),\n", body))
+        for text in texts if closed else ():
             try:
                 parsed = ast.parse(f"[{text}]", mode="eval").body
                 assert isinstance(parsed, ast.List)
@@ -218,12 +221,14 @@ class FieldForm(CallForm):
         value: between its name and its value.
         end: after its value.
         closing: after all arguments.
+        named: after the name, before the first of them.
     """
 
     key: str = ""
     value: str = ""
     end: str = ""
     closing: str = ""
+    named: str = ""
     wanted: ClassVar[str] = "a name, then each argument between its marks, and all marks closed"
     _field: re.Pattern[str] = field(init=False)
 
@@ -235,7 +240,7 @@ class FieldForm(CallForm):
 
     def read(self, said: str, at: int) -> tuple[list[Call], int]:
         """The call."""
-        head = re.compile(rf"\s*({_NAME})[\"'>]*").match(said, at)
+        head = re.compile(rf"\s*({_NAME})[\"'>]*(?:\s*{_spaced(self.named)})?").match(said, at)
         if head is None:
             return [self.unread()], at
         arguments: dict[str, JsonValue] = {}
@@ -267,10 +272,10 @@ def form_of(one: str, both: str) -> CallForm | None:
     opening = _opening(one[:name])
     second = both.rfind(NAMES[1], 0, both.rfind(KEY))
     other = _opening(both[:second]) if second >= 0 else ""
-    opening = _common_suffix(opening, other) or opening
+    opening = (_common_suffix(opening, other) or opening).lstrip(">")  # the end of another mark
     between, after = one[name + len(NAMES[0]) : key], one[value + len(VALUE) :]
     joint = one[key + len(KEY) : value]
-    if not opening:
+    if opening in ("", "["):
         return None
     if "{" in between and _json_at(one, one.rfind("{", 0, key))[0] == {KEY: VALUE}:
         return NamedForm(opening)
@@ -286,18 +291,20 @@ def form_of(one: str, both: str) -> CallForm | None:
     rest = re.match(r"\s*<[^<>]+>", after[marks.end() :])
     if start is None or rest is None:
         return None
-    return FieldForm(opening, start.group(), joint, marks.group(), rest.group())
+    named = between[: start.start()].lstrip("\"'> \n").rstrip()
+    return FieldForm(opening, start.group(), joint, marks.group(), rest.group(), named)
 
 
 def _object_form(one: str) -> ObjectForm | None:
     for match in re.finditer(r"\{", one):
         call, _, _ = _json_at(one, match.start())
-        if not isinstance(call, dict) or call.get("name") != NAMES[0]:
-            continue
-        keys = [key for key, value in call.items() if value == {KEY: VALUE}]
-        if keys:
+        items = call.items() if isinstance(call, dict) else ()
+        names = [key for key, value in items if value == NAMES[0]]
+        keys = [key for key, value in items if value == {KEY: VALUE}]
+        if names and keys:
             before = re.search(r"\S*(?=\s*$)", one[: match.start()])
-            return ObjectForm(before.group() if before else "", keys[0])
+            opening = before.group() if before else ""
+            return ObjectForm("" if opening == "[" else opening, keys[0], names[0])
     return None
 
 

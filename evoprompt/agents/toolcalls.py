@@ -50,6 +50,9 @@ class ToolCallProtocol(Protocol):
         written = self._tail(self._one()).partition(self._end)[0]
         self._ends = tuple(one for one in sorted(specials) if one and one not in written)
         self._shows_as_is = self._shown(_ODD_RESULT, found) == _ODD_RESULT
+        one = self._one()
+        if self.read(one).calls != (Call(NAMES[0], {KEY: VALUE}),):
+            raise _unreadable(one)
 
     def require(self, tokenizer: Tokenizer) -> None:
         """Raises InputError if the mark of a call does not survive ``tokenizer``."""
@@ -118,14 +121,8 @@ class ToolCallProtocol(Protocol):
         end = str(self._tokenizer.eos_token)
         if end not in tail:
             end = _end_of(tail, self._tail(one), both.partition(VALUE)[2])
-        wanted = [Call(NAMES[0], {KEY: VALUE})]
-        found = form.calls(self._marks.part(one).rest) if form and end else None
-        if form is None or found != wanted:
-            raise InputError(
-                "the chat template does not write a tool call in a form that can be read back: "
-                f"as a JSON object, or as name and arguments; a call reads {one!r}; required: a "
-                f"model whose template does; {_REMEDY}"
-            )
+        if form is None or not end:
+            raise _unreadable(one)
         return form, end
 
     def _frame(self, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -186,6 +183,14 @@ class ToolCallProtocol(Protocol):
                     f"model that was taught to call tools; {_REMEDY}"
                 ) from error
         return rendered(self._tokenizer, _as_text(messages), tools, going_on=going_on)
+
+
+def _unreadable(call: str) -> InputError:
+    return InputError(
+        "the chat template does not write a tool call in a form that can be read back: as a JSON "
+        f"object, or as name and arguments; a call reads {call!r}; required: a model whose "
+        f"template does; {_REMEDY}"
+    )
 
 
 def _as_text(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -72,6 +72,72 @@ def test_calls_in_a_list_after_one_mark_are_read(make: MakeTokenizer) -> None:
     assert protocol.frame([Call("add", {})], said) == ("[TOOL_RESULTS]", "[/TOOL_RESULTS]")
 
 
+ROUND = (
+    "{% for m in messages %}{% if m.tool_calls %}BEFORE{% for c in m.tool_calls %}"
+    "{% set f = c.function %}CALL{% endfor %}AFTER<|im_end|>{% elif m.role == 'tool' %}"
+    "<seen>{{ m.content }}</seen>{% else %}{{ m.content }}<|im_end|>{% endif %}{% endfor %}"
+)
+JSON = "{{ f.arguments | tojson }}"
+COMMA = "{% if not loop.last %}, {% endif %}"
+OTHER_FORMS = {  # of families that TRL bundles no template of: before, a call, after
+    "Granite": (
+        "<|tool_call|>[",
+        f'{{"name": "{{{{ f.name }}}}", "arguments": {JSON}}}{COMMA}',
+        "]",
+    ),
+    "Command R": (
+        "<|START_ACTION|>[\n",
+        f'{{"tool_call_id": "0", "tool_name": "{{{{ f.name }}}}", "parameters": {JSON}}}{COMMA}',
+        "]<|END_ACTION|>",
+    ),
+    "xLAM": ("[", f'{{"name": "{{{{ f.name }}}}", "arguments": {JSON}}}{COMMA}', "]"),
+    "Mistral": ("", f"[TOOL_CALLS]{{{{ f.name }}}}[CALL_ID]{{{{ c.id }}}}[ARGS]{JSON}", ""),
+    "Hunyuan": (
+        "<tool_calls>",
+        "<tool_call>{{ f.name }}<tool_sep>{% for k, v in f.arguments.items() %}"
+        "<arg_key>{{ k }}</arg_key>\n<arg_value>{{ v }}</arg_value>\n{% endfor %}</tool_call>",
+        "</tool_calls>",
+    ),
+    "MiniMax": (
+        "<minimax:tool_call>",
+        '\n<invoke name="{{ f.name }}">{% for k, v in f.arguments.items() %}\n'
+        '<parameter name="{{ k }}">{{ v }}</parameter>{% endfor %}\n</invoke>',
+        "\n</minimax:tool_call>",
+    ),
+    "OLMo": (
+        "<function_calls>",
+        "{{ f.name }}({% for k, v in f.arguments.items() %}{{ k }}={{ v | tojson }}{% endfor %})"
+        "{% if not loop.last %}{{ '\\n' }}{% endif %}",
+        "</function_calls>",
+    ),
+}
+
+
+@pytest.mark.parametrize("family", OTHER_FORMS)
+def test_calls_of_families_that_no_host_bundles_are_read(make: MakeTokenizer, family: str) -> None:
+    before, call, after = OTHER_FORMS[family]
+    template = ROUND.replace("BEFORE", before).replace("CALL", call, 1).replace("AFTER", after)
+    tokenizer = make(template)
+    protocol = ToolCallProtocol(tokenizer)
+    for values in (["left"], ["left", "right"]):
+        made = [
+            {"id": f"call{at:05d}", "function": {"name": "look", "arguments": {"at": value}}}
+            for at, value in enumerate(values)
+        ]
+        message = {"role": "assistant", "content": "", "tool_calls": made}
+        said = str(tokenizer.apply_chat_template([message], tokenize=False))
+        assert protocol.read(said).calls == tuple(Call("look", {"at": value}) for value in values)
+    for answer in ("It is [1, 2], <b>bold</b>.", "[1] says look(at=3)"):
+        assert protocol.read(f"{answer}<|im_end|>").answer == answer
+
+
+def test_calls_without_a_mark_that_an_answer_lacks_are_refused(make: MakeTokenizer) -> None:
+    call = "{{ f.name }}({% for k, v in f.arguments.items() %}{{ k }}={{ v | tojson }}{% endfor %})"
+    template = ROUND.replace("BEFORE", "[").replace("CALL", call, 1).replace("AFTER", "]")
+    with pytest.raises(InputError, match="in a form that can be read back"):
+        ToolCallProtocol(make(template))
+
+
 @pytest.mark.parametrize(
     ("inside", "name"),
     [
