@@ -68,7 +68,7 @@ def parse_line(line: bytes) -> Passage:
     record = decode(line)
     if not isinstance(record, dict):
         raise ValueError(f"holds {type(record).__name__}; required: an object")
-    identity = record.get("id", record.get("_id"))
+    identity = record.get("_id") if record.get("id") is None else record["id"]
     if isinstance(identity, bool) or not isinstance(identity, str | int) or identity == "":
         raise ValueError("has no 'id'; required: a text or a whole number")
     title, text = _title_and_text(record)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from bytewise import BARE, LISTED
@@ -120,11 +121,11 @@ def test_calls_of_families_that_no_host_bundles_are_read(make: MakeTokenizer, fa
     tokenizer = make(template)
     protocol = ToolCallProtocol(tokenizer)
     for values in (["left"], ["left", "right"]):
-        made = [
+        made: list[Any] = [
             {"id": f"call{at:05d}", "function": {"name": "look", "arguments": {"at": value}}}
             for at, value in enumerate(values)
         ]
-        message = {"role": "assistant", "content": "", "tool_calls": made}
+        message: dict[str, Any] = {"role": "assistant", "content": "", "tool_calls": made}
         said = str(tokenizer.apply_chat_template([message], tokenize=False))
         assert protocol.read(said).calls == tuple(Call("look", {"at": value}) for value in values)
     for answer in ("It is [1, 2], <b>bold</b>.", "[1] says look(at=3)"):

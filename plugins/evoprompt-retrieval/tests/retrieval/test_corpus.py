@@ -96,6 +96,7 @@ def test_contents_come_back_unchanged(contents: str) -> None:
 def test_numbers_are_ids_and_odd_characters_in_titles_texts_and_files_are_read() -> None:
     assert parse_line(b'{"id": 3, "title": "A\\nB", "text": "x"}') == Passage("3", "A B", "x")
     assert parse_line(b'{"_id": "d", "title": 1984, "text": "x"}') == Passage("d", "1984", "x")
+    assert parse_line(b'{"id": null, "_id": 7, "contents": null, "text": "x"}').id == "7"
     assert (
         parse_line(b'{"id": 1, "text": "a \\ud83c \\ud83d\\ude00"}').text == "a \ufffd \U0001f600"
     )
