@@ -39,7 +39,7 @@ BEYOND_THE_CORE = (
 )
 """Folders and files whose imports need an extra; not even collected for the quick loop."""
 
-GROUPS = {"browser", "endpoint", "exact", "gpu", "lm", "report", "slow", "verl"}
+GROUPS = {"browser", "endpoint", "exact", "gpu", "lm", "nightly", "report", "slow", "verl"}
 """Markers of tests that need an extra or patience."""
 
 LAST = tuple(

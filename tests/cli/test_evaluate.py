@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,18 @@ class TestAConfiguration:
         assert "'Search.' lacks <answer>, </answer>" in capsys.readouterr().err
         assert evoprompt("eval", str(source), "--seed", "1") == 2
         assert "abacus: none found -> buy one" in capsys.readouterr().err
+
+    def test_a_served_model_needs_the_extra(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        monkeypatch.setitem(sys.modules, "openai", None)
+        (tmp_path / "run.yaml").write_text(YAML, encoding="utf-8")
+        given = ("--model", "openai:gpt-5-mini", "--output", str(tmp_path / "out"))
+        assert evoprompt("eval", str(tmp_path / "run.yaml"), *given) == 2
+        assert 'openai: not installed -> pip install "evoprompt[endpoint]"' in (
+            capsys.readouterr().err
+        )
+        assert not (tmp_path / "out").exists()
 
     def test_a_crash_of_the_trainer_ends_with_1_and_its_cause(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -77,7 +77,6 @@ def evaluate(
     from evoprompt.experiments.check import require
     from evoprompt.experiments.evaluate import policy_of, subject_of, task_of, written_of
     from evoprompt.experiments.instruction import read_instruction
-    from evoprompt.experiments.policies import ServedModel
     from evoprompt.storage import only_writer, require_folder
 
     subject = subject_of(source, changes or (), arm, seed)
@@ -90,7 +89,7 @@ def evaluate(
     task = task_of(subject)
     known = methods_of(task, written_of(subject, task))
     chosen = {name: known[name] for name in _listed("--methods", methods, list(known))}
-    served = None if model is None else ServedModel(task, model, base_url, tokenizer)
+    served = None if model is None else _served(task, model, base_url, tokenizer)
     require([need for need in task.needs() if served is None or need.subject != POLICY])
     asked = {kind.name: kind for kind in kinds_of(task, split, limit)}
     if not asked:
@@ -106,6 +105,16 @@ def evaluate(
     with asking as policy, only_writer(output, "an evaluation"):
         identity = identity_of(task, picked, chosen, policy, split)
         _ask(Evaluation(output, identity), task, chosen, picked, policy, split)
+
+
+def _served(task: Task, model: str, base_url: str | None, tokenizer: str | None) -> Policy:
+    from evoprompt.experiments.check import require
+    from evoprompt.experiments.requirements import package
+
+    require([package("openai", 'pip install "evoprompt[endpoint]"')])
+    from evoprompt.experiments.policies import ServedModel
+
+    return ServedModel(task, model, base_url, tokenizer)
 
 
 def _evaluate(subject: Subject, split: str, json: bool) -> None:

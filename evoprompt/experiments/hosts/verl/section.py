@@ -21,7 +21,7 @@ def section_text(task: Mapping[str, Any] | str) -> str:
     Args:
         task: the section, its JSON text, or just the name.
 
-    >>> print(section_text({"name": "costs", "unit": "${"}))
+    >>> print(section_text('{"name": "costs", "unit": "${"}'))
     {"name": "costs", "unit": "\u0024{"}
     """
     if isinstance(task, str) and not task.startswith("{"):
