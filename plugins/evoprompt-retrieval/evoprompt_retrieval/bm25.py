@@ -32,10 +32,11 @@ _PASSAGES = 512
 """In a block of scores, of which the maximum is looked at first."""
 
 _ABOVE_0 = np.finfo(np.float32).tiny
-_WORD = re.compile(r"\b\w\w+\b")
+# In the scripts of India vowels are signs, which are no letters for \w and would end a word.
+_WORD = re.compile(r"[\w\u0900-\u0963\u0966-\u0dff]{2,}")
 _STOPWORDS = frozenset(STOPWORDS_EN)
-_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
-"""Letters of languages without spaces between words: Thai, Burmese, Khmer, Japanese, Chinese."""
+_UNSPACED = re.compile("[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
+"""Of languages without spaces between words, from Thai and Tibetan to Japanese and Chinese."""
 
 
 class Analyzer:

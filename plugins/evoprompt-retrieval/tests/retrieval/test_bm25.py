@@ -31,6 +31,19 @@ def test_words_are_stemmed_without_stopwords_case_and_single_letters() -> None:
     assert Analyzer()("The Rivers' flow, a B-52 of Zürich") == ["river", "flow", "52", "zürich"]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\u0939\u093f\u0928\u094d\u0926\u0940 \u092d\u093e\u0937\u093e",  # Hindi
+        "\u09ac\u09be\u0982\u09b2\u09be \u09ad\u09be\u09b7\u09be",  # Bengali
+        "\u0ba4\u0bae\u0bbf\u0bb4\u0bcd \u0bae\u0bca\u0bb4\u0bbf",  # Tamil
+        "\u0627\u0644\u0644\u063a\u0629 \u0627\u0644\u0639\u0631\u0628\u064a\u0629",  # Arabic
+    ],
+)
+def test_words_of_scripts_with_vowel_signs_are_whole(text: str) -> None:
+    assert Analyzer()(f"{text}\u0964") == text.split()
+
+
 def test_only_passages_that_share_a_word_are_hits(bm25: Bm25Index, corpus: Corpus) -> None:
     queries = ["Which river flows into the Black Sea?", "xylophone", "", "the of and", "comedies"]
     with warnings.catch_warnings():
