@@ -35,24 +35,21 @@ sets one for a run ([how](running.md)). In Python the settings of the engine are
 `evoprompt.EngineConfig`, and those of a component arguments of its class.
 
 """
-RUN = ("schema_version", "pools")
-"""What only a run itself writes into its copy."""
 
 
-def rows(model: type[BaseModel], without: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+def rows(model: type[BaseModel]) -> Iterator[tuple[str, ...]]:
     """Yields name, type, default and purpose of each setting."""
     told = attributes(model)
     for name, field in model.model_fields.items():
         purpose = field.description or told.get(name)
         if purpose is None:
             raise SystemExit(f"{model.__module__}.{model.__qualname__}.{name} has no description")
-        if name not in without:
-            yield (
-                f"`{name}`",
-                kind(field.annotation),
-                default(field),
-                purpose.rstrip(".").replace("``", "`").replace("|", "\\|"),
-            )
+        yield (
+            f"`{name}`",
+            kind(field.annotation),
+            default(field),
+            purpose.rstrip(".").replace("``", "`").replace("|", "\\|"),
+        )
 
 
 def attributes(model: type[BaseModel]) -> dict[str, str]:
@@ -94,16 +91,16 @@ def default(field: FieldInfo) -> str:
     return f"`{json.dumps(value, default=str)}`"
 
 
-def table(model: type[BaseModel], without: tuple[str, ...] = ()) -> str:
+def table(model: type[BaseModel]) -> str:
     """The settings of one model as a table."""
-    lines = [" | ".join(row) for row in rows(model, without)]
+    lines = [" | ".join(row) for row in rows(model)]
     head = ["setting | type | default | what it does", "--- | --- | --- | ---"]
     return "".join(f"| {line} |\n" for line in [*head, *lines]) + "\n"
 
 
 def page() -> str:
     """The whole page; components that plugins bring are in the plugins' own pages."""
-    text = HEAD + "## A run\n\n" + table(RunConfig, RUN)
+    text = HEAD + "## A run\n\n" + table(RunConfig)
     text += "## The engine\n\n" + table(EngineConfig)
     text += "### approve\n\n" + table(Approval)
     text += "### What presets change\n\n| preset | settings |\n| --- | --- |\n"

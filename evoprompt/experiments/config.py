@@ -67,7 +67,6 @@ class RunConfig(BaseModel):
         keep_checkpoints: whether a finished trial keeps what it could be resumed from; its policy
             and export stay in any case. It may change on resume.
         smoke: settings that win when the run is only to show that everything works.
-        schema_version: of the folder, where the run itself wrote the file.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -86,7 +85,6 @@ class RunConfig(BaseModel):
     launcher: Choice = Field(default_factory=_this_machine)
     keep_checkpoints: bool = True
     smoke: Settings = Field(default_factory=dict)
-    schema_version: int | None = None
 
     @model_validator(mode="before")
     @classmethod

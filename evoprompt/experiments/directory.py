@@ -36,10 +36,8 @@ from evoprompt.errors import InputError
 from evoprompt.experiments.config import RunConfig, is_limit, load, with_host_defaults
 from evoprompt.experiments.settings import differences
 from evoprompt.experiments.summary import (
-    SCHEMA_VERSION,
     SeedSummary,
     Summary,
-    require_schema,
     to_json,
 )
 from evoprompt.lm.budget import SPENDING_FILE
@@ -150,16 +148,14 @@ class RunDirectory:
         """The directory of a run that has begun.
 
         Raises:
-            InputError: ``root`` holds no run, or one of another version of the package.
+            InputError: ``root`` holds no run, or its configuration cannot be read.
         """
         if not (root / "config.yaml").is_file():
             raise InputError(
                 f"{root} holds no run; required: the output directory of an `evoprompt run`, with "
                 "its config.yaml; check the path"
             )
-        config = load(root / "config.yaml")
-        require_schema(config.schema_version, root)
-        return cls(root, config)
+        return cls(root, load(root / "config.yaml"))
 
     @classmethod
     def resumed(cls, root: Path, config: RunConfig) -> RunDirectory:
@@ -201,8 +197,7 @@ class RunDirectory:
             InputError: nothing can be written there.
         """
         try:
-            settings = {"schema_version": SCHEMA_VERSION, **self.config.resolved()}
-            write_whole(self.root / "config.yaml", yamlfile.dump(settings))
+            write_whole(self.root / "config.yaml", yamlfile.dump(self.config.resolved()))
         except OSError as error:
             raise InputError(
                 f"{self.root} cannot be written to: {error.strerror}; required: a directory with "

@@ -1,4 +1,4 @@
-"""What a run found, in the schema of ``summary.json``."""
+"""What a run found, in the form of ``summary.json``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import (
     BaseModel,
@@ -23,9 +23,6 @@ from evoprompt.evaluation import Evaluation, Headline, Spread
 from evoprompt.storage import write_whole
 from evoprompt.text import format_error
 from evoprompt.types import legible
-
-SCHEMA_VERSION: Literal[2] = 2
-"""Of the files of a run. Those of version 1 do not state it, and name the metrics of one task."""
 
 _SECONDS = TypeAdapter(Annotated[float, Field(ge=0, allow_inf_nan=False)])
 
@@ -80,7 +77,6 @@ class Summary(BaseModel):
     """A whole run.
 
     Attributes:
-        schema_version: of the file.
         headline: by which its arms are compared; None while nothing is finished.
         target: the headline that the run was to reach, if one was set.
         arms: by name, in the order of the configuration.
@@ -88,7 +84,6 @@ class Summary(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    schema_version: Literal[2] = SCHEMA_VERSION
     headline: Headline | None
     target: float | None
     arms: Mapping[str, ArmSummary]
@@ -121,20 +116,6 @@ class Summary(BaseModel):
                 arm: ArmSummary(seeds=seeds, test=Spread.of([seed.test.value for seed in seeds]))
                 for arm, seeds in finished.items()
             },
-        )
-
-
-def require_schema(found: int | None, path: Path) -> None:
-    """Refuses a ``path`` that was written by another version of the package.
-
-    Raises:
-        InputError: ``found``, its schema version, is not this one's.
-    """
-    if found != SCHEMA_VERSION:
-        raise InputError(
-            f"{path} was written by another version of evoprompt (its schema is {found or 1}); "
-            f"required: schema {SCHEMA_VERSION}; read it with the version that wrote it, or repeat "
-            "the run: evoprompt run CONFIG --output DIR"
         )
 
 

@@ -158,12 +158,12 @@ def test_what_cannot_be_read_is_left_out_and_named(directory: RunDirectory, tmp_
     root = tmp_path / "damaged"
     shutil.copytree(directory.root, root)
     config = root / "config.yaml"
-    config.write_text(config.read_text(encoding="utf-8").replace("schema_version: 2", ""), "utf-8")
+    config.write_text(config.read_text(encoding="utf-8").replace("budget:", "bugdet:"), "utf-8")
     events = root / "trials" / "coevolve" / "seed-0" / "events.jsonl"
     lines = events.read_text(encoding="utf-8").splitlines()
     events.write_text("\n".join([*lines[:40], "{oops", *lines[40:], ""]), encoding="utf-8")
     source = read_source(root)
-    assert "another version of evoprompt" in source.problems[0]
+    assert "bugdet" in source.problems[0]
     assert "events.jsonl:41 is no event" in source.problems[1]
     assert len(source.trials) == 4
     assert set(source.summary.arms) == {"static", "coevolve"}

@@ -47,7 +47,6 @@ SETTINGS = {
     "budget": ["0", ".nan", ".inf", "x", "[]", "1.5", "'1e400'"],
     "evaluate_every": ["0", "null"],
     "target": [".inf", "{}"],
-    "schema_version": ["x", "1.5"],
     "task": ["3", "{}", "{name: 3}", "null", "''", "{name: [a]}"],
     "host": ["[]", "{name: {}}"],
     "engine": ["3", "{proposer: [1]}", "{window: .nan}", "{odd: 1}", "{sampler: {}}"],

@@ -145,17 +145,6 @@ class TestStopping:
         assert signal.getsignal(signal.SIGINT) is before
 
 
-@pytest.mark.parametrize("written", ["", "schema_version: 3\n"])
-def test_a_run_of_another_version_is_refused(tmp_path: Path, written: str) -> None:
-    RunDirectory.new(tmp_path / "out", config()).write_config()
-    file = tmp_path / "out" / "config.yaml"
-    text = file.read_text(encoding="utf-8")
-    assert "schema_version: 2\n" in text
-    file.write_text(text.replace("schema_version: 2\n", written), encoding="utf-8")
-    with pytest.raises(InputError, match=r"another version of .*required: schema 2; .*repeat"):
-        RunDirectory.open(tmp_path / "out")
-
-
 def test_only_a_checkpoint_with_the_engine_s_state_counts(tmp_path: Path) -> None:
     trial = RunDirectory(tmp_path, config()).trial(TrialId("static", 0))
     (trial.checkpoints / "checkpoint-5").mkdir(parents=True)

@@ -31,7 +31,6 @@ def test_the_file_has_the_keys_that_were_promised() -> None:
     written = json.loads(text)
     headline = {"name": "solved", "label": "share solved", "higher_is_better": True}
     assert {key: written[key] for key in written if key != "arms"} == {
-        "schema_version": 2,
         "headline": headline,
         "target": 0.8,
     }
