@@ -127,9 +127,12 @@ class Writer:
         self.complaint = ""
         if not fresh:
             findings = self._screening.findings
-            refused = f"screening refused all {len(findings)}: {summarise(findings)}"
-            silent = "; ".join(answer.notices[-1:]) or "it returned no text"
-            self.complaint = refused if findings else silent
+            self.complaint = "; ".join(answer.notices[-1:]) or "it returned no text"
+            if len(findings) == 1:
+                (one,) = findings
+                self.complaint = f"its text was refused ({one.rule}: {one.reason})"
+            elif findings:
+                self.complaint = f"screening refused all {len(findings)}: {summarise(findings)}"
         return fresh
 
     def teach(self, result: VerificationResult) -> None:
