@@ -43,7 +43,10 @@ _DEADLINE = "Deadline"  # in a recording, the kind of error of a call that was s
 _PASSING_STATUSES = frozenset({408, 409, 425, 429, *range(500, 600)})
 """Of HTTP: the same request may succeed a little later."""
 
-_PASSING_KINDS = {"APIConnectionError", "TransportError", "ServiceUnavailableError"}
+_PASSING_KINDS = {
+    *("APIConnectionError", "TransportError", "ServiceUnavailableError"),
+    *("URLError", "HTTPException", "gaierror", "IncompleteReadError"),  # Python's own
+}
 
 _LONGEST_PAUSE = 60.0  # seconds, where the server asks for none
 _CHARACTERS_A_TOKEN = 16  # of English text it is four

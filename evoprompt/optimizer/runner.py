@@ -226,8 +226,14 @@ class Runner(Rollouts):
 
     def _scored(self, item: Item, output: object) -> Outcome:
         where = f"for {item.question.id} and the output {str(output)[:80]!r}"
+        failures: list[BaseException] = []
+
+        def passes(error: BaseException) -> bool:
+            failures.append(error)  # a judge may say nonsense once; a mistake is made again
+            return may_pass(error) or len(failures) == 1
+
         try:
-            judging = Retrying(**retry_settings(_ATTEMPTS, math.inf, may_pass))
+            judging = Retrying(**retry_settings(_ATTEMPTS, math.inf, passes))
             said = judging(lambda: _result(self._metric(item.example, output)))
         except Exception as error:
             if may_pass(error):

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from inspect import signature
 from pathlib import Path
 from typing import Any
+from urllib.error import URLError
 
 import optimizing
 import pytest
@@ -163,7 +164,9 @@ def test_a_metric_that_goes_wrong_later_ends_it_and_loses_nothing(
 
 
 @pytest.mark.parametrize("lasting", [False, True], ids=["once", "always"])
-@pytest.mark.parametrize("bad", [TimeoutError("judge"), Score(float("nan"))])
+@pytest.mark.parametrize(
+    "bad", [TimeoutError("judge"), URLError("reset by peer"), Score(float("nan"))], ids=repr
+)
 def test_a_judge_s_bad_moment_costs_no_more_than_its_own_reward(
     bad: object, lasting: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -183,6 +186,19 @@ def test_a_judge_s_bad_moment_costs_no_more_than_its_own_reward(
     again = isinstance(bad, Exception) and not lasting
     assert (result.failures.failed == 0) == again
     assert again or "the metric" in result.failures.first
+
+
+def test_a_judge_that_says_nonsense_once_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: set[str] = set()
+
+    def metric(example: str, output: str) -> float:
+        first = example not in asked
+        asked.add(example)
+        return float("no number" if first and example in VALIDATION[3:5] else 0.5)
+
+    monkeypatch.setattr("tenacity.nap.time.sleep", lambda seconds: None)
+    result = optimize(metric=metric, patience=2)
+    assert (result.value, result.failures.failed) == (0.5, 0)
 
 
 def served(answer: Answer, **given: Any) -> evoprompt.OptimizationResult:
