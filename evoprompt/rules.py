@@ -148,7 +148,6 @@ _TAG_LIKE = re.compile(
     rf"(?:[<‹〈＜]|&lt;)[ \\]{{0,3}}/?[ ]{{0,3}}{_NAME}(?:[^<>\n]{{0,80}}?[>›〉＞]|&gt;)?"
 )
 _GLUED = re.compile(r"[^\W\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")  # no particles
-_CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
 _QUOTED = re.compile(
     r"```.*?```|`[^`\n]*`|\"[^\"\n]*\"|(?<!\w)'[^'\n]*'(?!\w)|„[^„“”\"\n]*[“”\"]|“[^“”\n]*”"
     r"|(?<!\w)‘[^‘’\n]*’|«[^«»\n]*»|「[^「」\n]*」",
@@ -216,7 +215,7 @@ def _faults(text: str, known: str) -> Iterator[str]:
         name = host.get(unicodedata.normalize("NFKC", found[1]).casefold())
         if name and found.group() not in (f"<{name}>", f"</{name}>"):
             yield f"{found.group()!r} is not the tag <{name}> that the host reads"
-    bare = _CODE.sub(" ", text)
+    bare = _QUOTED.sub(" ", text)
     if cut := re.search(r"</?[^\W\d_][\w-]*(?=[^\S\n]*(?:<|\n|\Z))|</?\Z", bare):
         yield f"the tag {cut.group()!r} is cut off"
     marks: dict[str, list[tuple[bool, bool]]] = {}
@@ -362,19 +361,18 @@ _OF_PROMPTS = _any(  # no talk about itself where a parent speaks of prompts
     r"has|should)\b",
     r"\b(?:the|these|those|given) failed (?:trajectories|examples?|attempts?|episodes)\b",
 )
-_ELEMENT = re.compile(r"<([^\W\d_][\w-]*)>[^<>]*</\1>")
 
 
 def meta_talk(proposal: Proposal, context: ScreeningContext) -> str | None:
     """Finds a model that does not write an instruction, but declines, comments, or gets stuck.
 
-    What is quoted, or stands in an element, is only mentioned.
+    What is quoted is only mentioned.
     """
     raw = proposal.text.strip()
     fault = _wrapping(raw) or _stopped(raw) or _stuck(raw)
     if fault and not any(fault in (_wrapping(p), _stopped(p), _stuck(p)) for p in context.parents):
         return fault
-    text = _ELEMENT.sub("<>", _QUOTED.sub('""', raw.strip("\"'`")).replace("\u2019", "'"))
+    text = _QUOTED.sub('""', raw.strip("\"'`")).replace("\u2019", "'")
     known = "\n".join(context.parents).casefold()
     if found := _REFUSAL.search(text):
         return f"the text declines: {found.group().strip()!r}"
