@@ -12,10 +12,16 @@ from evoprompt.types import SentenceWorth, Turn, VerificationResult
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Base of all events. ``step`` is the engine step it happened at."""
+    """Base of all events. ``step`` is the engine step it happened at.
+
+    Its ``kind`` in files is the name of its class, in lower case.
+    """
 
     kind: ClassVar[str]
     step: int
+
+    def __init_subclass__(cls) -> None:
+        cls.kind = cls.__name__.lower()
 
     def to_json(self) -> dict[str, Any]:
         """The event as JSON values, its kind first."""
@@ -32,7 +38,6 @@ class Seeded(Event):
         origin: run, trial and candidate it was taken over from; empty for the task's own.
     """
 
-    kind: ClassVar[str] = "seeded"
     candidate: str
     components: Mapping[str, str]
     origin: str = ""
@@ -48,7 +53,6 @@ class Asked(Event):
             knows it.
     """
 
-    kind: ClassVar[str] = "asked"
     draws: Mapping[str, int]
     probabilities: Mapping[str, float] = field(default_factory=dict)
 
@@ -68,7 +72,6 @@ class Told(Event):
         stderrs: standard errors of ``weights``, where the attributor knows them.
     """
 
-    kind: ClassVar[str] = "told"
     rollouts: int
     trajectories: int
     unscored: int
@@ -110,7 +113,6 @@ class Shown(Event):
     Of training at some steps; of verification after each round, before the candidates are admitted.
     """
 
-    kind: ClassVar[str] = "shown"
     excerpts: tuple[Excerpt, ...]
 
 
@@ -118,7 +120,6 @@ class Shown(Event):
 class Pruned(Event):
     """The weak were dropped."""
 
-    kind: ClassVar[str] = "pruned"
     dropped: tuple[str, ...]
     kept: tuple[str, ...]
 
@@ -133,7 +134,6 @@ class Proposed(Event):
         reason: the rule's finding in words.
     """
 
-    kind: ClassVar[str] = "proposed"
     candidate: str
     components: Mapping[str, str]
     parents: tuple[str, ...]
@@ -152,7 +152,6 @@ class Verified(Event):
     measured on the same questions for comparison.
     """
 
-    kind: ClassVar[str] = "verified"
     candidate: str
     round: int
     mean: float | None
@@ -191,7 +190,6 @@ class Evolved(Event):
             admitted and no failure: verification turned all away.
     """
 
-    kind: ClassVar[str] = "evolved"
     rounds: int
     admitted: tuple[str, ...]
     population: tuple[str, ...]
@@ -213,7 +211,6 @@ class Evaluated(Event):
             without a task.
     """
 
-    kind: ClassVar[str] = "evaluated"
     split: str
     candidate: str
     rollouts: int
@@ -235,7 +232,6 @@ class Intervened(Event):
         reason: why not; or screening's objection that was overridden.
     """
 
-    kind: ClassVar[str] = "intervened"
     request: str
     action: str
     candidate: str
@@ -255,7 +251,6 @@ class Best(Event):
         in_training: whether it took the place of its parent in training.
     """
 
-    kind: ClassVar[str] = "best"
     candidate: str
     in_training: bool = False
 
@@ -264,7 +259,6 @@ class Best(Event):
 class Sentences(Event):
     """What sentences are worth by all steps so far, the clearest first."""
 
-    kind: ClassVar[str] = "sentences"
     found: tuple[SentenceWorth, ...]
 
 
@@ -272,7 +266,6 @@ class Sentences(Event):
 class Notice(Event):
     """Something a person should know, such as a proposer that failed or is late."""
 
-    kind: ClassVar[str] = "notice"
     message: str
 
 

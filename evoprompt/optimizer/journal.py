@@ -11,7 +11,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
 
 from pydantic import JsonValue, TypeAdapter
 
@@ -37,7 +36,6 @@ class Measured(Event):
         outcome: what it came to.
     """
 
-    kind: ClassVar[str] = "measured"
     texts: str
     question: str
     sample: int
@@ -56,7 +54,6 @@ class Answered(Event):
         failed: whether it failed at all.
     """
 
-    kind: ClassVar[str] = "answered"
     proposals: Sequence[Proposal] = ()
     notices: Sequence[str] = ()
     state: Mapping[str, JsonValue] = field(default_factory=dict)
