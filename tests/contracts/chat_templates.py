@@ -54,8 +54,8 @@ test compares it. Templates with the suffix `_training` are played as those with
 - **Calls side by side**: whether several calls of one action are read. Where a template takes one
   at a time, the policy is told so if it makes more.
 - **Result**: whether the policy is shown, token by token, what the template writes.
-- **Thought**: its marks; "begun" where the prompt ends with the first one. `<think>` is understood
-  where a template has none.
+- **Thought**: its marks; "begun" where the prompt ends with the first one. Where a template has
+  none, `<think>` is understood, and what an action begins with, such as Kimi's marks.
 - **System role**: whether an instruction can stand in the system message. Where not, that is said
   with its remedy, the placement `user`.
 
