@@ -12,12 +12,12 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+from command_line import evoprompt
 from counted import counted
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
 from evoprompt.errors import InputError, StateError
-from evoprompt.experiments.cli import main
 from evoprompt.experiments.cli import run as run_command
 from evoprompt.experiments.directory import TrialDirectory
 from evoprompt.experiments.eventfile import read_events
@@ -62,7 +62,7 @@ def stopped(
     folder = tmp_path_factory.mktemp("stopped")
     (folder / "run.yaml").write_text(CONFIG, encoding="utf-8")
     with with_fake_task():
-        assert code("run", folder / "run.yaml", "-o", folder / "out") == 130
+        assert evoprompt("run", folder / "run.yaml", "-o", folder / "out") == 130
         root = folder / "out"
         spending = SpendTracker(root / SPENDING_FILE)
         call = spending.reserve(Charge(1, 100, 10, 0.5), BudgetSettings(), "m")
@@ -91,17 +91,11 @@ def _undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_command, "_draw", lambda directory, console: None)
 
 
-def code(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as ended:
-        main([str(argument) for argument in arguments])
-    return int(ended.value.code or 0)
-
-
 def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
     """The last line of what a command says that refuses a file."""
     capsys.readouterr()
     with counted() as work:
-        assert code(*arguments) == 2
+        assert evoprompt(*arguments) == 2
     assert work.calls < MOST_CALLS
     out, err = capsys.readouterr()
     assert "Traceback" not in out + err

@@ -3,16 +3,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from command_line import evoprompt as evoprompt_
+from command_line import evoprompt as call
 
 import evoprompt
 from evoprompt.eventlog import EventLog
 from evoprompt.requests import RequestFiles, supervise
 from evoprompt.types import Question, Trajectory
-
-
-def call(*words: str | Path) -> int:
-    return evoprompt_(*map(str, words))
 
 
 @pytest.fixture

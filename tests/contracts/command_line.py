@@ -5,10 +5,10 @@ from __future__ import annotations
 from evoprompt.experiments.cli import main
 
 
-def evoprompt(*arguments: str) -> int:
+def evoprompt(*arguments: object) -> int:
     """Runs the command and returns its exit code."""
     try:
-        main(arguments)
+        main([str(argument) for argument in arguments])
     except SystemExit as ended:
         return int(ended.code or 0)
     return 0

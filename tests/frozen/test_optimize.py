@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import evoprompt as command
 from optimizing import HABITS, SEED, TRAIN, VALIDATION, Teacher, Writes, learn, metric, program
 
 from evoprompt import EvopromptWarning, InputError, Proposal, ProposalRequest
 from evoprompt.evaluation import Score
-from evoprompt.experiments.cli import main
 from evoprompt.experiments.eventfile import read_events
 from evoprompt.experiments.pool import read_pool
 from evoprompt.lm.errors import BudgetError
@@ -313,21 +313,15 @@ def test_log_best_and_report_read_the_directory(
     kinds = {event["event"] for event in events}
     assert kinds == {"seeded", "proposed", "verified", "shown", "evolved", "evaluated", "notice"}
     assert events[-1]["message"].startswith("it ended: the incumbent is perfect on")
-    assert ended("best", root) == 0
+    assert command("best", root) == 0
     assert capsys.readouterr().out.strip() == result.best.text
-    assert ended("report", root) == 0
+    assert command("report", root) == 0
     page = (root / "report.html").read_text(encoding="utf-8")
     assert HABITS[0] in page
     assert "perfect on the whole validation set" in page
     (root / "result.json").unlink()
-    assert ended("best", root) == 2
+    assert command("best", root) == 2
     assert "required: one that has ended" in capsys.readouterr().err
-
-
-def ended(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as end:
-        main(list(map(str, arguments)))
-    return int(end.value.code or 0)
 
 
 @pytest.mark.parametrize("said", ["to Infinity and NaN", "half \ud83d"])

@@ -12,12 +12,12 @@ from typing import Any
 
 import dspy
 import pytest
+from command_line import evoprompt
 from scripted_dspy import Asked, scripted
 
 from evoprompt import CoEvolve, OptimizeOptions, optimize
 from evoprompt.errors import EvopromptWarning
 from evoprompt.evaluation import Score
-from evoprompt.experiments.cli import main
 from evoprompt.testing.openai_server import OpenAIServer, chat_fields
 
 pytestmark = pytest.mark.lm
@@ -75,9 +75,7 @@ def test_a_run_shows_failures_of_four_questions_and_what_went_well(
 ) -> None:
     path = tmp_path / "run.yaml"
     path.write_text(CONFIG.format(url=server.url), encoding="utf-8")
-    with pytest.raises(SystemExit) as ended:
-        main(["run", str(path), "--output", str(tmp_path / "out")])
-    assert not ended.value.code
+    assert evoprompt("run", path, "--output", tmp_path / "out") == 0
     requests = asked_of(server)
     assert requests
     for prompt in requests:

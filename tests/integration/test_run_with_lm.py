@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
+from command_line import evoprompt
 
-from evoprompt.experiments.cli import main
 from evoprompt.lm import SPENDING_FILE, SpendTracker
 from evoprompt.testing.openai_server import OpenAIServer, Status, chat_fields
 
@@ -42,9 +42,7 @@ BETTER = (
 def run(directory: Path, url: str, *options: str) -> int:
     path = directory / "run.yaml"
     path.write_text(CONFIG.format(url=url), encoding="utf-8")
-    with pytest.raises(SystemExit) as ended:
-        main(["run", str(path), "--output", str(directory / "out"), *options])
-    return int(ended.value.code or 0)
+    return evoprompt("run", path, "--output", directory / "out", *options)
 
 
 def test_the_price_is_told_before_and_kept_to(

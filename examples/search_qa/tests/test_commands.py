@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from command_line import evoprompt
 from evoprompt_search_qa.demo import RECIPE
 from wrong_paths import Option, leaves, path_parameters, require_refusals
 
-from evoprompt.experiments.cli import main
 from evoprompt.plugins import plugins
 
 PATHS: dict[str, dict[str, Option]] = {
@@ -34,9 +34,7 @@ def test_every_command_refuses_every_wrong_path_in_one_line(
 def test_the_demo_takes_the_options_of_run_and_runs_the_recipe_of_the_example(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["demo", "--dry-run", "--arm", "coevolve", "--set", "budget=1234"])
-    assert ended.value.code == 0
+    assert evoprompt("demo", "--dry-run", "--arm", "coevolve", "--set", "budget=1234") == 0
     assert "1,234" in capsys.readouterr().out
     example = Path(__file__).parents[1] / "tiny.yaml"
     assert RECIPE.read_text(encoding="utf-8") == example.read_text(encoding="utf-8")

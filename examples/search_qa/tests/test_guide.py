@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-
-from evoprompt.experiments.cli import main
+from command_line import evoprompt
 
 ROOT = Path(__file__).parents[3]
 GUIDE = (ROOT / "docs" / "search-qa.md").read_text(encoding="utf-8")
@@ -34,14 +32,6 @@ def at_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
 
 
-def ended(arguments: Sequence[str]) -> int:
-    try:
-        main(arguments)
-    except SystemExit as end:
-        return int(end.code or 0)
-    return 0
-
-
 def test_every_command_is_one_of_ours_and_the_page_has_the_whole_way() -> None:
     found = [LAUNCH.sub("", line) for line in commands()]
     assert all(line.startswith("evoprompt ") for line in found)
@@ -64,7 +54,7 @@ def test_every_command_is_one_of_ours_and_the_page_has_the_whole_way() -> None:
 def test_what_can_run_dry_says_what_is_missing_here(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code = ended([*shlex.split(command), "--dry-run"])
+    code = evoprompt(*shlex.split(command), "--dry-run")
     said = capsys.readouterr()
     missing = [line for line in said.out.splitlines() if line.startswith("missing ")]
     assert code == (3 if missing else 0), said.err
@@ -89,7 +79,7 @@ def test_the_evaluation_says_what_is_missing_here_before_it_asks(
         encoding="utf-8",
     )
     command = command.replace("instruction.txt", str(written))
-    assert ended([*shlex.split(command)[1:], "--output", str(tmp_path / "out")]) == 2
+    assert evoprompt(*shlex.split(command)[1:], "--output", str(tmp_path / "out")) == 2
     error = capsys.readouterr().err
     assert "search server" in error
     assert " -> " in error

@@ -10,13 +10,13 @@ import peft
 import pytest
 import tiny_trl
 import torch
+from command_line import evoprompt as command
 from datasets import Dataset
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 import evoprompt
 from evoprompt.agents.recipe import Recipe
-from evoprompt.experiments.cli import main
 from evoprompt.experiments.export import export
 from evoprompt.experiments.export.source import checkpoint_of
 from evoprompt.prompts import user_prefix
@@ -54,18 +54,12 @@ def training(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, evoprompt.
     return folder, trained(folder)
 
 
-def command(*words: str | Path) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main([str(word) for word in words])
-    assert ended.value.code == 0
-
-
 def test_an_export_of_a_checkpoint_asks_and_answers_as_the_training_did(
     training: tuple[Path, evoprompt.Attachment], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (output, attachment), folder = training, tmp_path / "out"
     assert checkpoint_of(output) == output / "checkpoint-2"
-    command("export", output, folder)
+    assert command("export", output, folder) == 0
     said = capsys.readouterr().out
     assert "checked: it asks a question by the very tokens of the training" in said
     assert f"vllm serve {folder} " in said
@@ -93,7 +87,7 @@ def test_an_export_of_a_checkpoint_asks_and_answers_as_the_training_did(
     # Who goes on training from the checkpoint gets the model's own template.
     assert AutoTokenizer.from_pretrained(output / "checkpoint-2").chat_template == bytewise.HERMES
     for place in (output, output / "checkpoint-1", folder):
-        command("best", place)
+        assert command("best", place) == 0
         assert capsys.readouterr().out.strip() in ("be brief", "think then answer")
 
 
@@ -118,7 +112,7 @@ def test_lora_is_exported_as_an_adapter(tmp_path: Path) -> None:
     evoprompt.attach(trainer, evoprompt.Engine(["be brief"]))
     trainer.train()
     adapter = tmp_path / "adapter"
-    command("export", tmp_path / "run", adapter)
+    assert command("export", tmp_path / "run", adapter) == 0
     assert (adapter / "adapter_model.safetensors").exists()
     assert "--enable-lora --max-lora-rank 8" in (adapter / "README.md").read_text()
     ids = torch.tensor([Recipe.read(adapter).probes[0]])

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import evoprompt
 from evoprompt_calculator.bank import SENTENCES
 from evoprompt_calculator.task import Calculator, CalculatorSettings
 from provider import openai
 
 from evoprompt import yamlfile
-from evoprompt.experiments.cli import main
 from evoprompt.experiments.directory import RunDirectory
 from evoprompt.testing.openai_server import Answer, Calls, Status, chat_fields
 
@@ -53,19 +53,13 @@ def calculating() -> Answer:
     return answer
 
 
-def ended(*arguments: str) -> int:
-    with pytest.raises(SystemExit) as end:
-        main(list(arguments))
-    return int(end.value.code or 0)
-
-
 def test_the_instruction_of_a_model_behind_a_server_becomes_better(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = str(tmp_path / "run")
     with openai(calculating()) as server:
         given = ("optimize", str(YAML), "--model", "openai:gpt-4.1-nano", "--budget", "400")
-        assert ended(*given, *SETTINGS, "--compare", "--output", out) == 0
+        assert evoprompt(*given, *SETTINGS, "--compare", "--output", out) == 0
         requests = len(server.requests)
     run = RunDirectory.open(Path(out))
     summary = run.collect()
@@ -80,10 +74,10 @@ def test_the_instruction_of_a_model_behind_a_server_becomes_better(
     assert re.search(
         r"settings of engine that only a training uses: .*verify_questions", " ".join(said.split())
     )
-    assert ended("best", out) == 0
+    assert evoprompt("best", out) == 0
     assert capsys.readouterr().out.strip() == after.best_instruction
     with openai(calculating()) as server:
-        assert ended("eval", out, "--split", "validation", "--json") == 0
+        assert evoprompt("eval", out, "--split", "validation", "--json") == 0
     assert json.loads(capsys.readouterr().out)["evaluation"]["value"] == 1.0
 
 
@@ -95,7 +89,7 @@ def test_the_host_frozen_in_a_yaml_runs_beside_another_arm(tmp_path: Path) -> No
     del changed["smoke"]
     (tmp_path / "small.yaml").write_text(yamlfile.dump(changed), encoding="utf-8")
     with openai(calculating()) as server:
-        assert ended("run", str(tmp_path / "small.yaml"), "--output", str(tmp_path / "run")) == 0
+        assert evoprompt("run", tmp_path / "small.yaml", "--output", tmp_path / "run") == 0
         assert {one.path for one in server.requests} == {"/v1/chat/completions"}
     summary = RunDirectory.open(tmp_path / "run").collect()
     (before,), (after,) = (summary.arms[arm].seeds for arm in ("static", "coevolve"))
@@ -122,7 +116,7 @@ def test_test_questions_that_fail_are_counted_with_their_reason(
 
     with openai(answer) as server:
         given = ("optimize", str(YAML), "--model", "openai:gpt-4.1-nano", "--budget", "400")
-        assert ended(*given, *SETTINGS, "--output", out) == 0
+        assert evoprompt(*given, *SETTINGS, "--output", out) == 0
         requests = len(server.requests)
     said = " ".join(capsys.readouterr().out.split())
     (found,) = RunDirectory.open(Path(out)).collect().arms["optimized"].seeds
@@ -131,7 +125,7 @@ def test_test_questions_that_fail_are_counted_with_their_reason(
     assert said.count("failed: 3 of 30, first because ") == 2  # as a notice, and with the value
     assert f"the program: gpt-4.1-nano: {requests:,} calls, " in said
     with openai(answer):
-        assert ended("eval", out) == 0
+        assert evoprompt("eval", out) == 0
     assert "failed: 3 of 30, first because " in " ".join(capsys.readouterr().out.split())
 
 
@@ -141,7 +135,7 @@ def test_a_run_that_ran_out_of_requests_tests_what_it_found(
     out = str(tmp_path / "run")
     with openai(calculating()) as server:
         given = ("optimize", str(YAML), "--model", "openai:gpt-4.1-nano", "--calls", "60")
-        assert ended(*given, *SETTINGS, "--output", out) == 0
+        assert evoprompt(*given, *SETTINGS, "--output", out) == 0
         assert 52 <= len(server.requests) <= 60
     said = capsys.readouterr().out
     assert "the budget is 45" in said
@@ -149,7 +143,7 @@ def test_a_run_that_ran_out_of_requests_tests_what_it_found(
     (played,) = re.findall(r"the test has (\d+) of 30 questions, as the budget", said)
     assert 0 < int(played) < 30
     assert found.rollouts >= 45 // 2 + int(played)
-    assert ended("best", out) == 0
+    assert evoprompt("best", out) == 0
     assert capsys.readouterr().out.strip() == found.best_instruction
 
 
@@ -159,13 +153,13 @@ def test_options_beside_the_folder_of_a_resume_are_no_more_left_out_than_others(
     out = str(tmp_path / "run")
     with openai(calculating()) as server:
         given = ("optimize", str(YAML), "--model", "openai:gpt-4.1-nano", "--budget", "100")
-        assert ended(*given, *SETTINGS, "--output", out) == 0
+        assert evoprompt(*given, *SETTINGS, "--output", out) == 0
         before = len(server.requests)
-        assert ended("optimize", out, "--resume", "--model=mine") == 2
+        assert evoprompt("optimize", out, "--resume", "--model=mine") == 2
         assert "cannot be continued" in capsys.readouterr().err
-        assert ended("optimize", out, "--resume", "--compare") == 2
+        assert evoprompt("optimize", out, "--resume", "--compare") == 2
         assert "leave --compare out" in capsys.readouterr().err
-        assert ended("optimize", out, "--resume", "--seeds", "2", "--dry-run") == 0
+        assert evoprompt("optimize", out, "--resume", "--seeds", "2", "--dry-run") == 0
         assert len(server.requests) == before
 
 
@@ -174,7 +168,7 @@ def test_a_dry_run_says_what_it_costs_at_most_and_sends_nothing(
 ) -> None:
     with openai(calculating()) as server:
         given = ("optimize", "calculator", "--model", "openai:gpt-4.1-nano", "--budget", "200")
-        assert ended(*given, "--usd", "2", "--dry-run") == 0
+        assert evoprompt(*given, "--usd", "2", "--dry-run") == 0
         assert not server.requests
     said = capsys.readouterr().out
     assert "at most 200, validation included; of them 50 to test the result on 50 of 300" in said
@@ -202,8 +196,8 @@ def test_the_commands_of_the_guide_do_what_they_say(
         for line in (first, *others):
             assert bool(server.requests) == (line in others[1:]), line
             smaller = SETTINGS if " optimize " in line else []
-            assert ended(*line.partition(">")[0].split()[1:], *smaller) == 0, line
+            assert evoprompt(*line.partition(">")[0].split()[1:], *smaller) == 0, line
         given = ("run", "examples/calculator/tiny.yaml", "--seeds-from", "runs/frozen")
-        assert ended(*given, "--dry-run") == 0
+        assert evoprompt(*given, "--dry-run") == 0
     assert "runs/frozen" in capsys.readouterr().out
     assert (tmp_path / "runs" / "frozen" / "report.html").stat().st_size > 10_000

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import evoprompt
 from evoprompt_calculator.bank import SENTENCES
 from evoprompt_calculator.task import Calculator, CalculatorSettings
 from provider import openai
 
-from evoprompt.experiments.cli import main
 from evoprompt.experiments.directory import RunDirectory
 from evoprompt.experiments.summary import SeedSummary
 
@@ -44,12 +44,6 @@ def answered(body: Mapping[str, Any], heed: Callable[[str], bool]) -> str:
     return right if heed(instruction) or not question.row["unit"] else f"{right}0"
 
 
-def ended(*arguments: str) -> int:
-    with pytest.raises(SystemExit) as end:
-        main(list(arguments))
-    return int(end.value.code or 0)
-
-
 def test_a_stopped_optimization_goes_on_and_asks_nothing_twice(tmp_path: Path) -> None:
     stop_at, asked = 40, -10_000
 
@@ -61,13 +55,13 @@ def test_a_stopped_optimization_goes_on_and_asks_nothing_twice(tmp_path: Path) -
         return answered(body, lambda text: any(one in text for one in SENTENCES["units"]))
 
     with openai(answer):
-        assert ended(*GIVEN, "--output", str(tmp_path / "whole")) == 0
+        assert evoprompt(*GIVEN, "--output", str(tmp_path / "whole")) == 0
     whole = asked + 10_000
     asked = 0
     with openai(answer):
-        assert ended(*GIVEN, "--output", str(tmp_path / "stopped")) == 130
+        assert evoprompt(*GIVEN, "--output", str(tmp_path / "stopped")) == 130
         assert asked <= stop_at + 4  # those of the batch that was under way
-        assert ended("optimize", str(tmp_path / "stopped"), "--resume") == 0
+        assert evoprompt("optimize", str(tmp_path / "stopped"), "--resume") == 0
     assert asked == whole
     trials = [
         RunDirectory.open(tmp_path / name).root / "trials" / "optimized" / "seed-0"
@@ -97,13 +91,13 @@ def test_a_limit_is_raised_on_a_resume(option: str, tmp_path: Path) -> None:
         return only
 
     with openai(answer) as server:
-        assert ended(*GIVEN, option, f"{low}", "--output", str(out)) == 0
+        assert evoprompt(*GIVEN, option, f"{low}", "--output", str(out)) == 0
         before, sent = found(), len(server.requests)
-        assert ended("optimize", str(out), "--resume", option, f"{low}") == 0
+        assert evoprompt("optimize", str(out), "--resume", option, f"{low}") == 0
         assert len(server.requests) == sent
-        assert ended("optimize", str(out), "--resume", option, f"{high}") == 0
+        assert evoprompt("optimize", str(out), "--resume", option, f"{high}") == 0
         after = found()
-        assert ended("optimize", str(out), "--resume") == 0  # with the higher limit
+        assert evoprompt("optimize", str(out), "--resume") == 0  # with the higher limit
     assert after.best != before.best
     assert after.rollouts > before.rollouts
     assert after.test.value == 1.0
