@@ -65,8 +65,8 @@ def test_what_can_run_dry_says_what_is_missing_here(
 
 def test_the_options_of_the_preparation_are_known() -> None:
     found = [line for line in commands() if line.startswith(f"evoprompt {PREPARE} ")]
-    assert all(ended([*shlex.split(line)[1:], "--help"]) == 0 for line in found)
-    assert ended([*PREPARE.split(), "--sauce", "x", "--help"]) == 2
+    assert all(evoprompt(*shlex.split(line)[1:], "--help") == 0 for line in found)
+    assert evoprompt(*PREPARE.split(), "--sauce", "x", "--help") == 2
 
 
 def test_the_evaluation_says_what_is_missing_here_before_it_asks(
