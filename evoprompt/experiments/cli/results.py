@@ -17,16 +17,11 @@ from evoprompt.lm.budget import SpendTracker
 from evoprompt.optimizer.folder import SPENDING
 from evoprompt.text import printable
 
-CALLS = "tool_calls"
-"""The metric that has a column of its own where a task measures it."""
-
 
 def show_results(directory: RunDirectory, summary: Summary, console: Console) -> None:
     """Prints what each arm reached and cost, and the best instruction."""
     assert summary.headline is not None  # somebody has finished
     columns: dict[str, Callable[[SeedSummary], float | None]] = {}
-    if CALLS in summary.metrics:
-        columns["calls"] = lambda seed: seed.test.metrics.get(CALLS)
     if summary.target is not None:
         columns[f"{summary.target:g} after"] = lambda seed: seed.rollouts_to_target
     columns["train s"] = lambda seed: seed.train_seconds
@@ -37,7 +32,7 @@ def show_results(directory: RunDirectory, summary: Summary, console: Console) ->
         header_style="bold",
         padding=(0, 1, 0, 0),
     )
-    table.add_column("arm (seeds)")
+    table.add_column("arm (seeds)", overflow="fold")  # a sweep says there what it changed
     for name in (summary.headline.label, *columns):
         table.add_column(name, justify="right")
     for name, arm in summary.arms.items():
