@@ -28,17 +28,14 @@ SIZES = {16: 20_000, 512: 100_000}
 """Rollouts of a run, by the questions of a step, with five rollouts each."""
 
 UNVERIFIED = "blocks, nothing verified"
-ONE: dict[str, Any] = {"candidates_per_question": 1}
+EXTRA: dict[str, Any] = {"accept": "not-worse"}
 DESIGNS: dict[str, dict[str, Any]] = {
-    "one candidate, 200 questions": ONE,
-    "in training": {"accept": "in-training"},
-    "blocks, 200 questions": {},
-    "blocks, 50 questions": {"verify_questions": 50},
-    "blocks, 200 questions, every 3 steps": {
-        "evolve_every": 3,
-        "prune_every": 1,
-    },
-    "blocks, without pruning": {"prune_every": None},
+    "one candidate, 200 questions": {**EXTRA, "candidates_per_question": 1},
+    "in training": {},
+    "blocks, 200 questions": EXTRA,
+    "blocks, 50 questions": {**EXTRA, "verify_questions": 50},
+    "blocks, 200 questions, every 3 steps": {**EXTRA, "evolve_every": 3, "prune_every": 1},
+    "blocks, without pruning": {**EXTRA, "prune_every": None},
     UNVERIFIED: {},
 }
 

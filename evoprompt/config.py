@@ -207,7 +207,7 @@ class EngineConfig(BaseModel):
         "its rollouts are not thrown away; 'adjusted' weights keep what they knew before",
     )
     accept: Literal["top", "not-worse", "in-training", "all"] = Field(
-        default="not-worse",
+        default="in-training",
         description="where no verifier is given: admit the best by verified reward (paper), only "
         "those not worse than the best parent on the same questions (of both at most half of a "
         "round), those shown to be better than it in training, without an extra rollout, "

@@ -44,7 +44,7 @@ class TestPresets:
             "weights": "adjusted",
             "unmeasured": "explore",
             "reset": "verified",
-            "accept": "not-worse",
+            "accept": "in-training",
             "candidates_per_question": "auto",
             "evolve_every": None,
             "fill_at_start": False,

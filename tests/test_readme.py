@@ -72,7 +72,7 @@ def test_attaching_trains_under_the_instruction_and_evolves_it(
     assert isinstance(engine, Engine)
     assert engine.step == 25
     assert capsys.readouterr().out.splitlines()[-1].startswith(BETTER)
-    assert any(event["event"] == "evolved" and event["admitted"] for event in engine.log)
+    assert any(event["event"] == "verified" and event["admitted"] for event in engine.log)
 
 
 @pytest.mark.lm

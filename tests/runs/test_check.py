@@ -39,8 +39,8 @@ def test_what_every_arm_would_do_is_known_without_building_a_trainer() -> None:
             seeds=[0, 2],
             arms={
                 "static": None,
-                "long": {"budget": 800},
-                "free": {"budget": 800, "engine": {"proposer": "fake", "accept": "in-training"}},
+                "long": {"budget": 800, "engine": {"proposer": "fake", "accept": "not-worse"}},
+                "free": {"budget": 800},
             },
         ),
         SpendTracker(),

@@ -59,7 +59,8 @@ def test_the_instruction_of_a_model_behind_a_server_becomes_better(
     out = str(tmp_path / "run")
     with openai(calculating()) as server:
         given = ("optimize", str(YAML), "--model", "openai:gpt-4.1-nano", "--budget", "400")
-        assert evoprompt(*given, *SETTINGS, "--compare", "--output", out) == 0
+        unused = ("--set", "engine.verify_questions=20")
+        assert evoprompt(*given, *SETTINGS, *unused, "--compare", "--output", out) == 0
         requests = len(server.requests)
     run = RunDirectory.open(Path(out))
     summary = run.collect()
