@@ -419,21 +419,6 @@ class Need:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
-    """Disk space that a trial takes, in GiB.
-
-    Attributes:
-        policy: the trained policy, which stays.
-        checkpoints: those to resume from, which stay unless the run removes them.
-        saving: what is there beside them for a moment while another one is written.
-    """
-
-    policy: float
-    checkpoints: float
-    saving: float
-
-
-@dataclass(frozen=True, slots=True)
 class Plan:
     """What a trial would do and need, found without loading a model.
 
@@ -448,7 +433,6 @@ class Plan:
             where it is not known.
         several: whether a question can be asked under several candidates in a step.
         notices: what a person should know before it starts, with what to do about it.
-        room: the disk space it takes; None where it is not known.
         iterations: requests to the proposer at most, where the host optimizes by itself; None where
             an engine evolves.
     """
@@ -460,5 +444,4 @@ class Plan:
     rollouts_per_question: int | None = None
     several: bool = True
     notices: Sequence[str] = ()
-    room: Room | None = None
     iterations: int | None = None

@@ -12,9 +12,9 @@ from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.experiments.config import RunConfig
-from evoprompt.experiments.directory import RunDirectory, TrialDirectory, TrialId
+from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.pool import with_seeds
-from evoprompt.experiments.requirements import need_of, room_for
+from evoprompt.experiments.requirements import need_of
 from evoprompt.experiments.trial import build_engine, host_for, trial_of
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.plugins import build
@@ -151,29 +151,21 @@ def look_ahead(
     """
     config = with_seeds(config)
     spent = SpendTracker() if spending is None else spending
-    arms = tuple(_arm(config, arm, probe, spent) for arm in config.arms)
+    directory = RunDirectory(root or Path(), config)
+    arms = tuple(_arm(directory, arm, probe, spent) for arm in config.arms)
     needs = [need for arm in arms for need in arm.needs] if here else []
-    if room := _room(config, arms, root or Path()):
-        needs.append(room)
     return Forecast(arms, len(config.seeds), tuple(dict.fromkeys(needs)))
 
 
-def _room(config: RunConfig, arms: Sequence[ArmForecast], root: Path) -> Need | None:
-    rooms = {arm.arm: arm.plan.room for arm in arms if arm.plan.room}
-    directory = RunDirectory(root, config)
-    trials = [TrialId(arm, seed) for arm in rooms for seed in config.seeds]
-    found = [(directory.trial(trial), rooms[trial.arm]) for trial in trials]
-    return room_for(found, root, config.keep_checkpoints)
-
-
-def _arm(config: RunConfig, arm: str, probe: bool, spending: SpendTracker) -> ArmForecast:
+def _arm(directory: RunDirectory, arm: str, probe: bool, spending: SpendTracker) -> ArmForecast:
+    config = directory.config
     trial = TrialId(arm, config.seeds[0])
     task: Task = build("task", config.task)
     engine = build_engine(config, trial, task, spending=spending, check=False)
     numbers, section = engine.config, config.engine_of(arm)
     evolves = section.proposer is not None
     host = host_for(task, config.host_of(arm))
-    plan = host.plan(task, trial_of(config, trial, TrialDirectory(Path(arm))))
+    plan = host.plan(task, trial_of(config, trial, directory.trial(trial)))
     if (group := plan.rollouts_per_question) is not None:
         engine.share_out(group, "host.rollouts_per_question", several=plan.several)
         engine.selection.challengers.see((plan.rollouts_per_step or group) // group, group, None)

@@ -19,6 +19,7 @@ from evoprompt.experiments.best import best_trial
 from evoprompt.experiments.check import require
 from evoprompt.experiments.config import RunConfig, load
 from evoprompt.experiments.directory import RunDirectory, TrialId
+from evoprompt.experiments.requirements import DISK
 from evoprompt.experiments.trial import host_for
 from evoprompt.plugins import build
 from evoprompt.types import Candidate, Question, Written
@@ -178,7 +179,7 @@ def trainee_of(subject: Subject, task: Task) -> Iterator[TrainingJob]:
             config.evaluate_every,
             policy=subject.policy,
         )
-        require(host.plan(task, told).needs)
+        require([need for need in host.plan(task, told).needs if need.subject != DISK])
         yield host.prepare(task, told)
 
 

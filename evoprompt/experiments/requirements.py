@@ -8,17 +8,19 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from evoprompt.agents.tasks import Need, Room
+from evoprompt.agents.tasks import Need
 from evoprompt.errors import InputError
-from evoprompt.experiments.directory import TrialDirectory
 
 GIB = 2**30
+
+DISK = "disk"
+"""Subject of the need of room, under a host that of one trial's checkpoints and policy."""
 
 TRAINED_BYTES = 16
 """Bytes a weight of a trained model takes: itself, its gradient and Adam's two moments, 4 each."""
@@ -141,37 +143,10 @@ def disk(folder: Path, gib: float, option: str = "--output") -> Need:
     there = next(path for path in _upwards(folder) if path.is_dir())
     free = shutil.disk_usage(there).free / GIB
     text = f"{gib:,.1f} GiB needed, {free:,.1f} GiB free"
-    return Need("disk", text, f"choose another {option}" if free < gib else "")
+    return Need(DISK, text, f"choose another {option}" if free < gib else "")
 
 
 def _upwards(path: Path) -> Iterator[Path]:
     path = path.absolute()
     yield path
     yield from path.parents
-
-
-def room_for(
-    trials: Sequence[tuple[TrialDirectory, Room]], root: Path, keep_checkpoints: bool
-) -> Need | None:
-    """Whether there is room for what is left of these trials.
-
-    Of trials that train at the same time, only one is taken to save at a time; where checkpoints
-    are removed, those of one trial are counted. A trial that has begun has its checkpoints already.
-
-    Args:
-        trials: where each lies and what it takes; none where that is not known.
-        root: folder of the run.
-        keep_checkpoints: whether those of finished trials stay.
-
-    Returns:
-        What is needed and what is free; None where nothing is known, or nothing is left to do.
-    """
-    left = [(files, room) for files, room in trials if not files.result.is_file()]
-    if not left:
-        return None
-    checkpoints = [0.0 if files.has_checkpoint else room.checkpoints for files, room in left]
-    policies, saving = sum(room.policy for _, room in left), max(room.saving for _, room in left)
-    found = disk(root, policies + saving + (sum if keep_checkpoints else max)(checkpoints))
-    text = f"{found.text}, for {len(left)} trials" if len(left) > 1 else found.text
-    hint = ", or set keep_checkpoints=false" if found.missing and keep_checkpoints else ""
-    return Need(found.subject, text, found.remedy + hint)

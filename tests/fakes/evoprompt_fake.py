@@ -27,7 +27,6 @@ from evoprompt.agents.tasks import (
     Host,
     Need,
     Plan,
-    Room,
     Score,
     Task,
     TrainingJob,
@@ -157,8 +156,7 @@ class PlannedHost(FakeHost):
             needs.append(Need("abacus", "none found", "buy one"))
         slow = ("this is slow; buy another",) if trial.seed == 2 else ()
         figures = (("rollouts a step", "8"),)
-        room = Room(0.0, 0.2, 0.1)
-        return Plan(figures, tuple(needs), 8, rollouts_per_question=4, notices=slow, room=room)
+        return Plan(figures, tuple(needs), 8, rollouts_per_question=4, notices=slow)
 
     def prepare(self, task: Task, trial: Trial) -> TrainingJob:
         """It would take too long."""

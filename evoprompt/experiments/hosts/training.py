@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from evoprompt.agents import Limits
-from evoprompt.agents.tasks import Evaluation, Headline, Need, Plan, Room, Score, Trial
+from evoprompt.agents.tasks import Evaluation, Headline, Need, Plan, Score, Trial
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.evaluation import Failures
@@ -80,12 +80,11 @@ def training_plan(
     if host_gib is not None:
         shown["memory"] = f"about {host_gib:,.1f} GiB on each machine while models load"
         found.append(requirements.memory(host_gib))
-    room = None
-    if size is not None:
+    if size is not None and not trial.resume:  # what is resumed has its checkpoints
         saves = steps // settings.save_every + 1
-        one = size.parameters * checkpoint / GIB
         kept = saves if checkpoints is None else min(checkpoints, saves)
-        room = Room(size.parameters * _POLICY / GIB, kept * one, one)
+        each = _POLICY + (kept + 1) * checkpoint  # one is written before another one goes
+        found.append(requirements.disk(trial.directory, size.parameters * each / GIB))
     return Plan(
         tuple(shown.items()),
         (*found, *needs),
@@ -93,7 +92,6 @@ def training_plan(
         isolated=isolated,
         rollouts_per_question=settings.rollouts_per_question,
         notices=tuple(filter(None, notices)),
-        room=room,
     )
 
 

@@ -34,10 +34,12 @@ class Asking(Colours):
         ]
 
 
-def planned(directory: Path, task: Asking | None = None, **settings: object) -> Plan:
+def planned(
+    directory: Path, task: Asking | None = None, resume: bool = False, **settings: object
+) -> Plan:
     usual = {"model": ABSENT, "questions_per_update": 256}
     found = VerlHost(VerlHostSettings.model_validate({**usual, **settings}))
-    return found.plan(task or Asking(), Trial(0, directory, 768_000, 76_800))
+    return found.plan(task or Asking(), Trial(0, directory, 768_000, 76_800, resume))
 
 
 @pytest.fixture(scope="module")
@@ -64,10 +66,12 @@ def test_a_plan_checks_the_memory_of_gpus_and_machine_and_the_room_on_the_disk(p
     needs = {need.subject: need for need in plan.needs}
     assert "8 CUDA device(s) with 45 GiB each needed" in needs["GPU"].text
     assert needs["memory"].text.startswith("95 GiB needed while models load")
-    assert plan.room is not None
-    weights = 3e9 / 2**30  # GiB a byte of each
-    assert plan.room.policy == pytest.approx(4 * weights)
-    assert plan.room.saving == pytest.approx(16 * weights)
+    # 4 bytes a weight of the policy; 16 of each of two checkpoints, and of the one being written.
+    assert needs["disk"].text.startswith("145.3 GiB needed, ")
+
+
+def test_a_trial_that_is_resumed_has_its_checkpoints(tmp_path: Path) -> None:
+    assert "disk" not in [need.subject for need in planned(tmp_path, resume=True).needs]
 
 
 def test_a_plan_names_what_is_missing_with_the_remedy(plan: Plan) -> None:
