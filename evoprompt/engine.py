@@ -410,6 +410,7 @@ class Engine:
         challengers.see(len(questions), rollouts * challengers.each, left)
         if not self.step and not self.is_static and self._shared_out:
             self._say_how_verified()
+        self.requests.look(self.step)
         questions = [self.replay.known(question) for question in questions]
         candidate_stats = self.candidate_stats()
         drawn = self.selection.draw(candidate_stats, len(questions))

@@ -1,8 +1,9 @@
-"""What the proposer is asked, and when: as evolution is due; training need not wait for it."""
+"""What the proposer is asked, and when: as late as its answer allows; training never waits."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import median_low
 
 from pydantic import BaseModel, JsonValue, NonNegativeInt
 
@@ -15,6 +16,8 @@ from evoprompt.screening import Screening
 from evoprompt.selection import Selection
 from evoprompt.types import Candidate, CandidateStats, Setting
 
+_REMEMBERED = 3  # latencies; one that was odd does not count
+_FIRST = 1  # steps that an answer is taken to need, before one was seen
 _TO_CHOOSE_FROM = 8  # times as many failures as are shown are handed over for each parent
 
 
@@ -22,21 +25,31 @@ class _State(BaseModel):
     """What a resumed run has to know.
 
     Attributes:
+        latencies: steps that the last answers took, the latest last.
         evolved: step of the last generation, 0 before the first.
         asked: step of the request that is open or answered, None if there is none.
+        answered: whether its answer was seen.
+        again: whether it replaced one about a parent that died.
         parents: whom it was to improve.
+        late: whether evolution is due and waits for the proposer.
     """
 
+    latencies: list[NonNegativeInt] = []
     evolved: NonNegativeInt = 0
     asked: NonNegativeInt | None = None
+    answered: bool = False
+    again: bool = False
     parents: list[Candidate] = []
+    late: bool = False
 
 
 class ProposalRequests:
-    """Asks a proposer, which may think while training goes on.
+    """Asks a proposer, which may think ahead.
 
-    It is asked as soon as evolution is due, when it is best known whom to improve. The population
-    evolves at the first step after the answer.
+    The later it is asked, the better it is known whom to improve. So it is asked as many steps
+    before the evolution as its last answers took (the median of three, and 1 before the first), but
+    never in the first half of a period: the candidates of the last generation are to be measured.
+    If the parent is pruned while it thinks, it is asked again, once a generation.
 
     Args:
         config: the engine's numbers.
@@ -126,8 +139,8 @@ class ProposalRequests:
 
     @property
     def late(self) -> bool:
-        """Whether the proposer was asked and has not answered."""
-        return self._state.asked is not None and not self.proposer.ready
+        """Whether evolution is due and waits for the proposer."""
+        return self._state.late
 
     @property
     def asked_about(self) -> Sequence[Candidate]:
@@ -147,7 +160,7 @@ class ProposalRequests:
             return False
         if self.selection.challengers.mode == "in-training":
             return step - self._state.evolved >= self.period
-        return step % self.period == 0 and step - self._state.evolved >= self.period // 2
+        return step % self.period == 0 and not self._is_early(step)
 
     @property
     def period(self) -> int:
@@ -163,33 +176,93 @@ class ProposalRequests:
         )
 
     def watch(self, step: int, due: bool) -> None:
-        """Logs what the proposer has to say after engine step ``step``, and asks it if ``due``."""
+        """Asks the proposer if it is time to, after engine step ``step``.
+
+        Args:
+            step: the engine step.
+            due: whether evolution is due now.
+        """
         self.report(step)
-        if due:
-            self.is_ready(step)
+        self.look(step)
+        state = self._state
+        if state.asked is None:
+            if self._has_nothing and (due or self._is_near(step)):
+                self.start(step)
+        elif state.parents and not state.again:
+            parent = state.parents[0].id
+            if all(one.id != parent for one in self.selection.living):
+                state.again = True
+                self.start(step)
+                message = f"{parent} has died since the proposer was asked to improve it"
+                now = ", ".join(one.id for one in state.parents)
+                self.log.append(Notice(step, f"{message}; it is asked again, about {now}"))
 
     def start(self, step: int) -> None:
-        """Lets a proposer think: it is to improve those who lead after ``step``."""
+        """Lets a proposer think ahead: it is to improve those who lead after ``step``."""
+        if not self.proposer.anticipates:
+            return
         living = self.selection.candidate_stats()
         places = max(self.config.population_size - self.config.parents, 1)
         request = self.make(self.selection.parents(living), living, places, step)
-        parents = [parent.candidate for parent in request.parents]
-        self._state = _State(evolved=self._state.evolved, asked=step, parents=parents)
+        state = self._state
+        state.asked, state.answered = step, False
+        state.parents = [parent.candidate for parent in request.parents]
         with naming("proposer", self.proposer):
             self.proposer.anticipate(request)
 
     def is_ready(self, step: int) -> bool:
-        """Whether the proposer can answer at once; if not, it is asked unless it was."""
-        if not self.proposer.anticipates or self.proposer.ready:
+        """Whether the proposer can answer at once; if not, asks it and notes that it is late."""
+        if not self.proposer.anticipates:
             return True
-        if self._state.asked is None or self._resumed:  # a thought under way is lost with a kill
-            self._resumed = False
+        self.look(step)
+        if self._state.asked is None and self._has_nothing:
             self.start(step)
-        return self.proposer.ready
+            self.look(step)
+        if self.proposer.ready:
+            return True
+        if not self._state.late:
+            self._state.late = True
+            message = f"evolution is due at step {step} but the proposer is still thinking"
+            self.log.append(Notice(step, f"{message}; training goes on"))
+        return False
+
+    def look(self, step: int) -> None:
+        """Notes how long the answer took if it has come, after engine step ``step``."""
+        state = self._state
+        if state.asked is None or state.answered:
+            self._resumed = False
+            return
+        if self.proposer.ready:
+            state.answered = True
+            state.latencies = [*state.latencies, max(step - state.asked, 0)][-_REMEMBERED:]
+        elif self._resumed:  # the thought was lost
+            state.asked = None
+        self._resumed = False
 
     def begin_anew(self, step: int) -> None:
         """Waits for the next generation, after one that ended at engine step ``step``."""
-        self._state = _State(evolved=step)
+        self._state = _State(latencies=self._state.latencies, evolved=step)
+
+    @property
+    def _has_nothing(self) -> bool:
+        """Whether the proposer thinks ahead and has no answer."""
+        return self.proposer.anticipates and not self.proposer.ready
+
+    def _is_early(self, step: int) -> bool:
+        """Whether ``step`` is in the first half of a period after the last generation."""
+        return step - self._state.evolved < self.period // 2
+
+    def _is_near(self, step: int) -> bool:
+        """Whether a generation is as near as an answer is expected to be."""
+        if self.selection.challengers.mode in ("in-training", "short"):
+            return False  # it depends on when all are decided, and is asked about who leads then
+        due = self.config.next_evolution(step)
+        while due is not None and not self.is_due(due):
+            due = self.config.next_evolution(due)
+        if due is None:
+            return False
+        latencies = self._state.latencies or [_FIRST]
+        return step >= due - median_low(latencies) and not self._is_early(step)
 
     def state_dict(self) -> dict[str, JsonValue]:
         """What was learnt and asked. A thought that is under way is lost, and begun again."""

@@ -328,10 +328,12 @@ class Proposer(Component, ABC):
     def anticipate(self, request: ProposalRequest) -> None:
         """Starts to propose for ``request`` in the background; returns at once.
 
-        Write it, and ``ready``, so that training need not wait. The engine calls it once a
-        generation, when that is due. As long as ``ready`` is False an attached trainer goes on, and
-        the engine looks again at every following step. Without a trainer the engine calls
-        ``propose`` all the same, which then waits for its own thought.
+        Write it, and ``ready``, so that training need not wait. The answer to an earlier request
+        that ``propose`` did not return yet is dropped. The engine calls it from ``tell``, as many
+        steps before evolution is due as earlier answers took, and once more if the parent has died
+        meanwhile. When evolution is due and ``ready`` is False, an attached trainer goes on, the
+        log notes it, and the engine looks again at every following step. Without a trainer the
+        engine calls ``propose`` all the same, which then waits for its own thought.
         """
 
     @property

@@ -60,6 +60,19 @@ class TestPresets:
         assert EngineConfig(window=3, weights="window").window == 3
 
 
+class TestSchedule:
+    def test_evolves_ten_times_in_the_paper_s_run_of_300_steps(self) -> None:
+        config = EngineConfig(preset="inspo")
+        assert [s for s in range(1, 301) if config.evolves_at(s)] == list(range(15, 151, 15))
+
+    @pytest.mark.parametrize("until", [0, 6, 7, None])
+    def test_knows_when_the_next_generation_follows(self, until: int | None) -> None:
+        config = EngineConfig(evolve_every=3, evolve_until=until)
+        for step in range(12):
+            later = (s for s in range(step + 1, step + 30) if config.evolves_at(s))
+            assert config.next_evolution(step) == next(later, None)
+
+
 class TestRefusals:
     @pytest.mark.parametrize(
         ("field", "value"),

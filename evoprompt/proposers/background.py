@@ -17,22 +17,30 @@ _PROPOSALS = TypeAdapter(list[Proposal])
 
 
 class _Thought:
-    """A request being answered in a thread that does not keep the process alive."""
+    """A request being answered in a thread that does not keep the process alive.
 
-    def __init__(self, proposer: Proposer, request: ProposalRequest) -> None:
+    Args:
+        proposer: is asked.
+        request: for it.
+        turn: held by the thread that asks it; another one waits.
+    """
+
+    def __init__(self, proposer: Proposer, request: ProposalRequest, turn: threading.Lock) -> None:
         self.done = threading.Event()
+        self.dropped = False
         self.proposals: Sequence[Proposal] = []
         self.error: Exception | None = None
-        self._proposer, self._request = proposer, request
+        self._proposer, self._request, self._turn = proposer, request, turn
         threading.Thread(target=self._run, name="evoprompt-proposer", daemon=True).start()
 
     def _run(self) -> None:
-        try:
-            self.proposals = self._proposer.propose(self._request)
-        except Exception as error:
-            self.error = error
-        finally:
-            self.done.set()
+        with self._turn:
+            try:
+                if not self.dropped:
+                    self.proposals = self._proposer.propose(self._request)
+            except Exception as error:
+                self.error = error
+        self.done.set()
 
 
 class Background(Wrapper):
@@ -49,6 +57,7 @@ class Background(Wrapper):
     def __init__(self, inner: Proposer) -> None:
         super().__init__(inner)
         self._thinker = inner
+        self._turn = threading.Lock()
         self._thought: _Thought | None = None
         self._arrived: list[Proposal] | None = None
         self._verdicts: list[VerificationResult] = []
@@ -65,11 +74,16 @@ class Background(Wrapper):
         return self._arrived is not None or (thought is not None and thought.done.is_set())
 
     def anticipate(self, request: ProposalRequest) -> None:
-        """Starts to answer ``request``, unless an answer is under way or was not taken yet."""
-        if self._thought is None and self._arrived is None:
-            self._learn()
-            rng = random.Random(request.rng.getrandbits(64))
-            self._thought = _Thought(self._thinker, replace(request, rng=rng))
+        """Starts to answer ``request``; the answer to an earlier one is dropped.
+
+        If ``inner`` is at work on that, it begins when it has finished.
+        """
+        rng = random.Random(request.rng.getrandbits(64))
+        if self._thought is not None:
+            self._thought.dropped = True
+        self._arrived = None
+        self._learn()
+        self._thought = _Thought(self._thinker, replace(request, rng=rng), self._turn)
 
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
         """What has arrived, or will: waits for an answer that is under way.
@@ -90,15 +104,17 @@ class Background(Wrapper):
         return signed(thought.proposals, self.name)
 
     def feedback(self, results: Sequence[VerificationResult]) -> None:
-        """Tells ``inner``, as soon as what it thinks was taken."""
+        """Tells ``inner`` when it is not at work, or else before it is asked again."""
         self._verdicts += results
-        if self._thought is None:
-            self._learn()
+        self._learn()
 
     def _learn(self) -> None:
-        results, self._verdicts = self._verdicts, []
-        if results:
-            self._thinker.feedback(results)
+        if self._verdicts and self._turn.acquire(blocking=False):
+            try:
+                results, self._verdicts = self._verdicts, []
+                self._thinker.feedback(results)
+            finally:
+                self._turn.release()
 
     def notices(self) -> Sequence[str]:
         """What ``inner`` has to say, once its thread has ended."""
@@ -116,9 +132,7 @@ class Background(Wrapper):
         return state
 
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
-        """Continues from ``state``, when a thought under way has ended."""
-        if self._thought is not None:
-            self._thought.done.wait()
+        """Continues from ``state``."""
         arrived = _PROPOSALS.validate_python(state["arrived"]) if "arrived" in state else None
         super().load_state_dict(state)
         self._thought, self._arrived, self._verdicts = None, arrived, []

@@ -118,18 +118,25 @@ class Training:
             self.engine.tell(told)
         return self
 
+    @property
+    def alive(self) -> set[str]:
+        return {one.id for one in self.engine.population.alive}
+
+    def notices(self) -> list[str]:
+        return [event["message"] for event in self.engine.log if event["event"] == "notice"]
+
 
 def test_at_the_paper_s_size_the_children_are_those_of_the_leader() -> None:
     """They are known by then; at the first step of a cycle one of seven newcomers led by luck."""
     worth = {0: 0.4, 3: 0.7, **dict.fromkeys([1, 2, *range(4, 13)], 0.45)}
     due = 15
-    training = Training(Writer(1), "inspo", 512, worth).run(due + 2)
+    training = Training(Writer(1), "inspo", 512, worth).run(due + 1)
     (leader,) = [one.id for one in training.engine.population.alive if one.text == "Number 3."]
-    assert due in [step for step, _ in training.writer.asked]
+    assert due - 1 in [step for step, _ in training.writer.asked]
     proposed = [
         event
         for event in training.engine.log
-        if event["event"] == "proposed" and event["step"] == due + 1
+        if event["event"] == "proposed" and event["step"] == due
     ]
     assert len(proposed) == 18
     assert {tuple(event["parents"]) for event in proposed} == {(leader,)}
@@ -138,19 +145,26 @@ def test_at_the_paper_s_size_the_children_are_those_of_the_leader() -> None:
 @pytest.mark.parametrize(
     ("latency", "asked", "evolved"),
     [
-        (0, [15, 30, 45, 60], [15, 30, 45, 60]),
-        (1, [15, 30, 45, 60], [16, 31, 46, 61]),
-        (5, [15, 30, 45, 60], [20, 35, 50, 65]),
-        (20, [15, 45], [35, 65]),
+        (1, [14, 29, 44, 59], [15, 30, 45, 60]),
+        (5, [14, 26, 40, 55], [19, 31, 45, 60]),
+        (20, [14, 41, 68], [34, 61]),
     ],
 )
-def test_it_is_asked_when_evolution_is_due_and_training_goes_on(
+def test_it_is_asked_as_many_steps_before_as_its_answers_took(
     latency: int, asked: list[int], evolved: list[int]
 ) -> None:
-    """None is due in the first half of a period, so that the last children are measured."""
+    """But never in the first half of a period, so that its last children are measured."""
     training = Training(Writer(latency), worth=1.0).run(70)
     assert [step for step, _ in training.writer.asked][: len(asked)] == asked
     assert training.evolved[: len(evolved)] == evolved
+
+
+def test_an_odd_answer_is_not_learnt_from() -> None:
+    training = Training(Writer(1), worth=1.0).run(31)
+    training.writer.latency = 4
+    training.run(20).writer.latency = 1
+    training.run(50)
+    assert [step for step, _ in training.writer.asked] == [14, 29, 44, 59, 74, 89]
 
 
 @pytest.mark.parametrize(("until", "asked"), [(14, False), (15, True)])
@@ -165,6 +179,8 @@ def test_a_writer_that_never_answers_delays_nothing() -> None:
     training = Training(Writer(10_000)).run(40)
     assert training.engine.step == 40
     assert training.evolved == []
+    late = [message for message in training.notices() if "still thinking" in message]
+    assert len(late) == 1
     assert training.engine.failure_reason == "the proposer was asked and never answered"
 
 
@@ -183,7 +199,7 @@ class Recording(ReplayTopN):
 def test_its_generations_have_one_round_and_the_verifier_keeps_nothing_for_others() -> None:
     training = Training(Writer(1), worth=1.0)
     training.engine.generations.verifier = verifier = Recording()
-    training.run(32)
+    training.run(31)
     assert verifier.left == [0, 0]
 
 
@@ -198,11 +214,50 @@ def test_children_descend_from_whom_it_was_asked_about_though_dead_by_then() -> 
     training = Training(Anonymous(1), worth=1.0).run(30)
     step, parent = training.writer.asked[-1]
     training.engine.add({"instruction": "Number 99."})
-    assert (step, training.engine.retire(parent)) == (30, "")
-    training.run(2)
+    assert (step, training.engine.retire(parent)) == (29, "")
+    training.run(1)
     events = [event for event in training.engine.log if event["event"] == "proposed"]
-    parents = {tuple(event["parents"]) for event in events if event["step"] == 31}
+    parents = {tuple(event["parents"]) for event in events if event["step"] == 30}
     assert parents == {(parent,)}
+
+
+def test_it_is_asked_again_when_the_parent_has_died() -> None:
+    """Retired by a person's hand here, so that it surely dies while the writer thinks."""
+    training = Training(Writer(3), "inspo", 64).run(12)
+    asked_of = training.writer.asked[-1][1]
+    another = training.engine.screening.new_candidate(
+        Proposal.of("Number 99.", training.engine.best), 12
+    )
+    training.engine.population.add(another)
+    training.engine.selection.keep_only(13, training.alive - {asked_of})
+    training.run(1)
+    step, parent = training.writer.asked[-1]
+    assert (step, parent in training.alive) == (13, True)
+    assert (
+        f"{asked_of} has died since the proposer was asked to improve it"
+        in (training.notices()[-1])
+    )
+    training.run(4)
+    newest = max(training.engine.population.alive, key=lambda one: int(one.id[1:]))
+    assert newest.parents == (parent,)
+    assert training.evolved[-1] == 16
+
+
+def test_children_keep_a_parent_that_died_in_the_last_moment() -> None:
+    training = Training(Writer(1)).run(15)
+    ((_, parent),) = training.writer.asked
+    assert parent == "c0"
+    training.engine.population.add(
+        training.engine.screening.new_candidate(Proposal.of("Number 99.", training.engine.best), 15)
+    )
+    training.engine.selection.keep_only(15, {"c1"})
+    report = training.engine.evolve(training)
+    assert report.admitted
+    for one in training.engine.population.alive:
+        if one.id in report.admitted:
+            assert one.parents == ("c0",)
+    proposed = [event for event in training.engine.log if event["event"] == "proposed"]
+    assert {tuple(event["parents"]) for event in proposed} == {("c0",)}
 
 
 @pytest.mark.parametrize(

@@ -68,16 +68,22 @@ def test_who_asks_before_it_is_ready_waits_for_the_answer_under_way() -> None:
     assert len(slow.asked) == 1
 
 
-def test_while_an_answer_is_under_way_or_was_not_taken_nothing_else_is_asked() -> None:
+def test_a_newer_request_replaces_the_one_under_way() -> None:
+    """``Slow`` would notice two threads; it is asked anew when it has ended."""
     slow = Slow()
     background = Background(slow)
     background.anticipate(request(seed=1))
     background.anticipate(request(seed=2))
+    background.anticipate(request(seed=3))
+    assert not background.ready
     slow.go.set()
     wait_until_ready(background)
-    background.anticipate(request(seed=3))
-    assert len(background.propose(request())) == 1
-    assert len(slow.asked) == 1
+    [proposal] = background.propose(request())
+    assert len(slow.asked) == 2
+    alone = Background(Ready())
+    alone.anticipate(request(seed=3))
+    wait_until_ready(alone)
+    assert [proposal] == alone.propose(request())
 
 
 def test_an_error_is_raised_when_its_time_comes_and_forgotten() -> None:
