@@ -1,0 +1,91 @@
+"""Draws the README's picture from a run of examples/search_qa/tiny.yaml.
+
+    python .ci/picture.py runs/tiny    # reads the run, writes docs/images/tiny.json and .svg
+    python .ci/picture.py              # draws docs/images/tiny.json again
+
+tests/test_picture.py fails when the picture is not that of the file, or when the run's settings are
+no longer those that somebody gets who runs the example today.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from textwrap import fill
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+from evoprompt.experiments.config import load
+
+ROOT = Path(__file__).resolve().parents[1]
+EXAMPLE = ROOT / "examples/search_qa/tiny.yaml"
+NUMBERS = ROOT / "docs/images/tiny.json"
+COLOURS = {"static": "#777777", "coevolve": "#0b62a4"}
+NAMES = {"static": "fixed instruction", "coevolve": "evolving instruction"}
+
+
+def settings(config: Path) -> Mapping[str, Any]:
+    """What decides how the example goes, paths of the machine apart."""
+    resolved = load(config).resolved()
+    return {name: resolved[name] for name in ("task", "seeds", "budget", "evaluate_every")} | {
+        "engine": resolved["arms"]["coevolve"]["engine"],
+        "learning_rate": resolved["host"]["learning_rate"],
+    }
+
+
+def read(run: Path) -> dict[str, Any]:
+    """The run's numbers and texts, as JSON values."""
+    arms = json.loads((run / "summary.json").read_text(encoding="utf-8"))["arms"]
+    trials = {name: arms[name]["seeds"][0] for name in NAMES}
+    (first,) = trials["static"]["best"].values()
+    (last,) = trials["coevolve"]["best"].values()
+    return {
+        "settings": settings(run / "config.yaml"),
+        "curves": {name: trial["curve"] for name, trial in trials.items()},
+        "test": {name: arms[name]["test"]["mean"] for name in NAMES},
+        "before": first,
+        "after": last,
+    }
+
+
+def draw(numbers: Mapping[str, Any]) -> str:
+    """The picture as SVG; the same numbers give the same text."""
+    with mpl.rc_context({"svg.hashsalt": "evoprompt", "font.size": 11}):
+        figure = Figure(figsize=(12, 4), layout="constrained")
+        curves, texts = figure.subplots(1, 2, width_ratios=(3, 2))
+        for name, label in NAMES.items():
+            rollouts, right = zip(*numbers["curves"][name], strict=True)
+            shown = f"{label}: {numbers['test'][name]:.0%} of the test questions"
+            curves.plot(rollouts, right, color=COLOURS[name], linewidth=2.5, label=shown)
+        curves.set(xlabel="rollouts, verification included", ylim=(0, 1.02), xlim=(0, None))
+        curves.set_title("share of validation questions answered", loc="left", fontsize=11)
+        curves.spines[["top", "right"]].set_visible(False)
+        curves.legend(frameon=False, loc="center right")
+        texts.set_axis_off()
+        before, after = (fill(numbers[name], 58) for name in ("before", "after"))
+        style = {"transform": texts.transAxes, "va": "top", "fontsize": 10.5}
+        texts.text(0, 1, "before", color=COLOURS["static"], weight="bold", **style)
+        texts.text(0, 0.93, before, color="#333333", **style)
+        below = 0.93 - 0.06 * (before.count("\n") + 2)
+        texts.text(0, below, "after", color=COLOURS["coevolve"], weight="bold", **style)
+        texts.text(0, below - 0.07, after, color="#333333", **style)
+        file = io.StringIO()
+        figure.savefig(file, format="svg", metadata={"Date": None}, facecolor="white")
+    return file.getvalue()
+
+
+def main() -> None:
+    """Writes the picture, and first its numbers where a run is given."""
+    for run in sys.argv[1:]:
+        NUMBERS.write_text(json.dumps(read(Path(run)), indent=1) + "\n", encoding="utf-8")
+    numbers = json.loads(NUMBERS.read_text(encoding="utf-8"))
+    NUMBERS.with_suffix(".svg").write_text(draw(numbers), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

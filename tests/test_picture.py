@@ -1,0 +1,20 @@
+"""The README's picture is that of its numbers, and those are of a run with today's settings."""
+
+from __future__ import annotations
+
+import json
+import runpy
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.mark.slow
+def test_the_picture_is_of_today() -> None:
+    made = runpy.run_path(str(ROOT / ".ci/picture.py"))
+    numbers = json.loads(made["NUMBERS"].read_text(encoding="utf-8"))
+    assert numbers["settings"] == made["settings"](made["EXAMPLE"]), "run the example again, then"
+    picture = made["NUMBERS"].with_suffix(".svg").read_text(encoding="utf-8")
+    assert picture == made["draw"](numbers), "python .ci/picture.py runs/tiny"
