@@ -14,14 +14,16 @@ from evoprompt.types import SentenceWorth, Turn, VerificationResult
 class Event:
     """Base of all events. ``step`` is the engine step it happened at.
 
-    Its ``kind`` in files is the name of its class, in lower case.
+    Its ``kind`` in files is the name of its class, in lower case; a class below an event's own is
+    of the same kind.
     """
 
     kind: ClassVar[str]
     step: int
 
     def __init_subclass__(cls) -> None:
-        cls.kind = cls.__name__.lower()
+        if Event in cls.__bases__:
+            cls.kind = cls.__name__.lower()
 
     def to_json(self) -> dict[str, Any]:
         """The event as JSON values, its kind first."""

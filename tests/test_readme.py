@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import re
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
@@ -50,7 +50,10 @@ BETTER = "Use the tools twice, then answer."
 
 
 def reward(prompts: Sequence[Any], **columns: Any) -> list[float]:
-    """Rewards what was asked under the better instruction."""
+    """Rewards what was asked under the better instruction, once the proposer has answered."""
+    for thread in threading.enumerate():
+        if thread.name == "evoprompt-proposer":
+            thread.join()
     return [float("twice" in str(prompt)) for prompt in prompts]
 
 
@@ -58,10 +61,6 @@ def reward(prompts: Sequence[Any], **columns: Any) -> list[float]:
 def test_attaching_trains_under_the_instruction_and_evolves_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # On a busy machine their import takes longer than the whole training of so small a model, and
-    # the proposer would still be thinking at its end.
-    importlib.import_module("dspy")
-    importlib.import_module("litellm")
     trainer = tiny_trl.trainer(tmp_path, max_steps=25, rewards=[reward])
     found: dict[str, Any] = {"trainer": trainer}
     with openai(rewriting(BETTER)) as server:

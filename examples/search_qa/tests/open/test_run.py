@@ -26,8 +26,6 @@ def config(settings: dict[str, JsonValue], tmp_path: Path, monkeypatch: pytest.M
         "population_size": 3,
         "prune_every": 1,
         "evolve_every": 2,
-        "verify_questions": 2,
-        "verify_rounds": 1,
         "proposer": "sentence-edit",
     }
     run = {
@@ -71,7 +69,7 @@ def test_it_trains_and_goes_on_after_its_server_was_down_which_is_told_with_the_
     assert evoprompt("run", "out", "--resume") == 0
     after = (tmp_path / "out/trials/coevolve/seed-0/events.jsonl").read_text(encoding="utf-8")
     assert after.splitlines()[:4] == before.splitlines()[:4]
-    assert any(json.loads(line)["event"] == "verified" for line in after.splitlines())
+    assert any(json.loads(line)["event"] == "evolved" for line in after.splitlines())
     summary = json.loads((tmp_path / "out/summary.json").read_text(encoding="utf-8"))
     (seed,) = summary["arms"]["coevolve"]["seeds"]
     assert seed["rollouts"] >= 32
