@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 from collections.abc import Iterator
@@ -24,6 +25,10 @@ settings.load_profile("repeatable")
 
 # Models here are tiny: threads, of torch in this process and in others, get in each other's way.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# Python 3.11 makes an event loop for whoever asks for that of the main thread, as litellm does for
+# its logging, and the next asyncio.run drops it unclosed. Where there is none they make their own.
+asyncio.set_event_loop(None)
 
 BEYOND_THE_CORE = (
     *("adapters", "examples", "plugins", "tests/adapters", "tests/agents/chat", "tests/browser"),
