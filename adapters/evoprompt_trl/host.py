@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from evoprompt.agents.tokenizer import Tokenizer
+
 if TYPE_CHECKING:
     import torch
     from transformers import TrainerCallback
@@ -114,14 +116,6 @@ class HostState(Protocol):
     num_input_tokens_seen: int
 
 
-class HostTokenizer(Protocol):
-    """The part of a tokenizer in use."""
-
-    def batch_decode(self, sequences: list[list[int]], *, skip_special_tokens: bool) -> list[str]:
-        """Texts of token ids."""
-        ...
-
-
 class HostTrainer(Protocol):
     """A ``GRPOTrainer`` or ``RLOOTrainer``."""
 
@@ -174,10 +168,10 @@ class HostTrainer(Protocol):
         ...
 
 
-def tokenizer_of(trainer: HostTrainer) -> HostTokenizer:
+def tokenizer_of(trainer: HostTrainer) -> Tokenizer:
     """The tokenizer: the trainer's processing class, or the one in it if it is a processor."""
     processor = trainer.processing_class
-    return cast(HostTokenizer, getattr(processor, "tokenizer", processor))
+    return cast(Tokenizer, getattr(processor, "tokenizer", processor))
 
 
 def has_environments(trainer: HostTrainer) -> bool:

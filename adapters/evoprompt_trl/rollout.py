@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from evoprompt.agents import turns
+from evoprompt.agents.thoughts import reader_of
 from evoprompt.binding import Outcome
 from evoprompt.prompts import Prompt
 from evoprompt.replay import worth_reading
@@ -51,6 +51,7 @@ class Roller:
         tools: OwnTools | None = None,
     ) -> None:
         self._trainer = trainer
+        self._decode = reader_of(tokenizer_of(trainer))
         self._generate = generate
         self._failure_below = failure_below
         self._failures_per_request = failures_per_request
@@ -96,13 +97,13 @@ class Roller:
             )
         local = self._local(len(rows))
         read = self._read(rewards, asked)
-        decode = partial(tokenizer_of(self._trainer).batch_decode, skip_special_tokens=True)
         outcomes = []
         for row, (reward, ids, mask, said) in enumerate(
             zip(rewards[local], self._ids, self._masks(batch), self._scores, strict=True)
         ):
             if local.start + row in read:
-                happened = turns(ids, mask, decode) if mask else (Turn(decode([list(ids)])[0]),)
+                decode = self._decode
+                happened = turns(ids, mask, decode) if mask else (Turn(decode([ids])[0]),)
                 happened, feedback = (*self._opening(rows, row), *happened), said.feedback
             else:
                 happened, feedback = (), ""

@@ -13,6 +13,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
+from evoprompt.agents.tokenizer import Tokenizer
 from evoprompt.errors import AttachError
 from evoprompt.recognition import require_attributes, require_methods
 
@@ -123,14 +124,6 @@ class HostQueue(Protocol):
         ...
 
 
-class HostTokenizer(Protocol):
-    """The part of the run's tokenizer in use."""
-
-    def decode(self, token_ids: Sequence[int], *, skip_special_tokens: bool) -> str:
-        """The text of token ids."""
-        ...
-
-
 class HostReplayBuffer(Protocol):
     """Waits for finished groups and takes them out of the queue."""
 
@@ -174,7 +167,7 @@ class HostTrainer(Protocol):
     """veRL's V1 ``PPOTrainer``."""
 
     config: DictConfig
-    tokenizer: HostTokenizer
+    tokenizer: Tokenizer
     global_steps: int
     parameter_sync_step: int
     local_trigger_step: int

@@ -15,12 +15,14 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from evoprompt.agents import turns
+from evoprompt.agents.thoughts import reader_of
+from evoprompt.agents.tokenizer import Tokenizer
 from evoprompt.binding import Outcome, Outcomes
 from evoprompt.evaluation import Headline
 from evoprompt.replay import worth_reading
 from evoprompt.types import Assignment, Turn
 from evoprompt_verl.columns import column
-from evoprompt_verl.host import HostBatch, HostQueue, HostTokenizer
+from evoprompt_verl.host import HostBatch, HostQueue
 
 if TYPE_CHECKING:
     import torch
@@ -97,12 +99,12 @@ class OutcomeReader:
     def __init__(
         self,
         queue: HostQueue,
-        tokenizer: HostTokenizer,
+        tokenizer: Tokenizer,
         failure_below: float,
         failures_per_request: int,
     ) -> None:
         self._queue = queue
-        self._tokenizer = tokenizer
+        self._decode = reader_of(tokenizer)
         self._failure_below = failure_below
         self._failures_per_request = failures_per_request
 
@@ -154,9 +156,6 @@ class OutcomeReader:
                 keys, data["responses"].unbind(0), data["response_mask"].unbind(0), strict=True
             )
         }
-
-    def _decode(self, spans: list[list[int]]) -> list[str]:
-        return [self._tokenizer.decode(ids, skip_special_tokens=True) for ids in spans]
 
 
 def of_assignments(

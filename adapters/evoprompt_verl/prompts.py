@@ -12,13 +12,13 @@ from typing import Any, cast
 
 from omegaconf import DictConfig, OmegaConf
 
+from evoprompt.agents.tokenizer import Tokenizer
 from evoprompt.agents.writer import PromptWriter, Schemas
 from evoprompt.errors import InputError
 from evoprompt.prompts import Prompt, Render
 from evoprompt.types import INSTRUCTION, Candidate, Question
 from evoprompt_verl.columns import PROMPT
 from evoprompt_verl.dataset import tools_of
-from evoprompt_verl.host import HostTokenizer
 
 Messages = Sequence[Mapping[str, Any]]
 
@@ -40,7 +40,7 @@ class VerlPrompts(PromptWriter):
     def __init__(
         self,
         config: DictConfig,
-        tokenizer: HostTokenizer,
+        tokenizer: Tokenizer,
         render: Render,
         questions: Sequence[Messages] = (),
         tools: Schemas | None = None,

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any
 
+from evoprompt.agents.episode import Decode
 from evoprompt.agents.tokenizer import ChatTokenizer, Tokenizer, rendered
 from evoprompt.errors import InputError
 from evoprompt.turns import CLOSE_THOUGHT, OPEN_THOUGHT, thought_apart
@@ -94,6 +95,28 @@ def marks_of(tokenizer: Tokenizer) -> Marks:
         if marks is not None:
             return replace(marks, heading=_heading(chat, marks))
     return Marks()
+
+
+def reader_of(tokenizer: Tokenizer) -> Decode:
+    """Decodes what a policy said and saw, for people and writers; special tokens are left out.
+
+    Where the marks of a thought are special tokens, it stands between the usual marks.
+    """
+
+    def plain(ids: list[int]) -> str:
+        return str(tokenizer.decode(ids, skip_special_tokens=True))
+
+    def read(ids: list[int]) -> str:
+        parted = marks.part(str(tokenizer.decode(ids, skip_special_tokens=False)))
+        if not parted.thought and not parted.cut:
+            return plain(ids)
+        answer = tokenizer.encode(marks.answer(parted.rest), add_special_tokens=False)
+        return replace(parted, rest=plain(answer)).text
+
+    marks = marks_of(tokenizer)
+    opening = tokenizer.encode(marks.opening, add_special_tokens=False)
+    one = plain if marks.opening in plain(opening) else read
+    return lambda spans: [one(list(ids)) for ids in spans]
 
 
 def _marks(tokenizer: ChatTokenizer, message: dict[str, Any]) -> Marks | None:

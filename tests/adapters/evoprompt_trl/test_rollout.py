@@ -12,12 +12,15 @@ from evoprompt_trl.scores import scores_in
 
 
 def trainer(*names: str, weights: list[float] | None = None, **settings: Any) -> HostTrainer:
-    def batch_decode(spans: list[list[int]], *, skip_special_tokens: bool) -> list[str]:
-        return ["".join(map(str, span)) for span in spans]
+    def decode(span: list[int], *, skip_special_tokens: bool) -> str:
+        return "".join(map(str, span))
+
+    def encode(text: str, *, add_special_tokens: bool) -> list[int]:
+        return [0]
 
     given = SimpleNamespace(
         accelerator=SimpleNamespace(process_index=0, num_processes=1),
-        processing_class=SimpleNamespace(batch_decode=batch_decode),
+        processing_class=SimpleNamespace(decode=decode, encode=encode),
         reward_weights=torch.tensor(weights or [1.0] * len(names)),
         reward_func_names=list(names),
         **settings,

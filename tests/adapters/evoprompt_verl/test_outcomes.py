@@ -49,7 +49,10 @@ def asked(uid: str, candidate: str = "c0", rollouts: int = 2) -> Assignment:
 def read(
     queue: Any, keys: list[str], assignments: tuple[Assignment, ...] = (), each: int = 4
 ) -> dict[tuple[str, int], Outcome]:
-    tokenizer: Any = SimpleNamespace(decode=lambda ids, skip_special_tokens: f"<{len(ids)}>")
+    tokenizer: Any = SimpleNamespace(
+        decode=lambda ids, skip_special_tokens: f"<{len(ids)}>",
+        encode=lambda text, add_special_tokens: [0],
+    )
     batch: Any = SimpleNamespace(keys=keys, partition_id="train")
     reader = OutcomeReader(queue, tokenizer, failure_below=0.5, failures_per_request=each)
     return reader.read(batch, {assignment.id: assignment for assignment in assignments})

@@ -36,7 +36,12 @@ class Words:
         counts = [sum(1 + len(m["content"].split()) for m in messages) for messages in conversation]
         return {"input_ids": [[0] * (count + overhead) for count in counts]}
 
-    def decode(self, token_ids: Sequence[int], *, skip_special_tokens: bool) -> str:
+    eos_token_id = None
+
+    def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
+        return [0] * len(text.split())
+
+    def decode(self, token_ids: list[int], skip_special_tokens: bool) -> str:
         return ""
 
 

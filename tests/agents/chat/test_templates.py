@@ -28,10 +28,10 @@ from trl.chat_template_utils import supports_tool_calling
 from evoprompt.agents import Agent, Call, Episode, Limits, ToolCallProtocol, Tools, play
 from evoprompt.agents.protocol import AnswerProtocol as Answers
 from evoprompt.agents.tasks import CUT_IN_THOUGHT, EpisodeRunner, Score, Task, scored
-from evoprompt.agents.thoughts import marks_of
+from evoprompt.agents.thoughts import marks_of, reader_of
 from evoprompt.errors import InputError
 from evoprompt.turns import readable
-from evoprompt.types import Question
+from evoprompt.types import Question, Turn
 
 TOOL_CAPABLE = [name for name in NAMES if supports_tool_calling(tokenizer_of(name))]
 DOCUMENT = Path(__file__).parents[3] / "docs" / "templates.md"
@@ -221,3 +221,15 @@ def test_a_thought_that_was_cut_is_said_so() -> None:
     score = scored(task, episode, question)
     assert score is not None
     assert (score.reward, score.feedback) == (0.0, CUT_IN_THOUGHT)
+
+
+@pytest.mark.parametrize("special", [False, True])
+def test_a_thought_is_read_apart_whether_its_marks_are_special_tokens_or_not(special: bool) -> None:
+    tokenizer = tokenizer_of("qwen3")
+    if special:
+        tokenizer.add_special_tokens({"additional_special_tokens": ["<think>", "</think>"]})
+    spans = ["<think>\n3 or 4.\n</think>\n\n4<|im_end|>", "3<|im_end|>"]
+    ids = [tokenizer.encode(span, add_special_tokens=False) for span in spans]
+    thought, plain = [readable(Turn(text)) for text in reader_of(tokenizer)(ids)]
+    assert (thought.thought, thought.said) == ("3 or 4.", "4")
+    assert (plain.thought, plain.said) == ("", "3")
