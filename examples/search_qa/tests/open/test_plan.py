@@ -7,6 +7,7 @@ from evoprompt_search_qa.open.task import OpenQa, OpenQaSettings
 from pydantic import JsonValue
 
 from evoprompt.agents.tasks import Plan, Trial
+from evoprompt.errors import InputError
 from evoprompt.experiments.trial import host_for
 
 HOST: dict[str, JsonValue] = {"questions_per_step": 4, "rollouts_per_question": 2}
@@ -56,3 +57,19 @@ def test_what_is_missing_comes_with_its_remedy(
     (need,) = [need for need in found.needs if need.missing]
     assert need.subject == subject
     assert remedy in need.remedy
+
+
+@pytest.mark.parametrize(
+    ("host", "required"),
+    [
+        ({"lora": {"rank": 0}}, "greater than or equal to 1"),
+        ({"lora": {"r": 16}}, "lora"),
+        ({"lora": {}, "arguments": {"fsdp": True, "use_vllm": True}}, "whole weights on each GPU"),
+    ],
+)
+def test_adapters_that_cannot_be_are_refused(
+    settings: dict[str, JsonValue], tmp_path: Path, host: dict[str, JsonValue], required: str
+) -> None:
+    with pytest.raises(InputError, match=required) as refused:
+        planned(task_of(settings), tmp_path, **host)
+    assert "\n" not in str(refused.value)
