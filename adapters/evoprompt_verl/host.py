@@ -81,7 +81,7 @@ TRAINING = "train"
 VALIDATION = "val"
 """Where veRL puts what its validation rolls out: training never sees it."""
 
-REMEDY = "use a veRL that evoprompt was tested with, see docs/verl.md, or report it"
+REMEDY = "use a veRL that evoprompt was tested with, see docs/reference/verl.md, or report it"
 
 Metrics = dict[str, Any]
 """What a step sends to veRL's loggers."""

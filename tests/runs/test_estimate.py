@@ -68,4 +68,4 @@ def test_what_the_documentation_says_of_the_papers_run_is_what_is_forecast() -> 
     docs = Path(__file__).parents[2] / "docs"
     assert f"`{expected}` for `gpt-5-mini`" in (docs / "proposers.md").read_text("utf-8")
     calls_and_tokens = expected.removeprefix("about ").rpartition(",")[0]
-    assert f"| {calls_and_tokens};" in (docs / "search-qa.md").read_text("utf-8")
+    assert f"| {calls_and_tokens};" in (docs / "reference" / "search-qa.md").read_text("utf-8")

@@ -84,7 +84,7 @@ def test_verls_own_command_line_trains_the_same(tmp_path: Path) -> None:
     }
     command = re.search(
         r"```bash\n(python -m verl\.trainer\.main_ppo .*?)```",
-        (DOCS / "search-qa.md").read_text(encoding="utf-8"),
+        (DOCS / "reference" / "search-qa.md").read_text(encoding="utf-8"),
         re.DOTALL,
     )
     assert command
