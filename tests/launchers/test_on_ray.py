@@ -28,7 +28,6 @@ from evoprompt.experiments.testing import LauncherSuite
 
 # A second dashboard on this machine would find its port taken, and leave a socket open.
 HEAD = {"num_cpus": 0, "num_gpus": 0, "include_dashboard": False}
-NODE = {"num_cpus": 2, "num_gpus": 0}
 
 Started = TypeVar("Started")
 
@@ -62,7 +61,7 @@ def cluster(
         slow = SimpleNamespace(sleep=time.sleep, time=time.time, monotonic=lambda: monotonic() / 4)
         patch.setattr("ray._private.node.time", slow)
         found = started(lambda: Cluster(initialize_head=True, head_node_args=HEAD))
-        started(partial(found.add_node, **NODE))
+        started(partial(found.add_node, num_cpus=2, num_gpus=0))
         yield found
         found.shutdown()  # type: ignore[no-untyped-call]
 
@@ -101,7 +100,7 @@ class Fire(Watcher):
         if self._left == 0:
             (node,) = self._cluster.worker_nodes
             self._cluster.remove_node(node, allow_graceful=False)
-            started(partial(self._cluster.add_node, **NODE))
+            started(partial(self._cluster.add_node, num_cpus=2, num_gpus=0))
             self._hold.touch()
 
 
