@@ -22,8 +22,8 @@ from evoprompt.config import MOST_PER_QUESTION, EngineConfig, Grouping
 from evoprompt.errors import InputError, StateError, warn
 from evoprompt.evaluation import Failures
 from evoprompt.eventlog import EventLog
-from evoprompt.faults import naming, require_type
 from evoprompt.generation import Generations, GenerationStats, Offspring
+from evoprompt.plugins import naming, require_type
 from evoprompt.populations import SteadyPopulation
 from evoprompt.proposers.combinators import NoProposer
 from evoprompt.proposing import ProposalRequests
@@ -36,7 +36,6 @@ from evoprompt.roles import (
     Selector,
     Verifier,
 )
-from evoprompt.rollouts import VerificationRollouts
 from evoprompt.rules import Rule
 from evoprompt.screening import Screening, Seed, usable_seeds
 from evoprompt.selection import Selection
@@ -55,6 +54,7 @@ from evoprompt.types import (
     Trajectory,
     VerificationResult,
 )
+from evoprompt.verifiers import VerificationRollouts
 
 VERSION = 12
 """Version of the saved state; another one is refused."""

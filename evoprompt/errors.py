@@ -72,3 +72,19 @@ def causes(error: BaseException) -> Iterator[BaseException]:
         yield cause
         seen.add(id(cause))
         cause = cause.__cause__ or cause.__context__
+
+
+class LmError(EvopromptError, RuntimeError):
+    """The language model gave no answer that can be used."""
+
+
+class DeadlineError(LmError, TimeoutError):
+    """No answer came within the deadline."""
+
+
+class BudgetError(LmError):
+    """A call was not made because it could have gone over the budget."""
+
+
+class ReplayError(LmError):
+    """A recording holds no answer to this request."""

@@ -12,12 +12,11 @@ from dataclasses import dataclass, field
 from evoprompt.config import EngineConfig
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Notice, Shown, Verified
-from evoprompt.faults import naming
+from evoprompt.plugins import naming
 from evoprompt.proposers.combinators import signed
 from evoprompt.proposing import ProposalRequests
 from evoprompt.replay import worth_reading
 from evoprompt.roles import VerificationRequest, Verifier
-from evoprompt.rollouts import NoRoomError, VerificationRollouts
 from evoprompt.screening import Finding, Screening, summarise
 from evoprompt.selection import Selection
 from evoprompt.storage import SavedRecord
@@ -31,6 +30,7 @@ from evoprompt.types import (
     Verification,
     VerificationResult,
 )
+from evoprompt.verifiers import NoRoomError, VerificationRollouts
 
 _IN_A_ROW = 3  # failed generations that are no longer bad luck
 

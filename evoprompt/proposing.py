@@ -10,7 +10,7 @@ from pydantic import BaseModel, JsonValue, NonNegativeInt
 from evoprompt.config import EngineConfig
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Notice
-from evoprompt.faults import naming
+from evoprompt.plugins import naming
 from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.screening import Screening
 from evoprompt.selection import Selection

@@ -17,7 +17,7 @@ from evoprompt.config import EngineConfig
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Best as BestEvent
 from evoprompt.events import Pruned
-from evoprompt.faults import naming
+from evoprompt.plugins import naming
 from evoprompt.roles import Attributor, Population, Selector
 from evoprompt.selectors import select_distinct, sound_choice
 from evoprompt.types import (

@@ -5,10 +5,10 @@ from __future__ import annotations
 from importlib import metadata
 from typing import TYPE_CHECKING, cast
 
+from evoprompt.attachment import is_instance, require_attributes, require_version
 from evoprompt.errors import AttachError
 from evoprompt.hookspecs import hookimpl
 from evoprompt.prompts import ShowsTools
-from evoprompt.recognition import is_instance, require_attributes, require_version
 from evoprompt_tinker.host import METHODS, MINIMUM, READ, REPLACED, TESTED
 
 if TYPE_CHECKING:

@@ -6,14 +6,14 @@ import inspect
 import sys
 from typing import TYPE_CHECKING, cast
 
-from evoprompt.errors import AttachError
-from evoprompt.hookspecs import hookimpl
-from evoprompt.recognition import (
+from evoprompt.attachment import (
     is_instance,
     require_attributes,
     require_methods,
     require_version,
 )
+from evoprompt.errors import AttachError
+from evoprompt.hookspecs import hookimpl
 from evoprompt_trl.host import BUFFERS, METHODS, MINIMUM, SINGLE_TURN, TESTED
 
 if TYPE_CHECKING:

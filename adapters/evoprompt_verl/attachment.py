@@ -9,11 +9,11 @@ from typing import Any, cast
 from pydantic import JsonValue
 from tensordict import TensorDict
 
+from evoprompt.attachment import require_attributes
 from evoprompt.binding import Binding, Outcomes, Resume
 from evoprompt.engine import Engine
 from evoprompt.errors import AttachError, InputError, StateError
 from evoprompt.prompts import Render
-from evoprompt.recognition import require_attributes
 from evoprompt.types import Assignment
 from evoprompt_verl import columns
 from evoprompt_verl.checkpoint import StepFolders

@@ -14,8 +14,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from evoprompt.agents.tokenizer import Tokenizer
+from evoprompt.attachment import require_attributes, require_methods
 from evoprompt.errors import AttachError
-from evoprompt.recognition import require_attributes, require_methods
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

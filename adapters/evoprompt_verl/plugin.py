@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+from evoprompt.attachment import is_instance, require_methods
 from evoprompt.errors import AttachError, InputError
 from evoprompt.hookspecs import hookimpl
-from evoprompt.recognition import is_instance, require_methods
 
 if TYPE_CHECKING:
     from evoprompt.attachment import Attachment, AttachRequest

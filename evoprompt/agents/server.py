@@ -20,10 +20,9 @@ from tenacity import AsyncRetrying
 
 from evoprompt.agents.agent import Sampling
 from evoprompt.agents.episode import Broken
-from evoprompt.errors import InputError, warn
+from evoprompt.errors import BudgetError, InputError, LmError, warn
 from evoprompt.lm.attempts import may_pass, require_size, retry_settings
 from evoprompt.lm.budget import Spending
-from evoprompt.lm.errors import BudgetError, LmError
 from evoprompt.lm.loop import completed
 from evoprompt.text import keep_secret, masked
 

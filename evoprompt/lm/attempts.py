@@ -26,8 +26,8 @@ from tenacity import (
     wait_random_exponential,
 )
 
+from evoprompt.errors import DeadlineError, LmError
 from evoprompt.lm.budget import Spending, status_of
-from evoprompt.lm.errors import DeadlineError, LmError
 from evoprompt.lm.recording import Failure, Recorder, Replay, Response
 from evoprompt.lm.settings import LmSettings
 from evoprompt.turns import thought_apart

@@ -22,8 +22,7 @@ from pydantic import (
     ValidationError,
 )
 
-from evoprompt.errors import InputError, StateError
-from evoprompt.lm.errors import BudgetError
+from evoprompt.errors import BudgetError, InputError, StateError
 from evoprompt.lm.settings import BudgetSettings, Prices
 from evoprompt.storage import append_line
 

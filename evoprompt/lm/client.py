@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from evoprompt.errors import InputError, StateError, causes
+from evoprompt.errors import DeadlineError, InputError, LmError, StateError, causes
 from evoprompt.lm.attempts import (
     FINISHED,
     AsyncOnly,
@@ -25,11 +25,16 @@ from evoprompt.lm.attempts import (
     replayed,
 )
 from evoprompt.lm.budget import Charge, Spending, SpendTracker, require_prices
-from evoprompt.lm.errors import DeadlineError, LmError
 from evoprompt.lm.loop import completed
-from evoprompt.lm.models import ModelCard, missing_key, model_card, use_local_tables
 from evoprompt.lm.recording import Recorder, Replay
-from evoprompt.lm.settings import LmSettings, Prices
+from evoprompt.lm.settings import (
+    LmSettings,
+    ModelCard,
+    Prices,
+    missing_key,
+    model_card,
+    use_local_tables,
+)
 from evoprompt.text import format_error, keep_secret
 from evoprompt.types import Estimate
 

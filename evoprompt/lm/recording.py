@@ -19,8 +19,7 @@ from pydantic import (
     model_validator,
 )
 
-from evoprompt.errors import InputError, StateError
-from evoprompt.lm.errors import ReplayError
+from evoprompt.errors import InputError, ReplayError, StateError
 from evoprompt.storage import append_line, unwritable
 from evoprompt.text import format_error, masked_data
 from evoprompt.validation import explain

@@ -12,10 +12,9 @@ from evoprompt.agents import Agent, AnswerProtocol, Episode, Limits
 from evoprompt.agents.endpoint import ChatEndpoint
 from evoprompt.agents.server import KEY
 from evoprompt.agents.tasks import EpisodeRunner, Task, scored
-from evoprompt.errors import EvopromptError, InputError
+from evoprompt.errors import BudgetError, EvopromptError, InputError, LmError
 from evoprompt.evaluation import EMPTY, Evaluation, Failures, Score
 from evoprompt.lm.budget import Charge, Spending, SpendTracker, require_prices
-from evoprompt.lm.errors import BudgetError, LmError
 from evoprompt.lm.loop import completed
 from evoprompt.lm.settings import BudgetSettings, Prices
 from evoprompt.optimizer.data import question_of
@@ -290,7 +289,7 @@ def prices_of(model: str) -> Prices | None:
     """What the libraries of the extra ``lm`` know of the prices of a model of OpenAI's."""
     if not model.startswith(OPENAI):
         return None
-    from evoprompt.lm.models import model_card  # imports DSPy
+    from evoprompt.lm.settings import model_card  # imports DSPy
 
     try:
         return model_card(f"openai/{model.removeprefix(OPENAI)}").prices

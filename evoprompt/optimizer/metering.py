@@ -12,11 +12,9 @@ import dspy
 from dspy.clients.backend_selection import CLIENT_KEYS
 from dspy.utils.callback import BaseCallback
 
-from evoprompt.errors import InputError
+from evoprompt.errors import BudgetError, InputError
 from evoprompt.lm.budget import Attempt, Charge, Spending, SpendTracker, require_prices
-from evoprompt.lm.errors import BudgetError
-from evoprompt.lm.models import model_card
-from evoprompt.lm.settings import BudgetSettings, Prices
+from evoprompt.lm.settings import BudgetSettings, Prices, model_card
 
 _CAPABILITIES = {
     "supports_function_calling",

@@ -14,11 +14,10 @@ from typing import Any
 from tenacity import Retrying
 
 from evoprompt.agents import Episode
-from evoprompt.errors import EvopromptError, InputError, causes
+from evoprompt.errors import BudgetError, EvopromptError, InputError, causes
 from evoprompt.evaluation import EMPTY, Score
 from evoprompt.lm.attempts import kinds_of, may_pass, retry_settings
 from evoprompt.lm.budget import Charge, status_of
-from evoprompt.lm.errors import BudgetError
 from evoprompt.lm.loop import completed
 from evoprompt.optimizer.data import Item
 from evoprompt.optimizer.options import OptimizeOptions

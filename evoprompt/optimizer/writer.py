@@ -9,16 +9,14 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from evoprompt.errors import InputError
+from evoprompt.errors import BudgetError, InputError
 from evoprompt.events import Event, Notice
-from evoprompt.faults import naming, require_type
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.lm.client import GivenLm, told_apart
-from evoprompt.lm.errors import BudgetError
 from evoprompt.optimizer.journal import Answered, Journal
 from evoprompt.optimizer.options import OptimizeOptions
 from evoprompt.optimizer.outcome import LM_SPENT, BudgetSpentError
-from evoprompt.plugins import build, plugins
+from evoprompt.plugins import build, naming, plugins, require_type
 from evoprompt.proposers.combinators import signed
 from evoprompt.replay import ReplayBuffer
 from evoprompt.roles import BuildContext, ProposalRequest, Proposer

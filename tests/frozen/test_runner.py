@@ -7,8 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from evoprompt import OptimizeOptions
-from evoprompt.errors import InputError
-from evoprompt.lm.errors import BudgetError
+from evoprompt.errors import BudgetError, InputError
 from evoprompt.optimizer.data import items_of
 from evoprompt.optimizer.outcome import BudgetSpentError, Outcome
 from evoprompt.optimizer.runner import Meter, Runner

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from evoprompt_verl import host
 
+from evoprompt.attachment import require_attributes
 from evoprompt.errors import AttachError
-from evoprompt.recognition import require_attributes
 
 V1 = "verl.trainer.ppo.v1"
 PLACES = [
