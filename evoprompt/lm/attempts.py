@@ -185,13 +185,13 @@ class AsyncOnly:
         raise RuntimeError("the language model of a proposer is asked with acall only")
 
 
-async def recorded(connection: Any, recorder: Recorder | None, request: Any) -> Any:
-    """An attempt made by a ``dspy.LM``, and recorded if there is a recorder."""
+async def recorded(send: Send, recorder: Recorder | None, request: Any) -> Any:
+    """An attempt that ``send`` makes, and recorded if there is a recorder."""
     from dspy.utils.exceptions import LMError
 
     outcome: Response | Failure | None = None
     try:
-        response = await connection.acall(request)
+        response = await send(request)
         outcome = Response(
             model=response.model,
             text=response.message.text or "",

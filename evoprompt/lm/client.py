@@ -25,6 +25,7 @@ from evoprompt.lm.attempts import (
     replayed,
 )
 from evoprompt.lm.budget import Charge, Spending, SpendTracker, require_prices
+from evoprompt.lm.files import AnswerFiles
 from evoprompt.lm.loop import completed
 from evoprompt.lm.recording import Recorder, Replay
 from evoprompt.lm.settings import (
@@ -107,7 +108,9 @@ class LanguageModel:
         given: Any = None,
     ) -> None:
         self.settings = settings
-        self._given = given
+        folder = settings.answers
+        self._files = AnswerFiles((directory or Path()) / folder) if folder else None
+        self._given = given or self._files
         self.spending = SpendTracker() if spending is None else spending
         record = settings.record
         self._recorder = Recorder((directory or Path()) / record) if record else None
@@ -221,13 +224,13 @@ class LanguageModel:
             yield functools.partial(replayed, self._replay)
             return
         if self._is_function:
-            yield functools.partial(called, self._given)
+            yield functools.partial(recorded, functools.partial(called, self._given), recorder)
             return
         connection = self._connect()
         try:
             # Imports litellm if the model needs it, before the time of a call begins to run.
             _ = connection.supports_response_schema
-            yield functools.partial(recorded, connection, recorder)
+            yield functools.partial(recorded, connection.acall, recorder)
         finally:
             if self._given is None:  # else it is the user's
                 await connection.aclose()
@@ -327,20 +330,24 @@ class LanguageModel:
         return totals if self.prices is None else {**totals, "lm/usd": spent.usd}
 
     def state_dict(self) -> dict[str, JsonValue]:
-        """What was spent and which recorded exchanges were used."""
+        """What was spent, and which recorded exchanges or answers in files were used."""
         state: dict[str, JsonValue] = {"spending": self.spending.state_dict()}
+        if self._files is not None:
+            state["files"] = self._files.state_dict()
         if self._replay is not None:
             state["replay"] = self._replay.state_dict()
         return state
 
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
         """Continues from ``state``."""
-        spending, replay = state.get("spending"), state.get("replay")
+        spending, replay, files = (state.get(name) for name in ("spending", "replay", "files"))
         if not isinstance(spending, Mapping):
             raise StateError(f"the state of a language model is {state!r}; required: its spending")
         self.spending.load_state_dict(spending)
         if self._replay is not None and isinstance(replay, Mapping):
             self._replay.load_state_dict(replay)
+        if self._files is not None and isinstance(files, Mapping):
+            self._files.load_state_dict(files)
 
 
 def told_apart(lm: GivenLm) -> tuple[str | Mapping[str, object], object]:

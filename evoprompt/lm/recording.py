@@ -63,6 +63,20 @@ class Exchange(BaseModel):
 _USED = TypeAdapter(set[NonNegativeInt])
 
 
+def read_used(state: Mapping[str, JsonValue], what: str) -> set[int]:
+    """The numbers that ``state`` says were used.
+
+    Raises:
+        StateError: it does not say so; ``what`` names it.
+    """
+    try:
+        return _USED.validate_python(state.get("used"))
+    except ValidationError as error:
+        raise StateError(
+            f"the state of {what} is {reprlib.repr(state)}; required: a list 'used' of numbers"
+        ) from error
+
+
 def _text(request: Mapping[str, JsonValue]) -> str:
     """A request, equal for requests that differ in credentials only."""
     return json.dumps(masked_data(dict(request)), sort_keys=True, ensure_ascii=False)
@@ -168,13 +182,7 @@ class Replay:
 
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
         """Goes on after the exchanges that ``state`` says were used."""
-        try:
-            used = _USED.validate_python(state.get("used"))
-        except ValidationError as error:
-            raise StateError(
-                f"the state of a replay is {reprlib.repr(state)}; required: a list 'used' of the "
-                "numbers of exchanges"
-            ) from error
+        used = read_used(state, "a replay")
         with self._lock:
             self._used = used
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -11,6 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from evoprompt.errors import InputError
 from evoprompt.text import masked_data
+
+_FILES = "files/"
+_DAY = 86_400.0  # seconds
 
 Temperature = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -48,7 +52,10 @@ class LmSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    model: str = Field(min_length=1, description="provider/name, such as openai/gpt-4.1-mini")
+    model: str = Field(
+        min_length=1,
+        description="provider/name, such as openai/gpt-4.1-mini; files/FOLDER for a person",
+    )
     api_base: str | None = Field(
         default=None, description="URL of a server that speaks its protocol"
     )
@@ -65,7 +72,9 @@ class LmSettings(BaseModel):
     )
     timeout: float = Field(default=60.0, gt=0, description="seconds without a byte until a retry")
     deadline: float = Field(
-        default=180.0, gt=0, description="seconds for one answer, retries included"
+        default=180.0,
+        gt=0,
+        description="seconds for one answer, retries included; a day with files/FOLDER",
     )
     retries: int = Field(
         default=3, ge=0, description="after rate limits, server and network errors"
@@ -86,7 +95,14 @@ class LmSettings(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _read(cls, given: Any) -> Any:
-        return {"model": given} if isinstance(given, str) else given
+        read = {"model": given} if isinstance(given, str) else given
+        is_person = isinstance(read, Mapping) and str(read.get("model")).startswith(_FILES)
+        return {"deadline": _DAY, **read} if is_person else read
+
+    @property
+    def answers(self) -> str:
+        """The folder where a person's answers are, in the run's directory; empty for a model."""
+        return self.model.removeprefix(_FILES) if self.model.startswith(_FILES) else ""
 
     @model_validator(mode="after")
     def _check_together(self) -> LmSettings:
