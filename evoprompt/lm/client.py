@@ -110,7 +110,7 @@ class LanguageModel:
         self.settings = settings
         folder = settings.answers
         self._files = AnswerFiles((directory or Path()) / folder) if folder else None
-        self._given = given or self._files
+        self._given: Any = given or self._files
         self.spending = SpendTracker() if spending is None else spending
         record = settings.record
         self._recorder = Recorder((directory or Path()) / record) if record else None

