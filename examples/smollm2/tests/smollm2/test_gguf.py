@@ -44,12 +44,12 @@ def gguf(path: Path, template: str | None = TEMPLATE) -> Path:
     writer.add_pad_token_id(TOKENS.index("<|endoftext|>"))
     if template is not None:
         writer.add_chat_template(template)
-    shapes = {f"attn_{one}.weight": (WIDTH, WIDTH) for one in ("q", "k", "v", "output")}
+    shapes: dict[str, tuple[int, ...]] = {"ffn_down.weight": (WIDTH, INNER)}
+    shapes |= {f"attn_{one}.weight": (WIDTH, WIDTH) for one in ("q", "k", "v", "output")}
     shapes |= {f"attn_{one}.bias": (WIDTH,) for one in ("q", "k", "v")}
     shapes |= {f"ffn_{one}.weight": (INNER, WIDTH) for one in ("up", "gate")}
-    shapes |= {"ffn_down.weight": (WIDTH, INNER)}
     shapes |= {"attn_norm.weight": (WIDTH,), "ffn_norm.weight": (WIDTH,)}
-    everywhere = {"token_embd.weight": (len(TOKENS), WIDTH), "output_norm.weight": (WIDTH,)}
+    everywhere: dict[str, tuple[int, ...]] = {"token_embd.weight": (len(TOKENS), WIDTH), "output_norm.weight": (WIDTH,)}
     named = {f"blk.0.{name}": shape for name, shape in shapes.items()} | everywhere
     for name, shape in named.items():
         writer.add_tensor(name, rng.normal(size=shape).astype(np.float32))
