@@ -49,7 +49,10 @@ def gguf(path: Path, template: str | None = TEMPLATE) -> Path:
     shapes |= {f"attn_{one}.bias": (WIDTH,) for one in ("q", "k", "v")}
     shapes |= {f"ffn_{one}.weight": (INNER, WIDTH) for one in ("up", "gate")}
     shapes |= {"attn_norm.weight": (WIDTH,), "ffn_norm.weight": (WIDTH,)}
-    everywhere: dict[str, tuple[int, ...]] = {"token_embd.weight": (len(TOKENS), WIDTH), "output_norm.weight": (WIDTH,)}
+    everywhere: dict[str, tuple[int, ...]] = {
+        "token_embd.weight": (len(TOKENS), WIDTH),
+        "output_norm.weight": (WIDTH,),
+    }
     named = {f"blk.0.{name}": shape for name, shape in shapes.items()} | everywhere
     for name, shape in named.items():
         writer.add_tensor(name, rng.normal(size=shape).astype(np.float32))
