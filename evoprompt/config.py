@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from evoprompt.errors import InputError
+from evoprompt.validation import CheckedSettings
 
 Preset = Literal["default", "inspo", "espl", "fst"]
 Grouping = Literal["candidate", "question"]
@@ -74,7 +75,7 @@ PRESETS: dict[Any, dict[str, Any]] = {"default": {}, "inspo": INSPO, "espl": ESP
 """What each preset changes."""
 
 
-class Approval(BaseModel):
+class Approval(CheckedSettings):
     """Whether admissions wait for a person's answer.
 
     Attributes:
@@ -83,7 +84,7 @@ class Approval(BaseModel):
         default: the answer where nobody gave one.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True)
 
     mode: Literal["auto", "ask"] = "auto"
     timeout: float = Field(default=600.0, ge=0, le=86_400, allow_inf_nan=False)
@@ -95,7 +96,7 @@ class Approval(BaseModel):
         return {"mode": given} if isinstance(given, str) else given
 
 
-class EngineConfig(BaseModel):
+class EngineConfig(CheckedSettings):
     """Every number of the engine; symbols are the paper's (arXiv 2512.01945).
 
     ``EngineConfig(preset="inspo")`` is Algorithm 1 with the departures listed in docs/papers.md
@@ -104,7 +105,7 @@ class EngineConfig(BaseModel):
     :data:`FST` are the methods of two other papers. A field given explicitly wins over the preset.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True)
 
     preset: Preset = Field(
         default="default", description="the method; settings given beside it win"

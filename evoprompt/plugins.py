@@ -21,7 +21,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast, overlo
 
 import pluggy
 from packaging.utils import canonicalize_name
-from pydantic import AfterValidator, BaseModel, BeforeValidator, JsonValue, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    Field,
+    JsonValue,
+    ValidationError,
+)
 
 from evoprompt import hookspecs
 from evoprompt.errors import ComponentError, EvopromptError, InputError, PluginError
@@ -64,11 +71,17 @@ Choice = Annotated[dict[str, JsonValue], BeforeValidator(_name_alone), AfterVali
 """A component by name with its settings: ``{name: softmax}``, or just its name."""
 
 
-class _Around(BaseModel, extra="forbid"):
+class SharedSettings(BaseModel, extra="forbid"):
     """What a configuration may set of every proposer, beside its own settings."""
 
-    background: bool | None = None
-    fallback: Choice | None = None
+    background: bool | None = Field(
+        default=None,
+        description="propose in a thread while training goes on; null for yes where the proposer "
+        "asks a service",
+    )
+    fallback: Choice | None = Field(
+        default=None, description="the proposer that is used when this one fails"
+    )
 
 
 def named(name: str, component: type[Component]) -> tuple[str, type[Component]]:
@@ -223,7 +236,7 @@ class Plugins:
 
     def _read(
         self, role: str, settings: Mapping[str, object]
-    ) -> tuple[Registered, BaseModel, _Around]:
+    ) -> tuple[Registered, BaseModel, SharedSettings]:
         """The component, its own settings, and those that every proposer has."""
         name = settings.get("name")
         if not isinstance(name, str):
@@ -234,15 +247,17 @@ class Plugins:
         own = {key: value for key, value in settings.items() if key != "name"}
         shared = {}
         if issubclass(found.component, Proposer):
-            mine = _Around.model_fields.keys() - model.model_fields.keys()
+            mine = SharedSettings.model_fields.keys() - model.model_fields.keys()
             shared = {key: own.pop(key) for key in mine & own.keys()}
         try:
-            around = _Around.model_validate(shared)
+            around = SharedSettings.model_validate(shared)
             return found, model.model_validate(own), around
         except ValidationError as error:
             raise InputError(f"{role} {name!r}: {explain(error, model)}") from error
 
-    def _wrapped(self, proposer: Proposer, around: _Around, context: BuildContext) -> Proposer:
+    def _wrapped(
+        self, proposer: Proposer, around: SharedSettings, context: BuildContext
+    ) -> Proposer:
         from evoprompt.proposers.background import Background
         from evoprompt.proposers.combinators import Fallback
 

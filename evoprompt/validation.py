@@ -5,13 +5,32 @@ from __future__ import annotations
 import difflib
 import reprlib
 from collections.abc import Iterable
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from evoprompt.errors import InputError
 from evoprompt.text import masked, masked_data
 
 _LONGEST = 100  # characters of a setting's name that are told
+
+
+class CheckedSettings(BaseModel, extra="forbid"):
+    """Settings that people also write in Python, where a wrong one says what was meant.
+
+    Raises:
+        InputError: a setting is unknown or cannot be used.
+    """
+
+    def __init__(self, **given: Any) -> None:
+        try:
+            super().__init__(**given)
+        except ValidationError as error:
+            said = explain(error, type(self))
+            if "required: " not in said:
+                said = f"{said}; required: settings of {type(self).__name__}; correct it"
+            raise InputError(said) from error
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from pydantic import ValidationError
 
 from evoprompt.config import INSPO, EngineConfig
+from evoprompt.errors import InputError
 
 PAPER = {
     "population_size": 7,
@@ -74,6 +74,10 @@ class TestSchedule:
 
 
 class TestRefusals:
+    def test_a_misspelt_setting_is_told_what_was_meant(self) -> None:
+        with pytest.raises(InputError, match="'populaton_size'; did you mean 'population_size'"):
+            EngineConfig(populaton_size=3)  # type: ignore[call-arg]
+
     @pytest.mark.parametrize(
         ("field", "value"),
         [
@@ -88,15 +92,13 @@ class TestRefusals:
         ],
     )
     def test_an_impossible_value_or_unknown_key_is_named(self, field: str, value: object) -> None:
-        with pytest.raises(ValidationError, match=field):
-            EngineConfig.model_validate({field: value})
+        with pytest.raises(InputError, match=field):
+            EngineConfig(**{field: value})
 
     def test_more_parents_than_places(self) -> None:
-        with pytest.raises(ValidationError, match="parents is 8, more than population_size 7"):
+        with pytest.raises(InputError, match="parents is 8, more than population_size 7"):
             EngineConfig(parents=8)
 
     def test_a_question_group_with_nothing_to_compare(self) -> None:
-        with pytest.raises(
-            ValidationError, match="candidates_per_question 1; required: at least 2"
-        ):
+        with pytest.raises(InputError, match="candidates_per_question 1; required: at least 2"):
             EngineConfig(grouping="question", candidates_per_question=1)

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from evoprompt.errors import InputError
 from evoprompt.text import masked_data
+from evoprompt.validation import CheckedSettings
 
 _FILES = "files/"
 _DAY = 86_400.0  # seconds
@@ -19,10 +20,10 @@ _DAY = 86_400.0  # seconds
 Temperature = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-class Prices(BaseModel):
+class Prices(CheckedSettings):
     """Prices in USD per million tokens."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True)
 
     input: float = Field(ge=0, allow_inf_nan=False, description="of what is sent")
     output: float = Field(ge=0, allow_inf_nan=False, description="of what is answered")
@@ -32,17 +33,17 @@ class Prices(BaseModel):
         return (input_tokens * self.input + output_tokens * self.output) / 1e6
 
 
-class BudgetSettings(BaseModel):
+class BudgetSettings(CheckedSettings):
     """Hard limits over all calls of a run, retries included; None for no limit."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True)
 
     calls: int | None = Field(default=None, ge=0, description="requests sent")
     tokens: int | None = Field(default=None, ge=0, description="input and output tokens")
     usd: float | None = Field(default=None, ge=0, allow_inf_nan=False, description="money in USD")
 
 
-class LmSettings(BaseModel):
+class LmSettings(CheckedSettings):
     """A language model, as DSPy and litellm name it.
 
     Keys come only from the environment: the provider's own variable (``OPENAI_API_KEY``), or the
@@ -50,7 +51,7 @@ class LmSettings(BaseModel):
     ``lm: openai/gpt-4.1-mini``.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True)
 
     model: str = Field(
         min_length=1,

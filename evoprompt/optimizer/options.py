@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, ValidationError
+from pydantic import ConfigDict, Field, StrictBool, StrictInt
 
-from evoprompt.errors import InputError
-from evoprompt.validation import explain
+from evoprompt.validation import CheckedSettings
 
 
-class OptimizeOptions(BaseModel):
+class OptimizeOptions(CheckedSettings):
     """What is seldom set of :func:`~evoprompt.optimize` and :class:`~evoprompt.CoEvolve`.
 
     Attributes:
@@ -38,7 +36,7 @@ class OptimizeOptions(BaseModel):
         InputError: a setting is unknown or cannot be used.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
     seed: StrictInt = 0
     seeds: StrictInt = Field(default=1, ge=1)
@@ -52,12 +50,3 @@ class OptimizeOptions(BaseModel):
     refuse_copies: StrictBool = True
     max_concurrency: StrictInt | None = Field(default=None, ge=1)
     progress: StrictBool = True
-
-    def __init__(self, **given: Any) -> None:
-        try:
-            super().__init__(**given)
-        except ValidationError as error:
-            raise InputError(
-                f"the options cannot be used: {explain(error, type(self))}; required: settings of "
-                "OptimizeOptions; correct it"
-            ) from error

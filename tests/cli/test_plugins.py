@@ -23,6 +23,21 @@ def test_the_nearest_name_is_suggested(capsys: pytest.CaptureFixture[str]) -> No
     assert "did you mean 'softmax'?" in capsys.readouterr().err
 
 
+def test_what_can_be_set_of_one_is_shown(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    assert evoprompt("plugins", "reflection") == 0
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert lines[0].startswith("proposer reflection (plugin 'builtins' of evoprompt")
+    assert "lm mapping required the language model that is asked" in lines
+    assert "calls whole number or null null requests sent" in lines  # of lm.budget
+    (fallback,) = (line for line in lines if line.startswith("fallback "))
+    assert fallback.endswith("used when this one fails")
+    assert evoprompt("plugins", "reflektion") == 2
+    assert "did you mean 'reflection'?" in capsys.readouterr().err
+
+
 def test_a_component_that_keeps_its_promises_passes(capsys: pytest.CaptureFixture[str]) -> None:
     assert evoprompt("plugins", "--check", "softmax") == 0
     text = capsys.readouterr().out

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 from strict_openai import StrictServer
 
 from evoprompt.errors import InputError
@@ -117,7 +116,7 @@ def test_with_a_fallback_a_model_that_is_down_is_warned_of() -> None:
 
 
 def test_recording_a_replay_is_refused() -> None:
-    with pytest.raises(ValidationError, match="one of them"):
+    with pytest.raises(InputError, match="one of them"):
         LmSettings(model="m", record=Path("a"), replay=Path("b"))
 
 

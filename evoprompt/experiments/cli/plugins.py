@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 
 def plugins(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="Show what can be set of one.")
+    ] = None,
     check: Annotated[
         str | None, typer.Option(metavar="NAME", help="Run the conformance suite of one.")
     ] = None,
@@ -23,7 +26,8 @@ def plugins(
 ) -> None:
     """List the components that a configuration can name.
 
-    With --check, ask one whether it keeps the promises of its role.
+    With a NAME, show what can be set of it. With --check, ask one whether it keeps the promises of
+    its role.
     """
     from rich.console import Console
 
@@ -31,9 +35,12 @@ def plugins(
 
     found, console = installed(), Console(markup=False, highlight=False)
     listed = found.components()
+    if name is not None:
+        for one in _called(name, found):
+            _show(one, console)
+        return
     if check is not None:
-        named = [one for one in listed if one.name == check]
-        if not _keep_promises(found, named, check, changes or (), console):
+        if not _keep_promises(found, _called(check, found), changes or (), console):
             raise typer.Exit(1)
         return
     _list(listed, console)
@@ -63,22 +70,16 @@ def _list(listed: Sequence[Registered], console: Console) -> None:
     console.print(table)
 
 
-def _keep_promises(
-    found: Plugins,
-    named: Sequence[Registered],
-    name: str,
-    overrides: Sequence[str],
-    console: Console,
-) -> bool:
-    from rich.text import Text
+def _called(name: str, found: Plugins) -> list[Registered]:
+    """The components of a name, one for each role that has it.
 
+    Raises:
+        PluginError: there is none.
+    """
     from evoprompt.errors import PluginError
-    from evoprompt.experiments.settings import merge, nested
-    from evoprompt.experiments.testing import SUITES
-    from evoprompt.section import Settings
-    from evoprompt.testing.checks import checking
     from evoprompt.validation import nearest
 
+    named = [one for one in found.components() if one.name == name]
     if not named:
         names = sorted({one.name for one in found.components()})
         raise PluginError(
@@ -86,13 +87,55 @@ def _keep_promises(
             "`evoprompt plugins` lists"
             + "".join(f"; not loaded: {problem}" for problem in found.problems)
         )
+    return named
+
+
+def _show(one: Registered, console: Console) -> None:
+    """What can be set of a component, as docs/settings.md has it."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from evoprompt.experiments.settings_table import inner, rows
+    from evoprompt.plugins import SharedSettings
+
+    console.print(f"{one.component.role} {one.name} ({one.source})", style="bold", soft_wrap=True)
+    console.print(one.description)
+    tables = {"": one.component.Settings, **dict(inner(one.component.Settings))}
+    if one.component.role == "proposer":
+        tables["every proposer"] = SharedSettings
+    for title, model in tables.items():
+        table = Table("setting", "type", "default", "what it does", box=None, padding=(0, 2, 0, 0))
+        for row in rows(model):
+            cells = (row.kind, row.default, row.purpose)
+            plain = (Text(cell.replace("`", "")) for cell in cells)
+            table.add_row(Text(row.name, style="cyan"), *plain)
+        if table.row_count:
+            console.print(f"\n{title}".rstrip(), style="bold")
+            console.print(table)
+
+
+def _keep_promises(
+    found: Plugins,
+    named: Sequence[Registered],
+    overrides: Sequence[str],
+    console: Console,
+) -> bool:
+    from rich.text import Text
+
+    from evoprompt.experiments.settings import merge, nested
+    from evoprompt.experiments.testing import SUITES
+    from evoprompt.section import Settings
+    from evoprompt.testing.checks import checking
+
     settings: Settings = {}
     for override in overrides:
         settings = merge(settings, nested(override))
     passed = True
     for one in named:
-        console.print(f"{one.component.role} {name} ({one.source})", style="bold", soft_wrap=True)
-        chosen = {**settings, "name": name}
+        console.print(
+            f"{one.component.role} {one.name} ({one.source})", style="bold", soft_wrap=True
+        )
+        chosen = {**settings, "name": one.name}
         for result in checking(one.component.role, chosen, found, suites=SUITES):
             passed = passed and result.passed
             mark, style = ("ok  ", "green") if result.passed else ("FAIL", "red")

@@ -1,0 +1,87 @@
+"""Settings as a person reads them, from the models that check them."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+
+class Row(NamedTuple):
+    """One setting."""
+
+    name: str
+    kind: str
+    default: str
+    purpose: str
+
+
+def rows(model: type[BaseModel]) -> Iterator[Row]:
+    """Each setting of ``model``; its purpose is its description, or stands in the docstring.
+
+    Raises:
+        LookupError: a setting has neither.
+    """
+    told = _attributes(model)
+    for name, field in model.model_fields.items():
+        purpose = field.description or told.get(name)
+        if purpose is None:
+            raise LookupError(f"{model.__module__}.{model.__qualname__}.{name} has no description")
+        purpose = purpose.rstrip(".").replace("``", "`")
+        yield Row(name, _kind(field.annotation), _default(field), purpose)
+
+
+def inner(model: type[BaseModel]) -> Iterator[tuple[str, type[BaseModel]]]:
+    """The settings that are mappings with settings of their own: each with its model."""
+    for name, field in model.model_fields.items():
+        annotation = field.annotation
+        for one in (annotation, *get_args(annotation)):
+            if isinstance(one, type) and issubclass(one, BaseModel):
+                yield name, one
+                yield from inner(one)
+
+
+def _attributes(model: type[BaseModel]) -> dict[str, str]:
+    """What the docstrings of a class and of those that it inherits say of its attributes."""
+    found: dict[str, str] = {}
+    for one in reversed(model.__mro__):
+        _, _, text = inspect.cleandoc(one.__doc__ or "").partition("Attributes:\n")
+        for name, purpose in re.findall(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", text, re.MULTILINE):
+            found[name] = " ".join(purpose.split())
+    return found
+
+
+_PLAIN = {str: "text", Path: "text", int: "whole number", float: "number", bool: "true or false"}
+
+
+def _kind(annotation: Any) -> str:
+    origin, arguments = get_origin(annotation) or annotation, get_args(annotation)
+    if origin is Annotated:
+        return _kind(arguments[0])
+    if origin in (Union, UnionType):
+        return " or ".join(dict.fromkeys(map(_kind, arguments)))
+    if origin is Literal:
+        return " or ".join(f"`{one}`" for one in arguments)
+    if origin in (NoneType, None):
+        return "`null`"
+    if origin in _PLAIN:
+        return _PLAIN[origin]
+    return "mapping" if issubclass(origin, Mapping | BaseModel) else "list"
+
+
+def _default(field: FieldInfo) -> str:
+    """The default as YAML has it."""
+    value = field.get_default(call_default_factory=True)
+    if value is PydanticUndefined:
+        return "required"
+    if isinstance(value, BaseModel) or value == "":
+        return ""
+    return f"`{json.dumps(value, default=str)}`"
