@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from evoprompt.config import INSPO, EngineConfig
@@ -91,7 +93,7 @@ class TestRefusals:
             ("temprature", 0.2),
         ],
     )
-    def test_an_impossible_value_or_unknown_key_is_named(self, field: str, value: object) -> None:
+    def test_an_impossible_value_or_unknown_key_is_named(self, field: str, value: Any) -> None:
         with pytest.raises(InputError, match=field):
             EngineConfig(**{field: value})
 

@@ -89,7 +89,7 @@ def test_the_parameters_are_few_and_a_wrong_option_is_told_what_was_meant() -> N
     for call in (evoprompt.optimize, evoprompt.CoEvolve):
         assert len(set(signature(call).parameters) - {"options"}) <= 10
     with pytest.raises(InputError, match="unknown setting 'patiense'; did you mean 'patience'"):
-        OptimizeOptions(patiense=3)
+        OptimizeOptions(patiense=3)  # type: ignore[call-arg]
     with pytest.raises(InputError, match=r"options is \{'seed': 1\}; required: OptimizeOptions"):
         evoprompt.optimize(SEED, TRAIN, program=None, options={"seed": 1})  # type: ignore[arg-type]
     with pytest.raises(InputError, match="resume is given without a directory"):
