@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import tempfile
+from collections.abc import Callable
 from functools import cached_property, lru_cache
 from itertools import count
 from pathlib import Path
@@ -35,11 +36,13 @@ class Shop:
     """The database of a seed, in a temporary file that goes away with the object.
 
     Args:
-        seed: of ``database.write``.
+        seed: of what is written.
+        write: writes the database of a seed to a new file.
     """
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, write: Callable[[Path, int], None] = write) -> None:
         self._seed = seed
+        self._write = write
         # The file never changes, and policies ask the same again and again.
         self._found = lru_cache(_REMEMBERED)(self._find)
 
@@ -48,11 +51,11 @@ class Shop:
         """The database, written when it is first wanted."""
         folder = Path(tempfile.mkdtemp(prefix="evoprompt-sql-"))
         finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        write(folder / "shop.db", self._seed)
+        self._write(folder / "shop.db", self._seed)
         return folder / "shop.db"
 
     def query(self, sql: str) -> str:
-        """Rows that a SELECT finds in customers, products and orders."""
+        """Rows that a SELECT finds in the shop's tables."""
         if len(sql) > MOST_CHARACTERS:
             raise ValueError(f"more than {MOST_CHARACTERS} characters")
         return self._found(sql)

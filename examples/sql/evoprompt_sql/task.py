@@ -24,6 +24,7 @@ from evoprompt_sql.bank import (
     diagnose,
 )
 from evoprompt_sql.demonstrations import MOST_CALLS
+from evoprompt_sql.house import HouseRules
 from evoprompt_sql.questions import make_splits
 from evoprompt_sql.shop import Shop
 
@@ -108,5 +109,5 @@ class Sql(NumberTask):
 
 @hookimpl
 def evoprompt_components() -> Sequence[type[Component]]:
-    """The task."""
-    return [Sql]
+    """The tasks."""
+    return [Sql, HouseRules]
