@@ -75,6 +75,8 @@ STAFF_WORDS: Mapping[str, str] = {"team": "in the team {}", "city": "in {}"}
 
 NO_ROWS = "no rows"
 
+Case = Literal["as asked", "upper", "lower"]
+
 _CENTS = 100
 _NEVER_SHARE = 0.25
 _RULE_NAMES = ("status", "cents", "case", "days", "parcels")
@@ -95,7 +97,7 @@ class Rules:
 
     never: str = ""
     cents: bool = False
-    case: Literal["as asked", "upper", "lower"] = "as asked"
+    case: Case = "as asked"
     days: Literal["iso", "day first"] = "iso"
     repeated: bool = False
 
@@ -104,7 +106,9 @@ class Rules:
         """Two or three rules of five."""
         rng = random.Random(f"house rules {seed}")
         held = set(rng.sample(_RULE_NAMES, rng.choice((2, 3))))
-        never, case = rng.choice(OTHER_STATUSES), rng.choice(("upper", "lower"))
+        never = rng.choice(OTHER_STATUSES)
+        cases: tuple[Case, ...] = ("upper", "lower")
+        case = rng.choice(cases)
         return cls(
             never=never if "status" in held else "",
             cents="cents" in held,
