@@ -33,7 +33,7 @@ _ABOUT_A_TOOL = (
     "what the tool really does, as far as the texts you are given show it."
 )
 _TOKENS_A_WORD = 1.4
-_USUAL_WORDS = 200  # of an instruction, where no limit is set
+_USUAL_WORDS = 200  # of an instruction, for an estimate
 _NONE = "(none)"
 _EARLIER = 6  # texts that are no longer in use and are told of, the latest ones
 _SENTENCES = 12  # the clearest ones
@@ -101,7 +101,6 @@ class LmProposer(Proposer, ABC):
 
     Args:
         language: answers the questions.
-        max_words: longest instruction to ask for, in words; None for what the policy has room for.
     """
 
     slow = True
@@ -110,11 +109,6 @@ class LmProposer(Proposer, ABC):
         """What a configuration may set."""
 
         lm: LmSettings = Field(description="the language model that is asked")
-        max_words: int | None = Field(
-            default=None,
-            ge=1,
-            description="longest instruction to ask for; null for what the policy has room for",
-        )
 
     name: str
     """How proposals are signed, and the proposer is named in configurations."""
@@ -127,9 +121,8 @@ class LmProposer(Proposer, ABC):
         language = LanguageModel(lm, context.directory, context.spending, context.given)
         return cls(language, **arguments)
 
-    def __init__(self, language: LanguageModel, max_words: int | None = None) -> None:
+    def __init__(self, language: LanguageModel) -> None:
         self.language = language
-        self.max_words = max_words
         self._notices: list[str] = []
 
     @abstractmethod
@@ -178,7 +171,7 @@ class LmProposer(Proposer, ABC):
         common = {
             "required": "\n".join(required) or "(none)",
             "count": str(task.wanted),
-            "length": length_of(request, candidate, task.component, self.max_words),
+            "length": length_of(request, candidate, task.component),
             "setting": setting_of(request, candidate, task.component),
             "tried": tried_of(request, candidate, task.component),
             "refused": refused_of(request),
@@ -217,7 +210,7 @@ class LmProposer(Proposer, ABC):
         """What ``generations`` requests for ``count`` proposals will cost."""
         calls = max(self.calls_for(count, parents), 1)
         texts = -(-count // calls)
-        words = (texts + 1) * (self.max_words or _USUAL_WORDS)  # one more for the analysis
+        words = (texts + 1) * _USUAL_WORDS  # one more for the analysis
         output = min(round(words * _TOKENS_A_WORD), self.language.max_tokens)
         return self.language.estimate(generations * calls, self.input_tokens, output)
 
@@ -368,19 +361,16 @@ def refused_of(request: ProposalRequest) -> str:
     return "\n".join(f"- {clip(one, _TEXT)}" for one in dict.fromkeys(request.refusals)) or _NONE
 
 
-def length_of(
-    request: ProposalRequest, candidate: Candidate, component: str, max_words: int | None
-) -> str:
+def length_of(request: ProposalRequest, candidate: Candidate, component: str) -> str:
     """How long a text may be."""
-    room = request.max_tokens
-    if room is not None:
-        others = [text for name, text in candidate.components.items() if name != component]
-        room = max(room - round(sum(map(estimate_tokens, others)) * _TOKENS_A_WORD), 1)
-    limits = [] if max_words is None else [f"at most {max_words} words"]
-    if room is not None and (max_words is None or room < max_words * _TOKENS_A_WORD):
-        words = max(round(room / _TOKENS_A_WORD), 1)
-        limits.append(f"at most {room} tokens, about {words} words")
-    return f"{' and '.join(limits)}{'; ' if limits else ''}no longer than its content needs"
+    end = "no longer than its content needs"
+    if request.max_tokens is None:
+        return end
+    others = [text for name, text in candidate.components.items() if name != component]
+    taken = round(sum(map(estimate_tokens, others)) * _TOKENS_A_WORD)
+    room = max(request.max_tokens - taken, 1)
+    words = max(round(room / _TOKENS_A_WORD), 1)
+    return f"at most {room} tokens, about {words} words; {end}"
 
 
 def _schema(schema: Mapping[str, JsonValue]) -> str:

@@ -81,9 +81,6 @@ class Reflection(LmProposer):
 
     Args:
         language: answers.
-        max_words: longest instruction to ask for, in words; None for what the policy has room for.
-        episodes: most failed trajectories to show, on different questions if there are enough; None
-            for ``failures_per_request``.
         episode_tokens: length to which each trajectory is shortened, in tokens; a success at the
             same question to half of it.
         program: a DSPy program for the signature of :data:`REFLECT`, compiled and saved as JSON.
@@ -97,11 +94,6 @@ class Reflection(LmProposer):
     class Settings(LmProposer.Settings):
         """What a configuration may set."""
 
-        episodes: int | None = Field(
-            default=None,
-            ge=1,
-            description="most failed trajectories to show; null for failures_per_request",
-        )
         episode_tokens: int = Field(
             default=800, ge=50, description="length of each failed trajectory shown, in tokens"
         )
@@ -112,15 +104,12 @@ class Reflection(LmProposer):
     def __init__(
         self,
         language: LanguageModel,
-        max_words: int | None = None,
-        episodes: int | None = None,
         episode_tokens: int = 800,
         program: Path | None = None,
     ) -> None:
-        super().__init__(language, max_words)
-        self.episodes = episodes
+        super().__init__(language)
         self.episode_tokens = episode_tokens
-        self.input_tokens += (episodes or 4) * episode_tokens * 3 // 2  # with successes
+        self.input_tokens += 4 * episode_tokens * 3 // 2  # with successes
         self._program = None if program is None else load_program(REFLECT, program)
 
     def plan(self, request: ProposalRequest) -> Sequence[LmTask]:
@@ -137,7 +126,7 @@ class Reflection(LmProposer):
     def _account(self, candidate: Candidate, request: ProposalRequest) -> Mapping[str, str]:
         """The failures under ``candidate``, or all if there are none of its own, and successes."""
         own = [one for one in request.failures if one.candidate.id == candidate.id]
-        shown = (own or request.failures)[: self.episodes or request.failures_per_request]
+        shown = (own or request.failures)[: request.failures_per_request]
         solved = {one.question.id: one for one in request.successes}
         beside = {
             f"Instead of episode {number}{_under(solved[one.question.id], one)}": solved.pop(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from evoprompt.proposers.language import length_of, refused_of, setting_of, tried_of
 from evoprompt.testing.samples import candidate, candidate_stats, request
 from evoprompt.types import Candidate, CandidateStats, SentenceWorth, Setting
@@ -20,7 +18,7 @@ def test_nothing_is_made_up_where_nobody_told() -> None:
     assert setting_of(asked, PARENT, NAME) == "(nothing is known of it)"
     assert tried_of(asked, PARENT, NAME) == "(none)"
     assert refused_of(asked) == "(none)"
-    assert length_of(asked, PARENT, NAME, None) == END
+    assert length_of(asked, PARENT, NAME) == END
 
 
 def test_those_in_use_come_before_those_given_up_and_each_text_once() -> None:
@@ -58,29 +56,15 @@ def test_of_a_long_history_the_latest_are_told() -> None:
     assert "Way 39:" in told[-1]
 
 
-@pytest.mark.parametrize(
-    ("max_words", "room", "told"),
-    [
-        (None, 140, f"at most 140 tokens, about 100 words; {END}"),
-        (50, 140, f"at most 50 words; {END}"),
-        (
-            200,
-            140,
-            f"at most 200 words and at most 140 tokens, about 100 words; {END}",
-        ),
-        (50, None, f"at most 50 words; {END}"),
-    ],
-)
-def test_the_room_is_what_the_policy_has(
-    max_words: int | None, room: int | None, told: str
-) -> None:
-    assert length_of(replace(request(), max_tokens=room), PARENT, NAME, max_words) == told
+def test_the_room_is_what_the_policy_has() -> None:
+    told = f"at most 140 tokens, about 100 words; {END}"
+    assert length_of(replace(request(), max_tokens=140), PARENT, NAME) == told
 
 
 def test_other_components_take_their_room_and_are_shown() -> None:
     both = Candidate("c0", {NAME: "Add.", "tool:look": "word " * 50})
     asked = replace(request(), max_tokens=140)
-    assert length_of(asked, both, NAME, None).startswith("at most 70 tokens, about 50 words")
+    assert length_of(asked, both, NAME).startswith("at most 70 tokens, about 50 words")
     told = setting_of(asked, both, NAME)
     assert "stay as they are:\n- the description of the tool `look`: word word" in told
     what = replace(asked, setting=Setting(components={NAME: "what the judge reads"}))
