@@ -47,24 +47,24 @@ Table staff(name TEXT, city TEXT, team TEXT, salary INTEGER)"""
 
 ORDER_COUNT, STAFF_COUNT = 400, 120
 
-EASY_SHARE = 0.2
+EASY_SHARE = 0.25
 """Share of the questions that no rule concerns."""
 
 EASY, RULED = "no rule", "house rules"
 
 MEASURES: Mapping[str, str] = {
     "COUNT(*)": "How many orders {} are there?",
-    "SUM(quantity)": "How many pieces are in the orders {}?",
-    "SUM(quantity * price)": "What is the revenue in euros from the orders {}?",
-    "MAX(price)": "What is the highest price in euros in the orders {}?",
-    "COUNT(DISTINCT customer)": "How many different customers made the orders {}?",
+    "SUM(quantity)": "What is the sum of the quantities of the orders {}?",
+    "SUM(quantity * price)": "What is the revenue (quantity times price, in euros) from orders {}?",
+    "MAX(price)": "What is the highest price in euros among the orders {}?",
+    "COUNT(DISTINCT customer)": "How many different customers made orders {}?",
 }
 WORDS: Mapping[str, str] = {
     "product": "of the product {}",
-    "customer": "by {}",
-    "city": "from {}",
-    "year": "in {}",
-    "carrier": "sent with {}",
+    "customer": "of the customer {}",
+    "city": "from the city {}",
+    "year": "in the year {}",
+    "carrier": "that have a parcel with the carrier {}",
 }
 STAFF_MEASURES: Mapping[str, str] = {
     "COUNT(*)": "How many people of the staff work {}?",
@@ -79,6 +79,8 @@ Case = Literal["as asked", "upper", "lower"]
 
 _CENTS = 100
 _NEVER_SHARE = 0.25
+_PARCELS_SHARE = 0.3
+_TWO_CONDITIONS = 0.25
 _RULE_NAMES = ("status", "cents", "case", "days", "parcels")
 
 
@@ -127,13 +129,8 @@ class Rules:
             return f"{year}-{month:02}-{day:02}"
         return f"{day:02}.{month:02}.{year}"
 
-    def conditions(self, given: Mapping[str, str], *, joined: bool = False) -> str:
-        """The SQL for what a question says of orders.
-
-        Args:
-            given: what it says, by columns, ``"year"`` and ``"carrier"``.
-            joined: whether the table parcels is joined, rather than asked for ids.
-        """
+    def conditions(self, given: Mapping[str, str]) -> str:
+        """The SQL for what a question says of orders, by columns, ``"year"`` and ``"carrier"``."""
         found = []
         for column, value in given.items():
             match column:
@@ -142,7 +139,7 @@ class Rules:
                     found.append(f"day LIKE '{pattern}'")
                 case "product":
                     found.append(f"product = '{self.product(value)}'")
-                case "carrier" if not joined:
+                case "carrier":
                     sent = f"SELECT order_id FROM parcels WHERE carrier = '{value}'"
                     found.append(f"id IN ({sent})")
                 case _:
@@ -226,7 +223,7 @@ class HouseRules(Task):
     Settings = HouseSettings
     headline = Headline("accuracy", "share solved")
     seed_instructions = ("Answer the question with an SQL query.",)
-    limits = Limits(calls=0, turn_tokens=96, observation_tokens=0)
+    limits = Limits(calls=0, turn_tokens=64, observation_tokens=0)
 
     @classmethod
     def build(cls, settings: HouseSettings, context: BuildContext) -> HouseRules:
@@ -321,27 +318,35 @@ class HouseRules(Task):
         return Drawn(words.format(said), sql, sql)
 
     def _ruled(self, rng: random.Random) -> Drawn:
-        """A question about orders."""
+        """A question about orders, or their parcels where a rule concerns them."""
         rules = self.rules
-        given = {
-            "product": rng.choice(PRODUCTS),
-            "customer": rng.choice(PEOPLE),
-            "city": rng.choice(CITIES),
-            "year": str(rng.choice(YEARS)),
-            "carrier": rng.choice(CARRIERS),
-        }
-        drawn = rng.sample([*given], rng.choice((1, 2)))
-        kept = {one: value for one, value in given.items() if one in drawn}
-        measure, words = rng.choice([*MEASURES.items()])
-        said = " ".join(WORDS[one].format(value) for one, value in kept.items())
-        where = rules.conditions(kept)
+        if rules.repeated and rng.random() < _PARCELS_SHARE:
+            measure, given = "COUNT(*)", {"carrier": rng.choice(CARRIERS)}
+            naive = f"SELECT COUNT(*) FROM parcels WHERE carrier = '{given['carrier']}'"
+            if rng.random() < _TWO_CONDITIONS:
+                given["city"] = rng.choice(CITIES)
+                join = "parcels JOIN orders ON order_id = id"
+                where = f"city = '{given['city']}' AND carrier = '{given['carrier']}'"
+                naive = f"SELECT COUNT(*) FROM {join} WHERE {where}"
+        else:
+            measure = rng.choice([*MEASURES])
+            every = {
+                "product": rng.choice(PRODUCTS),
+                "customer": rng.choice(PEOPLE),
+                "city": rng.choice(CITIES),
+                "year": str(rng.choice(YEARS)),
+            }
+            drawn = rng.sample([*every], 2 if rng.random() < _TWO_CONDITIONS else 1)
+            given = {one: value for one, value in every.items() if one in drawn}
+            naive = f"SELECT {measure} FROM orders WHERE {Rules().conditions(given)}"
+        said = " ".join(WORDS[one].format(value) for one, value in given.items())
+        where = rules.conditions(given)
         counts = f"{where} AND status != '{rules.never}'" if rules.never else where
         shown = measure.replace("price", "price / 100.0") if rules.cents else measure
-        tables = "orders JOIN parcels ON order_id = id" if "carrier" in kept else "orders"
         return Drawn(
-            words.format(said),
+            MEASURES[measure].format(said),
             f"SELECT {shown} FROM orders WHERE {counts}",
-            f"SELECT {measure} FROM {tables} WHERE {Rules().conditions(kept, joined=True)}",
+            naive,
             self._rows(where, counts),
         )
 
