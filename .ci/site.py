@@ -107,6 +107,8 @@ def tutorial(path: Path, place: Path, run: bool) -> str:
     if run:
         started, folder = time.monotonic(), ROOT / "build/site/run" / path.stem
         folder.mkdir(parents=True)
+        for beside in path.parent.glob("*.json"):  # recordings
+            shutil.copy(beside, folder)
         os.environ |= {"OMP_NUM_THREADS": "1", **beside_this_environment(folder / "site")}
         where = {"metadata": {"path": str(folder)}}
         NotebookClient(notebook, timeout=300, resources=where, coalesce_streams=True).execute()
@@ -119,8 +121,17 @@ def tutorial(path: Path, place: Path, run: bool) -> str:
             if "text" in out:
                 out["text"] = strip_ansi(out["text"])  # the kernel asks every command for colours
     nbformat.write(notebook, place.with_suffix(".ipynb"))
-    text, _ = MarkdownExporter().from_notebook_node(notebook)
+    named = {"unique_key": path.stem, "output_files_dir": f"{path.stem}_files"}
+    text, made = MarkdownExporter().from_notebook_node(notebook, named)
+    for name, picture in made["outputs"].items():
+        (place.parent / name).parent.mkdir(exist_ok=True)
+        (place.parent / name).write_bytes(picture)
     return str(text).lstrip()
+
+
+def is_lab_note(origin: Path) -> bool:
+    """Whether a page is the long form of what others say: not searched, not in the navigation."""
+    return origin.parent.name == "notes" or origin.name.startswith("results-")
 
 
 def prepare(run: bool) -> None:
@@ -138,7 +149,7 @@ def prepare(run: bool) -> None:
                 shutil.copyfile(origin, place)
             continue
         text = with_links(text, origin, places)
-        if origin.parent.name == "notes":
+        if is_lab_note(origin):
             text = f"---\nsearch:\n  exclude: true\n---\n\n{text}"
         if origin.suffix == ".py":
             title, _, rest = text.partition("\n")
@@ -209,11 +220,15 @@ def undocumented(built: dict[Path, Page]) -> list[str]:
 
 
 def misplaced() -> list[str]:
-    """Pages of docs/ that the navigation names not once; notes have a page of their own."""
+    """Pages of docs/ that the navigation names not once; lab notes have a page of their own."""
     text = (ROOT / "zensical.toml").read_text(encoding="utf-8")
     listed = re.findall(r"'([^']+[.]md)'", str(tomllib.loads(text)["project"]["nav"]))
-    places = [place.relative_to(DOCS) for place in pages().values() if place.suffix == ".md"]
-    found = {str(p) for p in places if p.parts[0] not in ("notes", "plugins", "examples")}
+    places = [
+        place.relative_to(DOCS)
+        for origin, place in pages().items()
+        if place.suffix == ".md" and not is_lab_note(origin)
+    ]
+    found = {str(p) for p in places if p.parts[0] not in ("plugins", "examples")}
     times = {name: listed.count(name) for name in sorted(found | {*listed})}
     return [f"{name} is {n} times in the navigation" for name, n in times.items() if n != 1]
 

@@ -405,10 +405,9 @@ class Adjusted(Attributor):
 
     Importance weight = estimated mean reward on the same questions at the same step: a ridge
     regression of the rewards of all steps on candidates and questions, after the mean of each step,
-    in which the policy's progress is. So a question compares all candidates that it was asked
-    under, in one step or in several, and one that was asked under a single candidate counts against
-    its step. Effects are shrunk towards 0, more so where little is known. Any range of rewards will
-    do.
+    in which the policy's progress is. So a question compares all candidates that it ever had, in
+    one step or in several, and one that had a single candidate counts against its step. Effects are
+    shrunk towards 0, more so where little is known. Any range of rewards will do.
 
     Weights are compared with one another, so the standard error is that of the difference from the
     population's mean. All candidates are estimated together: a step of 300 takes some 40 ms.
@@ -450,7 +449,7 @@ class Adjusted(Attributor):
         trajectories: Sequence[Trajectory],
         priors: Mapping[str, Sequence[float]],
     ) -> None:
-        """Counts them as of the step itself: a question asked under several compares those."""
+        """Counts them as of the step itself: a question of several compares those."""
         self.observe(step, trajectories)
 
     def stats(self, candidate: Candidate) -> CandidateStats:

@@ -118,7 +118,7 @@ class Prompts(Protocol):
         ...
 
     def recipe(self, engine: Engine) -> BaseModel | None:
-        """How the policy is asked under the best candidate; None if no chat template can do it."""
+        """How a question is put with the best candidate; None if no chat template can do it."""
         ...
 
 
@@ -289,7 +289,7 @@ class Binding:
         tried = len(self.engine.selection.challengers.candidates)
         found = f"{report.proposed} proposed, {len(report.admitted)} admitted"
         if report.failure:
-            found = f"nobody to try, because {report.failure}"
+            found = f"nothing to try, because {report.failure}"
         elif tried:
             found = f"{report.proposed} proposed, {tried} to be tried in training"
         lost = f" ({report.failures})" if report.failures.failed else ""

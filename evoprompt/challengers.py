@@ -89,7 +89,7 @@ class Challengers:
 
     Attributes:
         wanted: whether children are to be tried in training, where that can be.
-        each: candidates that a question is asked under.
+        each: candidates of a question.
     """
 
     def __init__(self, config: EngineConfig, shown: Best) -> None:
@@ -104,7 +104,7 @@ class Challengers:
     def mode(self) -> Literal["in-training", "alone", "short", ""]:
         """Whether new children are tried in training; else why not, empty if nobody asked for it.
 
-        ``"alone"`` where a question is asked under one candidate, ``"short"`` where the whole run
+        ``"alone"`` where a question has one candidate, ``"short"`` where the whole run
         has fewer than ten steps of 512 questions.
         """
         if not self.wanted:
@@ -147,7 +147,7 @@ class Challengers:
         self._state.children = [_Child(one) for one in children]
 
     def draw(self) -> list[Candidate]:
-        """Who of them a question is asked under: in turn, one alone at most two of five times."""
+        """Which of them a question has: in turn, one alone at most two of five times."""
         state, count = self._state, len(self._state.children)
         places = max(int(self.each * (_SHARE if count > 1 else _ALONE)), 1)
         drawn = [state.children[(state.turn + place) % count] for place in range(places)]

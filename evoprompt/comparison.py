@@ -1,7 +1,7 @@
 """Is one candidate better than another, and who is the best? What questions say of it.
 
-A question that was asked under several candidates at once compares them by itself. Questions of a
-step that were asked under one candidate each compare them through the step's mean, so that the
+A question that several candidates had at once compares them by itself. Questions of a
+step that had one candidate each compare them through the step's mean, so that the
 progress of the policy is nobody's merit. All of it goes into one regression on the candidates, in
 which a candidate is compared with one it never met through those that both of them met.
 
@@ -174,7 +174,7 @@ class _Asked:
 
     Attributes:
         score: what it said of each candidate, shape (candidates,).
-        count: steps at which it was asked under one candidate.
+        count: steps at which it had one candidate.
         ease: sum of its rewards at those, minus the step's.
     """
 
@@ -245,10 +245,10 @@ class Evidence:
     def _observe_alone(
         self, alone: Sequence[tuple[str, str, float]], places: Mapping[str, int]
     ) -> None:
-        """Questions that were asked under one candidate each, at the same step.
+        """Questions that had one candidate each, at the same step.
 
-        How easy a question was at earlier steps is taken out of its reward. Which candidate it is
-        asked under does not depend on that, so this makes leads sharper, and no different.
+        How easy a question was at earlier steps is taken out of its reward. Which candidate it
+        has does not depend on that, so this makes leads sharper, and no different.
         """
         count = len(alone)
         under = np.zeros((count, len(places)))

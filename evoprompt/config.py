@@ -81,7 +81,7 @@ class Approval(CheckedSettings):
     Attributes:
         mode: ``"auto"`` for verification alone, ``"ask"`` for a person after it.
         timeout: seconds that training waits for answers in one generation.
-        default: the answer where nobody gave one.
+        default: the answer where none was given.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -299,7 +299,7 @@ class EngineConfig(CheckedSettings):
         return self
 
     def candidates_for(self, rollouts: int) -> int:
-        """How many candidates a question with so many rollouts is asked under.
+        """How many candidates a question with so many rollouts has.
 
         >>> EngineConfig().candidates_for(5), EngineConfig().candidates_for(7)
         (5, 1)

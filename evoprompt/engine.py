@@ -347,7 +347,7 @@ class Engine:
     def share_out(
         self, rollouts: int, setting: str, *, compared: bool = True, several: bool = True
     ) -> int:
-        """Decides how many candidates a question is asked under; adapters call it when attaching.
+        """Decides how many candidates a question has; adapters call it when attaching.
 
         Args:
             rollouts: of a question in a step.
@@ -370,7 +370,7 @@ class Engine:
         elif auto and each == rollouts and config.population_size > 1 and not self.is_static:
             self._undivided = (
                 f"{setting} is {rollouts}, which no number from 2 to {MOST_PER_QUESTION} divides: "
-                "each question is asked under one instruction, so that little is learnt of which "
+                "each question has one instruction, so that little is learnt of which "
                 "is better; take a multiple of 5 (best) or of 4, or one of 2 or 3"
             )
         challengers.each = rollouts // each

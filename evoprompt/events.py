@@ -188,8 +188,8 @@ class Evolved(Event):
         admitted: ids of the candidates that entered the population.
         population: ids of those alive now.
         rollouts: verification rollouts spent.
-        failure: why there was nobody to try; empty if the generation did not fail. Nobody
-            admitted and no failure: verification turned all away.
+        failure: why there was nothing to try; empty if the generation did not fail. None
+            admitted and no failure: verification refused all.
     """
 
     rounds: int

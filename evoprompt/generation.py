@@ -54,7 +54,7 @@ class Offspring:
         tried: candidates that passed screening and could be verified.
         proposer_failures: times the proposer raised or returned something else than proposals.
         findings: of screening, against the others.
-        obstacle: why nobody could be tried in the last round; empty if somebody was.
+        obstacle: why none could be tried in the last round; empty if one was.
         cut: whether the budget had no room for the last verification.
         in_training: whether the admitted are tried in training first.
     """
@@ -84,16 +84,16 @@ class Offspring:
 
     @property
     def refused(self) -> bool:
-        """Whether all that were tried were turned away."""
+        """Whether none that was tried was admitted."""
         return self.tried > 0 and not self.admitted and not self.cut
 
 
 class GenerationStats(SavedRecord):
     """How the generations of a run ended; counts that survive a resume.
 
-    A generation *failed* when its proposer was asked and nobody was admitted because there was
-    nobody to try: the proposer raised, proposed nothing, or screening refused all that it proposed.
-    When candidates were tried and verification turned all of them away, the generation was
+    A generation *failed* when its proposer was asked and none was admitted because there was
+    nothing to try: the proposer raised, proposed nothing, or screening refused everything.
+    When candidates were tried and verification refused all of them, the generation was
     *refused*: that is a finding, not a failure, and it is counted apart.
 
     Attributes:
@@ -327,7 +327,7 @@ class Generations:
 
     def _give_up(self, found: Offspring, why: str) -> None:
         found.obstacle = why
-        message = f"nobody could be verified, so nobody is admitted: {why}"
+        message = f"no proposal could be verified, so none is admitted: {why}"
         self.log.append(Notice(found.step, message))
 
     def _verify(
@@ -366,7 +366,7 @@ class Generations:
         chosen = worth_reading(readable, config.failure_threshold, config.failures_per_request)
         self.screening.replay.add_verification(step, [answers[place] for place in sorted(chosen)])
         found.verifications.append(verification)
-        for notice in (verification.notice, _told_nobody_apart(verification)):
+        for notice in (verification.notice, _found_no_difference(verification)):
             if notice:
                 self.log.append(Notice(step, notice))
         with naming("proposer", self.requests.proposer):
@@ -408,14 +408,14 @@ def _require_sound(found: Verification, proposed: Sequence[Candidate], slots: in
             )
 
 
-def _told_nobody_apart(verification: Verification) -> str:
+def _found_no_difference(verification: Verification) -> str:
     """A notice where children were admitted although all rewards were the same."""
     admitted = sum(result.admitted for result in verification.results)
     rewards = [one.reward for one in verification.trajectories if one.reward is not None]
     if not admitted or len(set(rewards)) != 1:
         return ""
     return (
-        f"verification told nobody apart: all {len(rewards)} rewards were {rewards[0]:g}, and "
+        f"verification found no difference: all {len(rewards)} rewards were {rewards[0]:g}, and "
         f"{admitted} of {len(verification.results)} candidates were admitted all the same; ask "
         "more questions (verify_questions), or questions that are neither too hard nor too easy"
     )

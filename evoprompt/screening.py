@@ -1,6 +1,6 @@
 """What becomes a candidate: seeds as they are, proposals that pass screening.
 
-Each gets an id, or is turned away with a reason before anything is rolled out. The rules are in
+Each gets an id, or is refused with a reason before anything is rolled out. The rules are in
 ``rules.py``.
 """
 
@@ -142,7 +142,7 @@ class _Known(SavedRecord):
     Attributes:
         born: candidates that ever got an id.
         refused: texts that a person refused, the latest last.
-        turned_away: texts that verification turned away in this generation.
+        turned_away: texts that verification refused in this generation.
         findings: against the proposals that were screened last.
     """
 
@@ -292,7 +292,7 @@ class Screening:
         self.known.turned_away.append(candidate.text)
 
     def begin_generation(self) -> None:
-        """Lets what earlier generations turned away be tried again, under another policy."""
+        """Lets what earlier generations refused be tried again, under another policy."""
         self.known.turned_away.clear()
 
 

@@ -163,7 +163,7 @@ class Selection:
         """Some candidates per question, different ones as far as they go.
 
         Under ``unmeasured="explore"`` the first questions go to those that are not measured yet.
-        While there are challengers each question is asked under some of them and their parent.
+        While there are challengers each question has some of them and their parent.
         """
         each = self.challengers.each
         if self.challengers.candidates:
@@ -192,7 +192,7 @@ class Selection:
     def _draw_challenge(
         self, candidate_stats: Sequence[CandidateStats], parent: Candidate
     ) -> list[Candidate]:
-        """Whom one question is asked under while there are challengers."""
+        """The candidates of one question while there are challengers."""
         drawn = self.challengers.draw()
         others = [stats for stats in candidate_stats if stats.candidate.id != parent.id]
         more = self.challengers.each - len(drawn) - 1

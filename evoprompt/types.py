@@ -1,7 +1,7 @@
 """The frozen records that travel between the engine, its parts and the trainers.
 
 Everything here pickles, holds plain data only and is never changed after construction. Words have
-the meaning of the glossary in ``docs/concepts.md``; higher rewards are always better.
+the meaning of the glossary in ``docs/reference/engine.md``; higher rewards are always better.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def legible(components: Mapping[str, str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """A question paired with the candidate it is to be asked under.
+    """A question paired with the candidate that its prompt holds.
 
     Attributes:
         id: ``tell`` knows a trajectory by it; unique within an engine, and for verification
@@ -177,7 +177,7 @@ class Trajectory:
 
     @property
     def candidate(self) -> Candidate:
-        """The instruction it was asked under."""
+        """The instruction in its prompt."""
         return self.assignment.candidate
 
     @property
@@ -336,7 +336,7 @@ class Verification:
         results: one per proposed candidate, best first.
         parents: one per parent that was rolled out on the same questions (may be empty).
         trajectories: every rollout spent, as attributors are to be told of it.
-        notice: what a person should know of the round, such as why nobody could be admitted; the
+        notice: what a person should know of the round, such as why none could be admitted; the
             engine logs it as a Notice event.
     """
 
@@ -376,7 +376,7 @@ class EvolveReport:
         proposed: number of proposals received, rejected ones included.
         admitted: ids of the candidates that entered the population.
         rollouts: verification rollouts spent.
-        failure: why there was nobody to try; empty if the generation did not fail.
+        failure: why there was nothing to try; empty if the generation did not fail.
         failures: verification rollouts that have no reward.
     """
 

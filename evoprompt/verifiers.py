@@ -73,7 +73,7 @@ class ReplayTopN(Verifier):
 
     The best are those of the highest mean reward. Every candidate of a round is asked the same
     questions once, by the current policy. At most half of them are admitted: a verification that
-    turns nobody away decides nothing. One alone has to do no worse than the best parent.
+    refuses none decides nothing. One alone has to do no worse than the best parent.
 
     Args:
         questions: ``|D_B|``, questions per round; fewer if the buffer holds fewer.
@@ -304,7 +304,7 @@ class NoRoomError(Exception):
 
     def __init__(self, needed: int, left: int) -> None:
         super().__init__(
-            f"no verification: it needs {needed} more rollouts and the budget has {left}; nobody "
+            f"no verification: it needs {needed} more rollouts and the budget has {left}; none "
             "is admitted, training goes on; evolve earlier (evolve_until), ask fewer questions "
             "(verify_questions) or raise the budget"
         )

@@ -181,7 +181,7 @@ class Training(RLDataset):  # type: ignore[misc]
 
 
 class Test(RLDataset):  # type: ignore[misc]
-    """The dataset to test on, asked under the best candidate of the moment.
+    """The dataset to test on, with the best candidate of the moment.
 
     Args:
         inner: the dataset.

@@ -1,4 +1,4 @@
-"""Builders around the cookbook's own: one question each, asked under one candidate."""
+"""Builders around the cookbook's own: one question and one candidate each."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class Group(EnvGroupBuilder):  # type: ignore[misc]
 
 
 class TestGroup(Group):
-    """A group of a test, asked under the best candidate of the moment; it tells how it went.
+    """A group of a test, with the best candidate of the moment; it reports how it went.
 
     Args:
         inner: the builder of the dataset.

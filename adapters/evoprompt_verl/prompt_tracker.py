@@ -25,7 +25,7 @@ class PromptTracker:
         return len(self._ids)
 
     def note(self, uid: str, assignment: Assignment) -> None:
-        """Remembers that the row ``uid`` is asked under ``assignment``."""
+        """Remembers that the row ``uid`` has ``assignment``."""
         self._ids[uid] = assignment.id
 
     def find(self, uid: str, pending: Mapping[str, Assignment]) -> Assignment | None:

@@ -7,12 +7,16 @@
 # model in its place.
 #
 # ```console
-# pip install -e ".[trl]" -e examples/tiny_policy -e examples/calculator -c constraints.txt
+# pip install "evoprompt[trl]" evoprompt-tiny-policy evoprompt-calculator matplotlib
 # ```
+#
+# evoprompt is not published yet: until then, run
+# `pip install -e ".[trl]" -e examples/tiny_policy -e examples/calculator matplotlib` in a clone.
 
 # %%
 import re
 
+import matplotlib.pyplot as plt
 from datasets import Dataset
 from evoprompt_calculator.task import WEIGHTS, Calculator
 from transformers import PrinterCallback
@@ -109,6 +113,19 @@ for event in engine.log:
         print(f"step {event['step']}: {len(event['admitted'])} admitted")
 metrics = engine.metrics()
 {name: metrics[name] for name in ("training_rollouts", "verification_rollouts", "generations")}
+
+# %% [markdown]
+# The reward of each step, and where a generation began:
+
+# %%
+rewards = [(log["step"], log["reward"]) for log in trainer.state.log_history if "reward" in log]
+figure, axes = plt.subplots(figsize=(7, 3))
+axes.plot(*zip(*rewards, strict=True), marker=".")
+for event in engine.log:
+    if event["event"] == "evolved":
+        axes.axvline(event["step"], linestyle=":", color="gray")
+axes.set(xlabel="step", ylabel="mean reward", ylim=(0, 1))
+figure.tight_layout()
 
 # %%
 engine.best.text

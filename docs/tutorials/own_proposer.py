@@ -6,11 +6,15 @@
 # all other roles become plugins in the same way.
 #
 # ```console
-# pip install -e . -c constraints.txt
+# pip install evoprompt matplotlib
 # ```
+#
+# evoprompt is not published yet: until then, run `pip install -e . matplotlib` in a clone.
 
 # %%
 from pathlib import Path
+
+import matplotlib.pyplot as plt
 
 package = Path("evoprompt-rulebook")
 
@@ -147,6 +151,13 @@ result = evoprompt.optimize(
 )
 for rollouts, value, text in result.curve:
     print(f"{rollouts:4d} rollouts  {value:.2f}  {text}")
+
+# %%
+figure, axes = plt.subplots(figsize=(7, 3))
+rollouts, values, _ = zip(*result.curve, strict=True)
+axes.step(rollouts, values, where="post", marker="o")
+axes.set(xlabel="rollouts", ylabel="mean reward, validation", ylim=(0, 1.05))
+figure.tight_layout()
 
 # %% [markdown]
 # With other settings it is built by name, as a configuration builds it, and given as an object. What it does not know

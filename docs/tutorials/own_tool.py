@@ -6,11 +6,15 @@
 # seconds without a key; give `Endpoint` the name of your model in its place.
 #
 # ```console
-# pip install -e ".[endpoint]" -c constraints.txt
+# pip install "evoprompt[endpoint]" matplotlib
 # ```
+#
+# evoprompt is not published yet: until then, run `pip install -e ".[endpoint]" matplotlib` in a clone.
 
 # %%
 import re
+
+import matplotlib.pyplot as plt
 
 import evoprompt
 from evoprompt import InputError, Question, Task
@@ -182,6 +186,13 @@ for rollouts, value, text in result.curve:
 print(result.stopped)
 
 # %%
+figure, axes = plt.subplots(figsize=(7, 3))
+rollouts, values, _ = zip(*result.curve, strict=True)
+axes.step(rollouts, values, where="post", marker="o")
+axes.set(xlabel="episodes played", ylabel="mean reward, validation", ylim=(0, 1.05))
+figure.tight_layout()
+
+# %%
 for text, value in zip(texts, tested, strict=True):
     print(f"{value:.2f} of the test questions: {text}")
 
@@ -193,4 +204,4 @@ for text, value in zip(texts, tested, strict=True):
 # - The same class is trained without a change: `evoprompt run` with a model of your own, under TRL or veRL; see
 #   [Run, compare, resume](../running.md).
 # - [Agents and tools](../agents.md) tells how a model's text becomes a call, and how to change it.
-# - Budgets in requests, tokens and USD: [A model that is not trained](../frozen.md).
+# - Budgets in requests, tokens and USD: [Tune the prompt of a frozen model](../frozen.md).

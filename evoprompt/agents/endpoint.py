@@ -203,7 +203,7 @@ class ChatEndpoint(Server[_Spoken]):
     """Samples in chat messages, by ``/chat/completions``; episodes begin with messages.
 
     Tools that a prompt shows are passed as schemas. Calls are read strictly, several at a time if
-    the model makes them; one whose arguments are no JSON object is told so in its result.
+    the model makes them; if its arguments are no JSON object, its result says so.
 
     Attributes:
         tokenizer: of the agents that it samples for.

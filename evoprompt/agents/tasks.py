@@ -111,7 +111,7 @@ class Method:
 
     Attributes:
         title: in tables.
-        instruction: what the policy is asked under.
+        instruction: in every prompt.
         begin: one episode, from the tokenizer of the policy, what an episode may use, the question
             and the instruction.
     """
@@ -431,7 +431,7 @@ class Plan:
             is given back only when the process ends.
         rollouts_per_question: of one question in one step, which its candidates share out; None
             where it is not known.
-        several: whether a question can be asked under several candidates in a step.
+        several: whether a question can have several candidates in a step.
         notices: what a person should know before it starts, with what to do about it.
         iterations: requests to the proposer at most, where the host optimizes by itself; None where
             an engine evolves.

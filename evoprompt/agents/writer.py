@@ -190,7 +190,7 @@ class PromptWriter(ABC):
         return any(text and text in given for text in [*map(_squeezed, placed), *back])
 
     def recipe(self, engine: Engine) -> Recipe | None:
-        """How the policy is asked under the best candidate of this moment.
+        """How a question is put with the best candidate of this moment.
 
         None where a function of somebody's own places the instruction: no template can.
 

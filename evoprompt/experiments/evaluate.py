@@ -145,7 +145,7 @@ def task_of(subject: Subject) -> Task:
 
 
 def written_of(subject: Subject, task: Task) -> Written:
-    """What the policy is asked under.
+    """The instruction in every prompt.
 
     Raises:
         InputError: it lacks what the task requires.

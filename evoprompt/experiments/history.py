@@ -190,7 +190,7 @@ class History:
 
     @property
     def failures(self) -> list[Json]:
-        """The generations in which there was nobody to try."""
+        """The generations in which there was nothing to try."""
         return [one for one in self.generations if one["failure"]]
 
     @property

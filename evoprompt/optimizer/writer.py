@@ -136,7 +136,7 @@ class Writer:
     def teach(self, result: VerificationResult) -> None:
         """Tells the proposer what became of a candidate.
 
-        A text that was turned away on a few questions is not refuted: it may be proposed again.
+        A text that was refused on a few questions is not refuted: it may be proposed again.
         """
         with naming("proposer", self._proposer):
             self._proposer.feedback([result])

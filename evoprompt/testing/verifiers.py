@@ -80,7 +80,7 @@ class VerifierSuite(DrawingSuite[Verifier]):
             f"of c4 to c7 it judged {judged}; required: one result each",
         )
         found = self.verify(ScriptedPolicy(by_quality), proposed=[])
-        expect(found.results == (), f"nobody was proposed, it judged {found.results}; required: ()")
+        expect(found.results == (), f"none was proposed, it judged {found.results}; required: ()")
 
     def test_admits_at_most_as_many_as_there_are_places(self) -> None:
         for slots in (0, 1, 2, 9):

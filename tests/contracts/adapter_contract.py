@@ -278,7 +278,7 @@ class AdapterContract:
         return fmean(event["mean"] for event in run.events if event["event"] == "verified")
 
     def test_what_candidates_answered_in_verification_is_kept_to_read(self, evolved: Run) -> None:
-        """Also of those that were turned away."""
+        """Also of those that were refused."""
         verified, shown = set[str](), set[str]()
         spoke: list[bool] = []
         known = {event["candidate"] for event in evolved.events if event["event"] == "seeded"}

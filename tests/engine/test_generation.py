@@ -115,7 +115,7 @@ class TestRounds:
         report = Farm(proposer, places=3).evolve()
         assert report.admitted == ("c1", "c2", "c3")
         assert (report.rounds, report.proposed, report.rollouts) == (1, 6, 4 * (6 + 1))
-        assert [request.count for request in proposer.requests] == [6]  # half are turned away
+        assert [request.count for request in proposer.requests] == [6]  # half are refused
 
     def test_go_on_with_what_is_missing(self) -> None:
         proposer = Scripted()
@@ -282,7 +282,7 @@ class TestNothingUnmeasuredIsAdmitted:
         report = farm.evolve()
         assert (report.admitted, report.failure) == ((), why)
         assert farm.told("notice")[0]["message"] == (
-            f"nobody could be verified, so nobody is admitted: {why}"
+            f"no proposal could be verified, so none is admitted: {why}"
         )
 
     def test_a_verifier_that_does_is_refused(self) -> None:

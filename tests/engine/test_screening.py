@@ -1,4 +1,4 @@
-"""Proposals become candidates, or are turned away with a reason, before a rollout is spent."""
+"""Proposals become candidates, or are refused with a reason, before a rollout is spent."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ _change("retire", "Take a candidate out of the population at the next step.")
 _change("pin", "Keep a candidate alive whatever it earns.")
 _change("unpin", "Let a pinned candidate live on its merits again.")
 _change("approve", "Admit a candidate that waits.")
-_change("refuse", "Turn a candidate away that waits.")
+_change("refuse", "Refuse a candidate that waits.")
 
 
 def _log(path: Path, arm: str | None, seed: int | None) -> Path:

@@ -39,7 +39,7 @@ class Server:
     """Holds a copy of the policy and continues prompts with it.
 
     What is sampled depends on the prompt, on the version of the weights and on the request's
-    ``seed``, or without one on how often the prompt was asked under that version: a resumed run
+    ``seed``, or without one on how often the prompt was sampled under that version: a resumed run
     repeats an uninterrupted one.
     """
 
