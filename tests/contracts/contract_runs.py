@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import evoprompt
 from evoprompt import Verifier
@@ -16,7 +17,8 @@ from evoprompt.proposers.background import Background
 from evoprompt.proposers.language import CANDIDATES
 from evoprompt.proposers.reflection import Reflection
 from evoprompt.roles import ProposalRequest, Proposer, VerificationRequest
-from evoprompt.types import Proposal, Trajectory, Verification
+from evoprompt.storage import STATE_FILE
+from evoprompt.types import Proposal, StepReport, Trajectory, Verification
 from evoprompt.verifiers import ReplayTopN
 
 WORDS = ("search", "think", "guess", "look", "answer", "slow", "fast", "twice", "never", "always")
@@ -197,29 +199,43 @@ class Run:
     populations: Sequence[Sequence[str]] = ()
 
 
-class ContractHost(Protocol):
+class ContractHost(ABC):
     """A tiny real trainer. Its questions are ``q0``, ``q1``, ..., asked in this order."""
 
-    @property
-    def group(self) -> int:
-        """Rollouts a question (G)."""
-        ...
+    group: int
+    """Rollouts a question (G)."""
 
+    @abstractmethod
     def run(self, job: Job, directory: Path) -> Run | None:
         """Does the job in ``directory``; None if it was killed."""
-        ...
+
+    @abstractmethod
+    def trainer(self, directory: Path) -> object:
+        """A constructed trainer that nothing is attached to."""
+
+    @abstractmethod
+    def fingerprint(self, trainer: object) -> object:
+        """Equal for two trainers, or one at two times, if they will behave alike."""
 
     def forget_engine(self, directory: Path) -> None:
         """Removes the engine's state from every checkpoint, as if none had been attached."""
-        ...
+        for file in directory.rglob(STATE_FILE):
+            file.unlink()
 
-    def trainer(self, directory: Path) -> object:
-        """A constructed trainer that nothing is attached to."""
-        ...
 
-    def fingerprint(self, trainer: object) -> object:
-        """Equal for two trainers, or one at two times, if they will behave alike."""
-        ...
+def note_tells(
+    engine: evoprompt.Engine, named: Callable[[Trajectory], Trajectory] = lambda told: told
+) -> list[list[Trajectory]]:
+    """From now on holds what ``engine`` is told, one list a call; ``named`` renames questions."""
+    told: list[list[Trajectory]] = []
+    tell = engine.tell
+
+    def noting(trajectories: Sequence[Trajectory]) -> StepReport:
+        told.append(list(map(named, trajectories)))
+        return tell(trajectories)
+
+    engine.tell = noting  # type: ignore[method-assign]
+    return told
 
 
 def groups(batch: Sequence[Row], size: int) -> list[Sequence[Row]]:

@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import chz
+import contract_runs
 import numpy as np
 import tinker
 import tinker_server
 import torch
-from contract_runs import STATIC, Job, Row, Run
+from contract_runs import STATIC, ContractHost, Job, Row, Run
 from tinker_cookbook.renderers import get_renderer
 from tinker_cookbook.rl import train
 from tinker_cookbook.rl.problem_env import ProblemEnv, ProblemGroupBuilder
@@ -34,8 +35,7 @@ from transformers import PreTrainedTokenizerFast
 
 import evoprompt
 from evoprompt.eventlog import EventLog
-from evoprompt.storage import STATE_FILE
-from evoprompt.types import StepReport, Trajectory
+from evoprompt.types import Trajectory
 
 COUNTRIES = ("france", "italy", "spain", "japan", "peru", "egypt", "cuba", "iran")
 TEXT = """
@@ -191,8 +191,6 @@ def config(directory: Path, job: Job, observer: Observer, **settings: Any) -> tr
 
 def note_tells(engine: evoprompt.Engine) -> list[list[Trajectory]]:
     """From now on holds what ``engine`` is told, one list a call, by the questions' own names."""
-    told: list[list[Trajectory]] = []
-    tell = engine.tell
 
     def named(trajectory: Trajectory) -> Trajectory:
         batch, place = map(int, trajectory.question.id.split("."))
@@ -200,12 +198,7 @@ def note_tells(engine: evoprompt.Engine) -> list[list[Trajectory]]:
         assignment = replace(trajectory.assignment, question=question)
         return replace(trajectory, assignment=assignment)
 
-    def noting(trajectories: Sequence[Trajectory]) -> StepReport:
-        told.append([named(trajectory) for trajectory in trajectories])
-        return tell(trajectories)
-
-    engine.tell = noting  # type: ignore[method-assign]
-    return told
+    return contract_runs.note_tells(engine, named)
 
 
 def run(job: Job, directory: Path, **settings: Any) -> Run:
@@ -302,7 +295,7 @@ def _reported(directory: Path) -> Mapping[str, list[float]]:
     return found
 
 
-class TinkerHost:
+class TinkerHost(ContractHost):
     """The cookbook's training, in this process or, where it is to die, in another one."""
 
     group = GROUP
@@ -318,11 +311,6 @@ class TinkerHost:
         )
         assert done.returncode == -signal.SIGKILL, done.stderr
         return None
-
-    def forget_engine(self, directory: Path) -> None:
-        """Removes the engine's state."""
-        for file in directory.rglob(STATE_FILE):
-            file.unlink()
 
     def trainer(self, directory: Path) -> train.Config:
         """A configuration that nothing is attached to."""

@@ -17,15 +17,14 @@ import tiny_trl
 import torch
 import torch.distributed as dist
 from accelerate.utils import gather_object
-from contract_runs import STATIC, Job, Row, Run
+from contract_runs import STATIC, ContractHost, Job, Row, Run, note_tells
 from faults import OUTPUT, Forks
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from transformers import TrainerCallback
 
 import evoprompt
 from evoprompt.eventlog import EventLog
-from evoprompt.storage import STATE_FILE
-from evoprompt.types import StepReport, Trajectory
+from evoprompt.types import Trajectory
 
 WEIGHTS = (0.75, 0.5)
 LONG_WORD = "france"
@@ -87,19 +86,6 @@ class Observer:
                 )
             ]
         )
-
-
-def note_tells(engine: evoprompt.Engine) -> list[list[Trajectory]]:
-    """From now on holds what ``engine`` is told, one list a call."""
-    told: list[list[Trajectory]] = []
-    tell = engine.tell
-
-    def noting(trajectories: Sequence[Trajectory]) -> StepReport:
-        told.append(list(trajectories))
-        return tell(trajectories)
-
-    engine.tell = noting  # type: ignore[method-assign]
-    return told
 
 
 class Watch(TrainerCallback):
@@ -211,7 +197,7 @@ def run(job: Job, directory: Path) -> Run:
     )
 
 
-class TrlHost:
+class TrlHost(ContractHost):
     """The TRL trainers, in this process where possible and in forks of another where needed."""
 
     group = 4
@@ -239,11 +225,6 @@ class TrlHost:
         """Ends the other process."""
         if self._forks is not None:
             self._forks.close()
-
-    def forget_engine(self, directory: Path) -> None:
-        """Removes the engine's state from every checkpoint."""
-        for file in directory.rglob(STATE_FILE):
-            file.unlink()
 
     def trainer(self, directory: Path) -> Any:
         """A trainer that nothing is attached to."""

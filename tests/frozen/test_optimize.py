@@ -20,7 +20,6 @@ from evoprompt.errors import BudgetError
 from evoprompt.evaluation import Score
 from evoprompt.experiments.eventfile import read_events
 from evoprompt.experiments.pool import read_pool
-from evoprompt.optimizer.journal import JOURNAL
 
 
 class Counted:
@@ -191,25 +190,6 @@ def test_labels_are_no_secret() -> None:
         proposer=Writes(lambda request: "Answer positive or negative."),
     )
     assert result.best.text == "Answer positive or negative."
-
-
-@pytest.mark.parametrize("kill_at", [1, 17, 71])
-def test_a_killed_run_goes_on_as_if_nothing_had_happened(kill_at: int, tmp_path: Path) -> None:
-    class KilledError(BaseException):
-        pass
-
-    whole = learn(directory=tmp_path / "whole")
-    with pytest.raises(KilledError):
-        learn(Counted(kill_at, KilledError()), directory=tmp_path / "killed")
-    with (tmp_path / "killed" / JOURNAL).open("ab") as file:
-        file.write(b'{"event": "measured", "step"')  # what a kill in the middle of a line leaves
-    counted = Counted()
-    resumed = learn(counted, resume=tmp_path / "killed")
-    for name in (JOURNAL, "events.jsonl", "result.json", "best_instruction.txt"):
-        ours, theirs = (tmp_path / run / name for run in ("killed", "whole"))
-        assert ours.read_bytes() == theirs.read_bytes(), name
-    assert counted.calls.total() == whole.rollouts - (kill_at - 1)
-    assert resumed.curve == whole.curve
 
 
 def test_on_a_resume_the_budget_may_be_higher_and_nothing_else_may_differ(tmp_path: Path) -> None:

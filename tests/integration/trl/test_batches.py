@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import tiny_trl
-from trl_host import note_tells
+from contract_runs import note_tells
 
 import evoprompt
 from evoprompt.errors import InputError

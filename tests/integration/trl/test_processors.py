@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import tiny_trl
 import torch
-from contract_runs import RandomWords
+from contract_runs import RandomWords, note_tells
 from datasets import Dataset
 from transformers import (
     PreTrainedTokenizerFast,
@@ -18,7 +18,6 @@ from transformers import (
     Qwen2VLImageProcessorPil,
 )
 from trl.trainer.grpo_trainer import GRPOTrainer
-from trl_host import note_tells
 
 import evoprompt
 

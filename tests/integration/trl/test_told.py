@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import tiny_trl
+from contract_runs import note_tells
 
 import evoprompt
 from evoprompt.errors import InputError
@@ -20,17 +21,11 @@ def trained(directory: Path, monkeypatch: pytest.MonkeyPatch, **given: Any) -> l
     """What the engine was told in one step."""
     monkeypatch.setenv("TRL_EXPERIMENTAL_SILENCE", "1")
     engine = evoprompt.Engine(["be brief"])
-    told: list[Trajectory] = []
-    tell = engine.tell
-
-    def noting(trajectories: list[Trajectory]) -> Any:
-        told.extend(trajectories)
-        return tell(trajectories)
-
-    monkeypatch.setattr(engine, "tell", noting)
+    steps = note_tells(engine)
     trainer = tiny_trl.trainer(directory, max_steps=1, **given)
     evoprompt.attach(trainer, engine)
     trainer.train()
+    (told,) = steps
     assert len(told) == 8
     return told
 

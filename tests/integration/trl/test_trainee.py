@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 import torch
 from adding_task import Adding, Scripted, save_model
+from contract_runs import note_tells
 from pydantic import JsonValue
 
 import evoprompt
@@ -45,15 +46,8 @@ def trained(
     task: Task, trainee: TrlTrainingJob, log: EventLog, stop_at: int | None = None
 ) -> tuple[Engine, list[Trajectory], list[Evaluation]]:
     engine = Engine(task.seed_instructions, log=log)
-    told: list[Trajectory] = []
+    told = note_tells(engine)
     curve: list[Evaluation] = []
-    tell = engine.tell
-
-    def noting(trajectories: Sequence[Trajectory]) -> Any:
-        told.extend(trajectories)
-        return tell(trajectories)
-
-    engine.tell = noting  # type: ignore[method-assign]
     attachment = evoprompt.attach(trainee.trainer, engine, render=trainee.render)
 
     def record(evaluation: Evaluation) -> None:
@@ -63,7 +57,7 @@ def trained(
 
     trainee.train(engine, record)
     attachment.detach()
-    return engine, told, curve
+    return engine, [one for step in told for one in step], curve
 
 
 def weights(trainee: TrlTrainingJob) -> torch.Tensor:

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 import tiny_trl
 import torch
-from contract_runs import RandomWords
+from contract_runs import RandomWords, note_tells
 from evoprompt_trl.sandbox import sandbox
-from trl_host import digest, generators, note_tells
+from trl_host import digest, generators
 
 import evoprompt
 from evoprompt.roles import ProposalRequest, RolloutFn

@@ -16,15 +16,13 @@ from unittest import mock
 
 import numpy as np
 import torch
-from contract_runs import STATIC, Job, Run
+from contract_runs import STATIC, ContractHost, Job, Run, note_tells
 from cpu_support.world import make_tokenizer, write_rows
 from local_rollouts import Killed, LocalManager, Notes
 from local_trainer import make_trainer, queue_of_one_process
 
 import evoprompt
 from evoprompt.eventlog import EventLog
-from evoprompt.storage import STATE_FILE
-from evoprompt.types import StepReport, Trajectory
 
 GROUP = 4
 
@@ -91,13 +89,8 @@ def write_world(directory: Path, instruction: str = "", questions: int = 60) -> 
         )
 
 
-def run(
-    job: Job, directory: Path, overrides: Sequence[str] = (), log_dir: Path | None = None
-) -> Run | None:
-    """Does a job in this process; None if it was killed.
-
-    Its events are in the ``directory``, or where ``attach`` is told to keep them.
-    """
+def run(job: Job, directory: Path, overrides: Sequence[str] = ()) -> Run | None:
+    """Does a job in this process; None if it was killed."""
     write_world(directory, "" if job.engine else STATIC.seeds[0])
     config = composed(
         directory,
@@ -110,7 +103,7 @@ def run(
         ],
     )
     notes = Notes(job)
-    log = EventLog(None if log_dir else directory / "events.jsonl")
+    log = EventLog(directory / "events.jsonl")
     random.seed(0)
     np.random.seed(0)
     torch.manual_seed(0)
@@ -123,7 +116,7 @@ def run(
         notes.engine = job.engine.build(log) if job.engine else None
         told = note_tells(notes.engine) if notes.engine else []
         if notes.engine:
-            evoprompt.attach(trainer, notes.engine, log_dir=log_dir)
+            evoprompt.attach(trainer, notes.engine)
         try:
             trainer.fit(LocalManager(trainer, queue, notes))
         except Killed:
@@ -149,19 +142,6 @@ def run(
     )
 
 
-def note_tells(engine: evoprompt.Engine) -> list[list[Trajectory]]:
-    """From now on holds what ``engine`` is told, one list a call."""
-    told: list[list[Trajectory]] = []
-    tell = engine.tell
-
-    def noting(trajectories: Sequence[Trajectory]) -> StepReport:
-        told.append(list(trajectories))
-        return tell(trajectories)
-
-    engine.tell = noting  # type: ignore[method-assign]
-    return told
-
-
 def digest(*values: object) -> str:
     """One text for tensors, arrays and plain values."""
     plain = [value.tolist() if hasattr(value, "tolist") else value for value in values]
@@ -176,7 +156,7 @@ def _reported(path: Path) -> dict[str, list[float]]:
     return found
 
 
-class LocalHost:
+class LocalHost(ContractHost):
     """veRL's synchronous trainer as a host of the contract."""
 
     group = GROUP
@@ -185,11 +165,6 @@ class LocalHost:
         """Does the job; a second worker process is a second agent loop worker here."""
         directory.mkdir(parents=True, exist_ok=True)
         return run(job, directory)
-
-    def forget_engine(self, directory: Path) -> None:
-        """Removes the engine's state from every checkpoint."""
-        for file in directory.rglob(STATE_FILE):
-            file.unlink()
 
     def trainer(self, directory: Path) -> Any:
         """A trainer that nothing is attached to."""

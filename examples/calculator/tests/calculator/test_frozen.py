@@ -14,7 +14,6 @@ from evoprompt_calculator.bank import SENTENCES
 from evoprompt_calculator.task import Calculator, CalculatorSettings
 from provider import openai
 
-from evoprompt import yamlfile
 from evoprompt.experiments.directory import RunDirectory
 from evoprompt.testing.openai_server import Answer, Calls, Status, chat_fields
 
@@ -80,23 +79,6 @@ def test_the_instruction_of_a_model_behind_a_server_becomes_better(
     with openai(calculating()) as server:
         assert evoprompt("eval", out, "--split", "validation", "--json") == 0
     assert json.loads(capsys.readouterr().out)["evaluation"]["value"] == 1.0
-
-
-def test_the_host_frozen_in_a_yaml_runs_beside_another_arm(tmp_path: Path) -> None:
-    changed: dict[str, Any] = {**yamlfile.read(YAML), "task": {"name": "calculator", **SIZES}}
-    changed |= {"host": {"name": "frozen", "model": "openai:gpt-4.1-nano"}}
-    changed |= {"engine": {"proposer": "sentence-edit"}, "budget": 400, "evaluate_every": 400}
-    changed |= {"arms": {"static": {}, "coevolve": {}}, "seeds": [0]}
-    del changed["smoke"]
-    (tmp_path / "small.yaml").write_text(yamlfile.dump(changed), encoding="utf-8")
-    with openai(calculating()) as server:
-        assert evoprompt("run", tmp_path / "small.yaml", "--output", tmp_path / "run") == 0
-        assert {one.path for one in server.requests} == {"/v1/chat/completions"}
-    summary = RunDirectory.open(tmp_path / "run").collect()
-    (before,), (after,) = (summary.arms[arm].seeds for arm in ("static", "coevolve"))
-    assert after.test.value == 1.0 > before.test.value
-    assert after.rollouts <= 400
-    assert after.best != before.best
 
 
 def test_test_questions_that_fail_are_counted_with_their_reason(
