@@ -111,7 +111,7 @@ def tutorial(path: Path, place: Path, run: bool) -> str:
             shutil.copy(beside, folder)
         os.environ |= {"OMP_NUM_THREADS": "1", **beside_this_environment(folder / "site")}
         where = {"metadata": {"path": str(folder)}}
-        NotebookClient(notebook, timeout=300, resources=where, coalesce_streams=True).execute()
+        NotebookClient(notebook, timeout=900, resources=where, coalesce_streams=True).execute()
         print(f"{path.name} ran in {time.monotonic() - started:.0f} s")
     for cell in notebook.cells:  # progress bars and the libraries' remarks are not the tutorial's
         if said := [out for out in cell.get("outputs", ()) if out.get("name") == "stderr"]:

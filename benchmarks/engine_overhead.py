@@ -1,7 +1,7 @@
 """What the engine costs a training step, in time and memory.
 
     python benchmarks/engine_overhead.py            # a table
-    python benchmarks/engine_overhead.py --markdown  # the rows of docs/notes/
+    python benchmarks/engine_overhead.py --markdown  # the rows of docs/measurements.md
 
 Each scale runs in a process of its own, so that its peak memory is its own. Trajectories are made
 before the clock starts: they are the trainer's, not the engine's. Times are CPU time, since the

@@ -40,42 +40,36 @@ sorted(path.name for path in Path("tiny").iterdir())
 # %% [markdown]
 # ## What was learnt
 #
-# `report.html` draws everything. The events behind it are one JSON object a line: here the evaluations, and the moments at
-# which a new instruction took the place of its parent.
+# `report.html` draws everything; `summary.json` has the numbers.
 
 # %%
-lines = Path("tiny/trials/coevolve/seed-0/events.jsonl").read_text().splitlines()
-events = [json.loads(line) for line in lines]
-curve = [
-    (event["rollouts"], event["value"])
-    for event in events
-    if event["event"] == "evaluated" and event["split"] == "validation"
-]
 summary = json.loads(Path("tiny/summary.json").read_text())
 (trial,) = summary["arms"]["coevolve"]["seeds"]
+curve, test = trial["curve"], trial["test"]
 
 figure, axes = plt.subplots(figsize=(7, 3))
 axes.plot(*zip(*curve, strict=True), marker="o")
-axes.set(
-    xlabel="rollouts, verification included", ylabel="validation questions answered", ylim=(0, 1)
-)
+axes.set(xlabel="rollouts, verification included", ylabel="exact match, validation", ylim=(0, 1))
 figure.tight_layout()
 
 # %%
 print(f"{curve[0][1]:.2f} of the validation questions before, {curve[-1][1]:.2f} at the end")
-print(f"{trial['test']['value']:.2f} of the test questions, by hops:", trial["test"]["by_stratum"])
+print(f"{test['value']:.2f} of the test questions; by hops:", test["by_stratum"])
 
 # %% [markdown]
 # ## The instruction, before and after
 #
-# The policy was pretrained to follow sentences; the ones that ask it to search step by step are what the questions of two
-# and three hops need.
+# The policy was pretrained to follow sentences. Those that ask it to search step by step are what questions of two and
+# three hops need; evolution found them in the failures.
 
 # %%
-first = next(event for event in events if event["event"] == "candidate_added")
-# !evoprompt best tiny > best.txt
-print("before:", first["components"]["instruction"])
-print(fill("after: " + Path("best.txt").read_text(), 90))
+lines = Path("tiny/trials/coevolve/seed-0/events.jsonl").read_text().splitlines()
+first = next(event for event in map(json.loads, lines) if event["event"] == "seeded")
+print(fill("before: " + first["components"]["instruction"], 90))
+print(fill("after: " + trial["best"]["instruction"], 90))
+
+# %%
+# !evoprompt best tiny > instruction.txt
 
 # %% [markdown]
 # One seed says that it can work. With five, [today's default](../results-tiny.md#the-default-of-today) ends above .97 on four

@@ -2,7 +2,7 @@
 
 ``good.jsonl`` must pass and ``malformed.jsonl`` must not; each malformed text names the rule that
 has to find it. ``contexts.json`` holds the parents, questions, answers and limits of the tasks. The
-other folders were held out once; docs/notes/2026-11-22-firewall.md has their story and figures.
+other folders were held out once; docs/measurements.md has their figures.
 """
 
 from __future__ import annotations
