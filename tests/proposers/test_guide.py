@@ -1,4 +1,4 @@
-"""The guide ``docs/proposers.md`` shows settings that work, and names every rule and proposer."""
+"""``docs/proposers.md`` shows settings that work; with its reference it names all rules."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from evoprompt.rules import default_rules
 from evoprompt.testing.fakes import SampleTask
 from evoprompt.testing.samples import request
 
-GUIDE = (Path(__file__).parents[2] / "docs" / "proposers.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+GUIDE = (DOCS / "proposers.md").read_text(encoding="utf-8")
+REFERENCE = (DOCS / "reference" / "proposers.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```yaml\n(.*?)```", GUIDE, re.DOTALL)
 
 
@@ -55,4 +57,4 @@ def test_every_rule_and_every_proposer_is_named() -> None:
         for one in plugins().components("proposer")
         if issubclass(one.component, LmProposer)
     ]
-    assert [name for name in names if f"`{name}`" not in GUIDE] == []
+    assert [name for name in names if f"`{name}`" not in GUIDE + REFERENCE] == []
