@@ -152,18 +152,6 @@ def test_a_run_with_a_number_that_is_none_is_not_resumed(
     refused(capsys, "run", run.root, "--resume")
 
 
-def test_a_run_that_remembers_a_reward_that_is_none_is_not_resumed(
-    stopped: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = stopped.copy(tmp_path / "out")
-    path = run.root / run.state
-    state = json.loads(path.read_text(encoding="utf-8"))
-    (memory, *_) = state["parts"]["replay"]["memories"]
-    memory[8] = "this reward"
-    path.write_text(json.dumps(state).replace('"this reward"', "NaN"), encoding="utf-8")
-    refused(capsys, "run", run.root, "--resume")
-
-
 def recording(path: Path) -> Path:
     recorder = Recorder(path)
     said = Response(model="m", text="yes", finish_reason="stop", input_tokens=3, output_tokens=4)
@@ -179,54 +167,6 @@ def test_a_recording_with_a_number_that_is_none_is_refused(tmp_path: Path) -> No
         with_number(recording(path), key, number)
         with pytest.raises(InputError, match="cannot be replayed"):
             Replay(path)
-
-
-Change = tuple[str, str, object]
-"""The kind of the event, a key of it as a path, and what is put there; None takes the key away."""
-CHANGES: list[Change] = [
-    ("evaluated", "metrics", None),
-    ("evaluated", "metrics.solved", "high"),
-    ("evaluated", "candidate", "c999"),
-    ("evaluated", "step", 10**30),
-    ("told", "weights", {"c999": 0.5}),
-    ("proposed", "candidate", "c0"),
-]
-
-
-def changed(path: Path, change: Change) -> int:
-    """Changes the first event of its kind and returns the number of its line."""
-    kind, key, value = change
-    lines = path.read_text(encoding="utf-8").splitlines()
-    number = next(n for n, line in enumerate(lines) if json.loads(line)["event"] == kind)
-    event = json.loads(lines[number])
-    *folders, last = key.split(".")
-    place = event
-    for folder in folders:
-        place = place[folder]
-    if value is None:
-        del place[last]
-    else:
-        place[last] = value
-    lines[number] = json.dumps(event)
-    path.write_text("\n".join([*lines, ""]), encoding="utf-8")
-    return number + 1
-
-
-@pytest.mark.parametrize("change", CHANGES, ids=lambda change: f"{change[0]}.{change[1]}")
-def test_an_odd_event_is_named_by_whoever_reads_it(
-    stopped: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str], change: Change
-) -> None:
-    run = stopped.copy(tmp_path / "out")
-    line = changed(run.root / EVENTS, change)
-    state = (run.root / run.state).read_bytes()
-    for arguments in (["best", run.root], ["run", run.root, "--resume"]):
-        told = refused(capsys, *arguments).splitlines()[-1]
-        assert told.startswith("error: ") or len(arguments) == 3
-        # A seed that goes by another name is missed where it is used.
-        assert f"{EVENTS}:" in told
-        number = int(told.partition(f"{EVENTS}:")[2].split()[0])
-        assert number >= line
-    assert (run.root / run.state).read_bytes() == state
 
 
 FILES: dict[str, Callable[[Path], object]] = {

@@ -122,20 +122,6 @@ class TestWhereSomeAreBetter:
                 assert told[-1] == engine.best.id
         assert found >= 2
 
-    @pytest.mark.nightly
-    def test_a_suffix_to_the_better_one_does_not_take_its_place(self) -> None:
-        """All of the first generation help, and what is added later does not.
-
-        It may be shown to be better with a chance of .05 a run, and is in one of these five.
-        """
-        kept = 0
-        for seed in range(5):
-            world = Suffixes(0.2, lambda number: number < 12, seed)
-            engine = train(begin(world, seed=seed), world, 75)
-            assert engine.selection.leader.born > 30
-            kept += engine.best.born == 15
-        assert kept >= 4
-
 
 class Adapting(Suffixes):
     """A policy that comes to need what it was trained under, and is no better for it at first."""
