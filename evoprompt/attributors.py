@@ -416,11 +416,6 @@ class Adjusted(Attributor):
         records: most questions whose rewards are remembered, those met last; at least 0.
     """
 
-    class Settings(BaseModel, extra="forbid"):
-        """What a configuration may set."""
-
-        records: int = Field(4096, ge=0, description="questions whose difficulty is remembered")
-
     def __init__(self, records: int = 4096) -> None:
         if records < 0:
             raise ValueError(f"records is {records}; required: at least 0 questions")

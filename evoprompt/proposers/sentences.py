@@ -162,15 +162,10 @@ class SentenceEdit(SentenceProposer):
         bank: the task's sentences and remedies.
         diagnose: the task's reading of a failed trajectory.
         most_sentences: most sentences an instruction may have beside the fixed ones.
-        crossover: chance of a crossover when there is more than one parent, in [0, 1].
     """
 
-    class Settings(SentenceProposer.Settings):
-        """What a configuration may set."""
-
-        crossover: float = Field(
-            0.3, ge=0, le=1, description="chance of a crossover when there are several parents"
-        )
+    crossover = 0.3
+    """Chance of a crossover when there is more than one parent, in [0, 1]."""
 
     @classmethod
     def build(cls, settings: Any, context: BuildContext) -> SentenceEdit:
@@ -183,16 +178,9 @@ class SentenceEdit(SentenceProposer):
         task, bank = _task_and_bank(context)
         return cls(bank.without(given.pop("without")), task.diagnose, **given)
 
-    def __init__(
-        self,
-        bank: SentenceBank,
-        diagnose: Diagnose,
-        most_sentences: int = 8,
-        crossover: float = 0.3,
-    ) -> None:
+    def __init__(self, bank: SentenceBank, diagnose: Diagnose, most_sentences: int = 8) -> None:
         super().__init__(bank, most_sentences)
         self.diagnose = diagnose
-        self.crossover = crossover
         self._deap = FencedDeap("deap.tools.crossover")
         # The messy crossover is the one of DEAP's that takes lists of different and tiny lengths.
         self._crossover = self._deap.functions("cx")["cxMessyOnePoint"]
@@ -252,18 +240,11 @@ class SentenceBlind(SentenceEdit):
         bank: the task's sentences.
         diagnose: the task's reading of a failed trajectory.
         most_sentences: most sentences an instruction may have beside the fixed ones.
-        crossover: chance of a crossover when there is more than one parent, in [0, 1].
     """
 
-    def __init__(
-        self,
-        bank: SentenceBank,
-        diagnose: Diagnose,
-        most_sentences: int = 8,
-        crossover: float = 0.3,
-    ) -> None:
+    def __init__(self, bank: SentenceBank, diagnose: Diagnose, most_sentences: int = 8) -> None:
         bank = replace(bank, remedies={_BLIND: list(bank.sentences)})
-        super().__init__(bank, diagnose, most_sentences, crossover)
+        super().__init__(bank, diagnose, most_sentences)
 
     def diagnoses(self, parent: Candidate, failures: Sequence[Trajectory]) -> Counter[str]:
         """One diagnosis that says nothing, if there are any."""

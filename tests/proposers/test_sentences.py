@@ -172,7 +172,8 @@ class TestTreatment:
 
     @pytest.mark.parametrize("chance", [0.0, 1.0])
     def test_crossover_mixes_sentences_of_two_parents(self, chance: float) -> None:
-        proposer = SentenceEdit(BANK, by_metrics, crossover=chance)
+        proposer = SentenceEdit(BANK, by_metrics)
+        proposer.crossover = chance
         children = [
             child.text
             for seed in range(60)
