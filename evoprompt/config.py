@@ -248,17 +248,12 @@ class EngineConfig(CheckedSettings):
         """K_e, in steps: if not given 1 where a generation may follow ``soon``, and else 15."""
         return self.evolve_every or (1 if soon else _EVERY)
 
-    def evolves_at(self, step: int) -> bool:
-        """Whether to evolve after ``step``, counted from 1: at multiples of K_e up to and with T_e.
-
-        Algorithm 1 says ``t < T_e``, its Appendix C counts one generation more; we follow the
-        appendix.
-        """
-        until = self.evolve_until
-        return step % self.every() == 0 and (until is None or step <= until)
-
     def next_evolution(self, step: int) -> int | None:
-        """The first step later than ``step`` at which to evolve; None if there is none."""
+        """The first step later than ``step`` at which to evolve; None if there is none.
+
+        That is after multiples of K_e, up to and with T_e: Algorithm 1 says ``t < T_e``, its
+        Appendix C counts one generation more; we follow the appendix.
+        """
         until, every = self.evolve_until, self.every()
         following = (step // every + 1) * every
         return following if until is None or following <= until else None
