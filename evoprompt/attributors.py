@@ -45,14 +45,22 @@ class _Sum:
 class _Account:
     """What is counted for a candidate beside its weight, since it was last reset."""
 
+    metrics: dict[str, _Sum] = field(default_factory=dict)
     questions: OrderedDict[str, _Sum] = field(default_factory=OrderedDict)
 
-    def add(self, question: str, rewards: Sequence[float]) -> None:
-        """Counts what rollouts of one question earned."""
+    def add(self, group: Sequence[Trajectory], rewards: Sequence[float]) -> None:
+        """Counts the scored rollouts ``group`` of one question, which earned ``rewards``."""
+        question = group[0].question.id
         self.questions.setdefault(question, _Sum()).add(rewards)
         self.questions.move_to_end(question)
         if len(self.questions) > _MOST_QUESTIONS:
             self.questions.popitem(last=False)
+        metrics: dict[str, list[float]] = {}
+        for found in group:
+            for name, value in found.metrics.items():
+                metrics.setdefault(name, []).append(value)
+        for name, values in metrics.items():
+            self.metrics.setdefault(name, _Sum()).add(values)
 
     def stats(
         self, candidate: Candidate, weight: float, stderr: float, groups: int
@@ -63,6 +71,7 @@ class _Account:
             float(f"{weight:.12g}"),  # who earned the same must not be ranked by rounding
             stderr,
             groups,
+            {name: value.mean for name, value in self.metrics.items()},
             {question: value.mean for question, value in self.questions.items()},
         )
 
@@ -130,7 +139,7 @@ class WindowMean(Attributor):
         for identity, together, rewards in _by_assignment(trajectories):
             window = self._open(together[0].candidate.id, step)
             window.steps[-1].groups.setdefault(identity, _Sum()).add(rewards)
-            window.account.add(together[0].question.id, rewards)
+            window.account.add(together, rewards)
 
     def _open(self, candidate: str, step: int) -> _Window:
         """The window of a candidate, ready to be credited at ``step``."""
@@ -429,9 +438,9 @@ class Adjusted(Attributor):
             self._close()
         state, self._state.step = self._state, step
         for identity, together, rewards in _by_assignment(trajectories):
-            candidate, question = together[0].candidate.id, together[0].question.id
-            state.rewards.append((question, candidate, rewards))
-            state.accounts.setdefault(candidate, _Account()).add(question, rewards)
+            candidate = together[0].candidate.id
+            state.rewards.append((together[0].question.id, candidate, rewards))
+            state.accounts.setdefault(candidate, _Account()).add(together, rewards)
             new = identity not in state.assignments
             state.groups[candidate] = state.groups.get(candidate, 0) + new
             state.assignments[identity] = None

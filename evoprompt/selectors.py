@@ -9,6 +9,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import isfunction
+from statistics import fmean
 from types import ModuleType
 from typing import Any
 
@@ -62,7 +63,9 @@ class Softmax(Selector):
         return rng.choices(candidate_stats, self.probabilities(candidate_stats), k=k)
 
 
+_PARETO = ("nsga2", "nsga3", "spea2")
 _PROPORTIONAL = ("roulette", "stochasticuniversalsampling")
+_UNFIT = "seltournamentdcd"  # takes no fewer than four candidates, and multiples of four
 
 
 @dataclass(slots=True)
@@ -76,37 +79,57 @@ class _Individual:
 
 
 class Deap(Selector):
-    """Selects with DEAP's operators by importance weight: the best, tournaments, lexicase.
+    """Selects with DEAP's operators by importance weight: the best, tournaments, fronts, lexicase.
 
-    The lexicase family compares question by question. Whatever the operator returns, exactly ``k``
-    candidates come back. Operators that draw in proportion to the weight cannot take negative ones:
-    all are shifted by the lowest, and all draws are even where nothing is left to tell candidates
-    apart.
+    ``nsga2``, ``nsga3`` and ``spea2`` rank by the weight and by ``objectives``; the lexicase
+    family compares question by question. Whatever the operator returns, exactly ``k`` candidates
+    come back. Operators that draw in proportion to the weight cannot take negative ones: all are
+    shifted by the lowest, and all draws are even where nothing is left to tell candidates apart.
+    An objective that was not measured counts as average.
 
     Args:
-        operator: name after ``sel``, in any case: ``"best"``, ``"tournament"``, ``"roulette"``, ...
+        operator: name after ``sel``, in any case: ``"best"``, ``"tournament"``, ``"nsga2"``, ...
         arguments: further arguments of the operator, such as ``{"tournsize": 3}``.
+        objectives: metric -> direction (positive: more is better) for multi-objective operators.
 
     Raises:
-        InputError: DEAP has no such operator, or it takes other arguments.
+        InputError: DEAP has no such operator, it takes other arguments, or an objective has no
+            direction.
     """
 
     class Settings(BaseModel, extra="forbid"):
         """What a configuration may set."""
 
-        operator: str = Field("best", description='name after "sel": tournament, lexicase')
+        operator: str = Field("best", description='name after "sel": tournament, nsga2, lexicase')
         arguments: dict[str, JsonValue] = Field(
             default_factory=dict, description="further ones of the operator: {tournsize: 3}"
         )
+        objectives: dict[str, float] = Field(
+            default_factory=dict,
+            description="metrics to rank by besides the weight; positive: more is better",
+        )
 
-    def __init__(self, operator: str, arguments: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        operator: str,
+        arguments: Mapping[str, Any] | None = None,
+        objectives: Mapping[str, float] | None = None,
+    ) -> None:
         self.operator = operator.replace("_", "").replace("-", "").lower()
         self.arguments = dict(arguments or {})
-        self._deap = FencedDeap("deap.tools.selection")
+        self.objectives = dict(objectives or {})
+        self._deap = FencedDeap("deap.tools.selection", "deap.tools.emo")
         self._select = self._find()
+        undirected = [name for name, direction in self.objectives.items() if not direction]
+        if undirected:
+            raise InputError(
+                f"the objectives {', '.join(undirected)} have the direction 0; required: a "
+                "positive number if more is better, a negative one if less is"
+            )
 
     def _find(self) -> Callable[..., list[_Individual]]:
         found = {name.lower(): call for name, call in self._deap.functions("sel").items()}
+        del found[_UNFIT]
         operator = found.get(f"sel{self.operator}")
         if operator is None:
             raise InputError(
@@ -143,10 +166,11 @@ class Deap(Selector):
     def _individuals(
         self, candidate_stats: Sequence[CandidateStats], values: Sequence[tuple[float, ...]]
     ) -> list[_Individual]:
+        signs = (1.0, *self.objectives.values()) if self.operator in _PARETO else None
         width = len(values[0])
 
         class Fitness(base.Fitness):  # type: ignore[misc]
-            weights = (1.0,) * width
+            weights = signs or (1.0,) * width
 
         return [
             _Individual(stats, Fitness(value))
@@ -156,10 +180,23 @@ class Deap(Selector):
     def _values(self, candidate_stats: Sequence[CandidateStats]) -> list[tuple[float, ...]]:
         """What the operator compares: one tuple a stats, all of one length."""
         weights = [stats.weight for stats in candidate_stats]
+        if self.operator in _PARETO:
+            columns = [
+                _filled([stats.objectives.get(name) for stats in candidate_stats])
+                for name in self.objectives
+            ]
+            return list(zip(weights, *columns, strict=True))
         if self.operator.endswith("lexicase"):
             return _by_question(candidate_stats, weights)
         shift = min(*weights, 0.0) if self.operator in _PROPORTIONAL else 0.0
         return [(weight - shift,) for weight in weights]
+
+
+def _filled(values: Sequence[float | None]) -> list[float]:
+    """``values`` with the mean of the known ones in the place of the others."""
+    known = [value for value in values if value is not None]
+    mean = fmean(known) if known else 0.0
+    return [mean if value is None else value for value in values]
 
 
 def _by_question(

@@ -209,6 +209,7 @@ class CandidateStats:
         weight: importance weight ``w_j`` (paper Eq. 6), finite; higher is better.
         stderr: standard error of ``weight``, at least 0; infinite when nothing was measured.
         groups: number of scored groups behind ``weight``; 0 means unmeasured, which is not bad.
+        objectives: means of the trajectories' metrics, for selectors that rank by several.
         by_question: mean reward per question id, for selectors that compare case by case.
     """
 
@@ -216,6 +217,7 @@ class CandidateStats:
     weight: float
     stderr: float = float("inf")
     groups: int = 0
+    objectives: Mapping[str, float] = field(default_factory=dict)
     by_question: Mapping[str, float] = field(default_factory=dict)
 
 

@@ -27,13 +27,14 @@ def candidate(number: int, parents: Sequence[str] = ()) -> Candidate:
 
 
 def candidate_stats(weights: Sequence[float], groups: int = 5) -> list[CandidateStats]:
-    """Stats per weight, each of another candidate, with questions measured."""
+    """Stats per weight, each of another candidate, with objectives and questions measured."""
     return [
         CandidateStats(
             candidate(number),
             weight,
             stderr=0.1,
             groups=groups,
+            objectives={"tool_calls": float(number)},
             by_question={"q1": weight, "q2": float(number % 2)},
         )
         for number, weight in enumerate(weights)

@@ -67,7 +67,15 @@ class TestUncertainty:
         assert observed(history).stats(A).stderr == pytest.approx(expected)
 
 
-class TestQuestions:
+class TestObjectivesAndQuestions:
+    def test_objectives_are_the_means_of_the_metrics_there_were(self) -> None:
+        attributor = WindowMean()
+        for step, calls in enumerate([(1.0, 2.0), (), (3.0,)]):
+            usual = trajectory(A, question(0), 1.0)
+            told = [usual, *(replace(usual, metrics={"calls": c}) for c in calls)]
+            attributor.observe(step, told)
+        assert attributor.stats(A).objectives["calls"] == 2.0
+
     def test_rewards_by_question_are_means_since_the_last_reset(self) -> None:
         history: History = [[(A, 0, 1.0), (A, 1, 0.0)], [(A, 0, 0.0), (A, 2, None)]]
         attributor = observed(history, window=1)

@@ -20,6 +20,7 @@ SELECTORS: list[Selector] = [
     Deap("random"),
     Deap("tournament", {"tournsize": 4}),
     Deap("roulette"),
+    Deap("nsga2", objectives={"tool_calls": -1.0}),
     Deap("lexicase"),
 ]
 
