@@ -112,7 +112,7 @@ for name, text in {"pyproject.toml": project, "evoprompt_rulebook.py": module}.i
 # ## Use it
 #
 # From now on `rulebook` is a name like any other. The program is a stand-in for your model: it shows off, and is
-# careless with large numbers, unless it is told otherwise.
+# careless with large numbers, unless the instruction says otherwise.
 
 # %%
 import evoprompt

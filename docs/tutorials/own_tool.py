@@ -117,8 +117,8 @@ for result in run(StockSuite()):
 # ## A model to play it
 #
 # `TaskAgent` is the agent of a task: it shows the model the instruction and the tools, runs what the model calls and
-# returns the episode. `Endpoint` is the model. Here a script answers in its place. It guesses unless it is told to look;
-# it copies the article as the question writes it unless it is told how names are written; and it talks.
+# returns the episode. `Endpoint` is the model. Here a script answers in its place. It guesses unless the instruction says to look;
+# it copies the article as the question writes it unless the instruction says how names are written; and it talks.
 
 
 # %%
@@ -179,7 +179,7 @@ with OpenAIServer([], answer) as server:
         budget=600,
     )
     texts = (task.seed_instructions[0], result.best.text)
-    tested = [agent.evaluate(text, "test", task.questions("test")).value for text in texts]
+    tested = [agent.evaluate(text, "test", task.questions("test"))[0].value for text in texts]
 
 for rollouts, value, text in result.curve:
     print(f"{rollouts:4d} rollouts  {value:.2f}  {text}")

@@ -50,18 +50,18 @@ template itself. `python tests/contracts/chat_templates.py docs/templates.md` ma
 test compares it. Templates with the suffix `_training` are played as those without.
 
 - **One call**: the form in which it is read. *Refused* are templates that show no tools: a task
-  with tools is told so, and plays by `TagProtocol`.
+  with tools needs `TagProtocol` there.
 - **Calls side by side**: whether several calls of one action are read. Where a template takes one
-  at a time, the policy is told so if it makes more.
+  at a time, more are an error that the policy reads.
 - **Result**: whether the policy is shown, token by token, what the template writes.
 - **Thought**: its marks; "begun" where the prompt ends with the first one. Where a template has
   none, `<think>` is understood, and what an action begins with, such as Kimi's marks.
 - **System role**: whether an instruction can stand in the system message. Where not, that is said
   with its remedy, the placement `user`.
 
-With `llama3_1`, `qwen2_5`, `qwen3` (told to think and told not to), `qwen3_8`, `gemma3` and
+With `llama3_1`, `qwen2_5`, `qwen3` (with and without thinking), `qwen3_8`, `gemma3` and
 `gemma4` a test trains, evaluates, exports and serves a policy, and compares the tokens that it is
-shown: they are the same everywhere. The one exception is `qwen3` told not to think, asked in chat
+shown: they are the same everywhere. The one exception is `qwen3` without thinking, in chat
 messages: it drops from the history the empty thought that it had written, so that its later turns
 are the same only where a server is sent the tokens.
 
