@@ -28,7 +28,7 @@ HEAD = """# Settings
 Every setting of a configuration, made from the models that check them by
 `python .ci/settings.py docs/settings.md`; a test compares it. `evoprompt run RUN --set KEY=VALUE`
 sets one for a run ([how](running.md)), and `evoprompt plugins NAME` prints those of a component. In
-Python the settings of the engine are arguments of `evoprompt.EngineConfig`, and those of a component
+Python the settings of the engine are arguments of `evoprompt.EngineConfig`, those of a component
 arguments of its class.
 
 """

@@ -125,7 +125,7 @@ class Engine:
         waits: whether ``evolve`` waits for a proposer that is still thinking. Adapters switch it
             off while they are attached: a trainer has something better to do.
         evolution_due: whether ``evolve`` has something to do.
-        supervisor: where a person has a say; None for nobody.
+        supervisor: where a person has a say; None for no person.
 
     Raises:
         InputError: there is no seed, more than N of them, two alike, or one lacks a required tag;
@@ -295,7 +295,7 @@ class Engine:
 
     @property
     def best(self) -> Candidate:
-        """Whoever is shown to be better than the first instruction, and else that one.
+        """The instruction that is shown to be better than the first, and else that one.
 
         Where children are verified in training it is who last took the place of its parent there.
         Pruning goes by weights, so it may no longer be alive; ``best_statement`` says more.
@@ -424,7 +424,7 @@ class Engine:
         """Completes a step: attributes the rewards, remembers the trajectories, prunes when due.
 
         Results may be partial and out of order; what comes later counts for the step it is told
-        in. Trajectories without a reward are counted but attributed to nobody, and so are those of
+        in. Trajectories without a reward are counted but not attributed, and so are those of
         candidates pruned in the meantime.
 
         Raises:

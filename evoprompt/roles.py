@@ -262,7 +262,7 @@ class ProposalRequest:
         successes: beside ``failures``, a success at the same question where there is one.
         living: everybody in use at the moment, the parents included.
         refusals: why texts that were proposed the last time did not become candidates.
-        max_tokens: most tokens of all texts of a proposal; None where nobody knows.
+        max_tokens: most tokens of all texts of a proposal; None where unknown.
         setting: what stands around an instruction.
         sentences: what sentences are worth, as far as the attributor says, the clearest first.
     """

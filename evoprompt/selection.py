@@ -133,7 +133,7 @@ class Selection:
 
     @property
     def best(self) -> Candidate:
-        """Whoever took its parent's place or is shown to be better than the first, else that."""
+        """What took its parent's place or is shown to be better than the first, else that."""
         return self.shown.of(self.living)
 
     @property

@@ -156,7 +156,7 @@ class Trajectory:
         reward: finite scalar, or ``None`` when the rollout failed or was not scored: such a
             trajectory says nothing about its instruction and is not attributed.
         rollout: index within the assignment, in ``[0, assignment.rollouts)``.
-        turns: what happened, oldest first; hosts may leave it empty where nobody reads it: for
+        turns: what happened, oldest first; hosts may leave it empty where it is not read: for
             failures beyond ``failures_per_request`` per candidate, and for successes that are
             neither beside one of these nor the candidate's first.
         metrics: further numbers of the host, such as ``tool_calls`` or ``response_tokens``.

@@ -62,7 +62,7 @@ class Endpoint:
         temperature: see above.
 
     Raises:
-        InputError: there is no address, or ``usd`` is limited and nobody knows the prices.
+        InputError: there is no address, or ``usd`` is limited and the prices are unknown.
     """
 
     def __init__(

@@ -59,7 +59,7 @@ class OptimizationResult(BaseModel):
         tested: whether ``value`` is that of the test set.
         failures: rollouts that came to nothing, of all that were made.
         writer_cost: what the proposer's language model has cost; None where it does not say.
-        program_cost: the same of the program's own; None where nobody counts it.
+        program_cost: the same of the program's own; None where it is not counted.
         runs: the optimization with each seed, this one among them, if there were several.
     """
 

@@ -58,7 +58,7 @@ def test_what_became_of_a_request_is_listed(
     ("words", "said"),
     [
         (["retire", "c7"], "no candidate 'c7'"),
-        (["approve", "c0"], "c0 does not wait for approval; waiting: nobody"),
+        (["approve", "c0"], "c0 does not wait for approval; waiting: none"),
     ],
 )
 def test_what_cannot_be_done_is_refused_with_the_reason(

@@ -29,10 +29,10 @@ def best(
     Chosen by validation questions, never by test questions.
 
     A trial that is not finished counts with its last evaluation. Of a checkpoint, a trainer's
-    output folder or an export it is the engine's best at that step: whoever is shown to be better
-    than the first instruction, and else that one, as the error output says; of the log_dir of a
-    training without checkpoints, the same after the last step in its events. Of the directory of
-    evoprompt.optimize, it is what that returned.
+    output folder or an export it is the engine's best at that step: the one that is shown to be
+    better than the first instruction, and else that one, as the error output says; of the log_dir
+    of a training without checkpoints, the same after the last step in its events. Of the directory
+    of evoprompt.optimize, it is what that returned.
 
     With --explain: what each sentence adds to the mean reward of a text that holds it, by all
     rollouts of the training, with its standard error. Two of these are the line between shown and

@@ -58,7 +58,7 @@ def show(run: Run, candidate: Id, arm: OfArm = None, seed: OfSeed = None) -> Non
     entry = History.read(_log(run, arm, seed)).candidate(candidate)
     typer.echo(
         f"{entry.id}: {'alive' if entry.alive else 'not alive'}, born at step {entry.born} by "
-        f"{entry.proposer}, from {', '.join(entry.parents) or 'nobody'}, weight {entry.weight}"
+        f"{entry.proposer}, from {', '.join(entry.parents) or 'no parent'}, weight {entry.weight}"
     )
     for text in (entry.rationale, entry.text):
         if text:
@@ -166,7 +166,7 @@ def _require_candidate(log: Path, requests: RequestFiles, action: Action, name: 
     waiting = [one.id for one in requests.waiting()]
     if name not in waiting:
         raise InputError(
-            f"{name} does not wait for approval; waiting: {', '.join(waiting) or 'nobody'}; "
+            f"{name} does not wait for approval; waiting: {', '.join(waiting) or 'none'}; "
             "required: engine.approve: ask, and a candidate that pool list shows as waiting"
         )
 

@@ -120,7 +120,7 @@ class Launcher(Component, ABC):
     Attributes:
         retries: how often a trial is submitted again after it was lost.
         elsewhere: whether trials run on other machines, which need what this one may lack.
-        most: trials at a time where nobody says; None for all.
+        most: trials at a time by default; None for all.
     """
 
     role = "launcher"
