@@ -58,6 +58,7 @@ class Trial:
         policy: folder that ``TrainingJob.save`` wrote, to start from; None for the task's own.
         task: the section of a configuration that names the task, by which other processes of a
             training build it again; empty where it was not built by its name.
+        keeps_policies: whether the policy of each evaluation is kept and tested.
     """
 
     seed: int
@@ -67,6 +68,17 @@ class Trial:
     resume: bool = False
     policy: Path | None = None
     task: Mapping[str, JsonValue] = field(default_factory=dict)
+    keeps_policies: bool = False
+
+    @property
+    def evaluations(self) -> int:
+        """On validation, those before the first step and at the end included."""
+        return math.ceil(self.budget / self.evaluate_every) + 1
+
+    @property
+    def policies(self) -> int:
+        """That are saved and tested in all."""
+        return self.evaluations if self.keeps_policies else 1
 
 
 class TrainingJob(Interface):
@@ -85,8 +97,9 @@ class TrainingJob(Interface):
     def train(self, engine: Engine, on_evaluation: Callable[[Evaluation], None]) -> None:
         """Trains until ``engine.rollouts`` reaches the budget.
 
-        ``on_evaluation`` is called at step 0 and every ``evaluate_every`` rollouts with an
-        evaluation of the current policy under ``engine.best`` on the validation split. A resumed
+        ``on_evaluation`` is called at step 0, every ``evaluate_every`` rollouts and at the end with
+        an evaluation of the current policy under ``engine.best`` on the validation split; it may
+        call ``evaluate`` and ``save``. A resumed
         training goes on where its newest checkpoint was saved, the engine included, and does not
         repeat what was evaluated before.
         """

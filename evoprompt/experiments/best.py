@@ -14,7 +14,8 @@ class Best(NamedTuple):
     """The trial that did best.
 
     Attributes:
-        merit: its last evaluation on the validation split, the higher the better.
+        merit: its last evaluation on the validation split, or that of the policy which was kept
+            and tested; the higher the better.
         trial: which it is.
         instruction: its instruction, as a person reads it.
         statement: whether that is shown to be better than the first one, in words; empty where
@@ -28,7 +29,7 @@ class Best(NamedTuple):
 
 
 def best_trial(directory: RunDirectory, arm: str | None = None, seed: int | None = None) -> Best:
-    """The trial that did best at its last evaluation on the validation split.
+    """The trial whose policy did best on the validation split, when it was evaluated last or kept.
 
     Test questions have no say: choosing by them would make their result worthless. The first of
     the configuration wins a tie. Trials that are not finished take part, with the instruction that
@@ -61,7 +62,10 @@ def best_trial(directory: RunDirectory, arm: str | None = None, seed: int | None
             if history.evaluated is not None and history.merit is not None:
                 finished = files.finished
                 text = finished.best_instruction if finished else history.evaluated.text
-                found.append(Best(history.merit, trial, text, history.statement))
+                merit = history.merit
+                if finished and finished.tested_after is not None:
+                    merit = finished.headline.merit(dict(finished.curve)[finished.tested_after])
+                found.append(Best(merit, trial, text, history.statement))
     if not found:
         raise InputError(
             f"nothing in {directory.root} has been evaluated yet; required: at least one "

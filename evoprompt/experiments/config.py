@@ -66,6 +66,9 @@ class RunConfig(BaseModel):
         launcher: where the trials run, by name, with its own settings; it may change on resume.
         keep_checkpoints: whether a finished trial keeps what it could be resumed from; its policy
             and export stay in any case. It may change on resume.
+        keep_policies: whether the policy of each evaluation is kept and tested, and the result is
+            that of the one with the best validation, such as the last before a collapse; ``false``
+            tests and keeps the last policy alone.
         smoke: settings that win when the run is only to show that everything works.
     """
 
@@ -84,6 +87,7 @@ class RunConfig(BaseModel):
     seeds_from: str | None = Field(None, min_length=1)
     launcher: Choice = Field(default_factory=_this_machine)
     keep_checkpoints: bool = True
+    keep_policies: bool = False
     smoke: Settings = Field(default_factory=dict)
 
     @model_validator(mode="before")
@@ -150,6 +154,11 @@ class RunConfig(BaseModel):
         before: list[str] = []
         for name, arm in self.arms.items():
             self.engine_of(name)
+            if self.keep_policies and self.is_frozen(name):
+                raise InputError(
+                    f"keep_policies is true, and the host of the arm {name!r} is {FROZEN}; "
+                    "required: a host that trains; drop the setting, or run that arm apart"
+                )
             if arm.after is not None and arm.after not in before:
                 raise InputError(
                     f"arm {name!r} is to start after {arm.after!r}; required: an arm named before "
@@ -290,7 +299,7 @@ class RunConfig(BaseModel):
             "seeds_from": self.seeds_from,
             **self.model_dump(
                 mode="json",
-                include={"launcher", "keep_checkpoints"},
+                include={"launcher", "keep_checkpoints", "keep_policies"},
                 exclude_defaults=True,
             ),
         }

@@ -17,6 +17,7 @@
         writer.lock           held by the process that trains it
         output.log            what its process printed, when trials run side by side
         policy/               the trained policy
+        policies/             those of all evaluations, where they are kept; policy/ is a link then
         checkpoints/          the trainer's own
         journal.jsonl         every rollout, where the policy is frozen
         pool/                 what a person asked of it by evoprompt pool
@@ -66,6 +67,7 @@ class TrialDirectory:
         self.error = root / "error.txt"
         self.output = root / "output.log"
         self.policy = root / "policy"
+        self.policies = root / "policies"
         self.checkpoints = root / "checkpoints"
         self.journal = root / "journal.jsonl"
         self.launched = root / "launched"
@@ -92,7 +94,7 @@ class TrialDirectory:
         """Removes what an earlier process left, so that the trial starts afresh."""
         for file in (self.events, self.seconds, self.journal):
             file.unlink(missing_ok=True)
-        for folder in (self.checkpoints, self.root / "pool"):
+        for folder in (self.checkpoints, self.policies, self.root / "pool"):
             if folder.exists():
                 shutil.rmtree(folder)
 

@@ -11,9 +11,10 @@ import time
 
 from evoprompt.attachment import is_spread
 from evoprompt.errors import InputError
+from evoprompt.evaluation import Evaluation
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.pool import with_seeds
-from evoprompt.experiments.trial import begin
+from evoprompt.experiments.trial import begin, test_and_save
 from evoprompt.plugins import build
 
 _POLL = 0.5
@@ -56,9 +57,15 @@ def _follow(directory: RunDirectory, trial: TrialId) -> None:
     while before is not None and directory.trial(before).finished is None:
         time.sleep(_POLL)  # the leader has yet to write what this trial starts from
     trainee, engine, attachment = begin(directory, trial, build("task", directory.config.task))
+    keeps, files = directory.config.keep_policies, directory.trial(trial)
+
+    def on_evaluation(evaluation: Evaluation) -> None:
+        if keeps:  # the leader names the folder
+            test_and_save(trainee, engine, files.policies)
+
     try:
-        trainee.train(engine, lambda evaluation: None)
+        trainee.train(engine, on_evaluation)
     finally:
         attachment.detach()
-    trainee.evaluate(engine.best.components, "test")
-    trainee.save(directory.trial(trial).policy)
+    if not keeps:
+        test_and_save(trainee, engine, files.policy)

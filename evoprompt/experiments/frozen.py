@@ -103,7 +103,7 @@ def run_frozen(
     strata = dict(result.by_stratum)
     log.append(Evaluated(found.iterations, "test", best.id, spent, metrics, strata, task.headline))
     model.save(files.policy)
-    return write_result(run, trial, task.headline, result, spent, spent_seconds, best)
+    return write_result(run, trial, task.headline, result, spent, spent_seconds, best.components)
 
 
 def _unused(section: EngineSection) -> list[str]:

@@ -44,6 +44,8 @@ class SeedSummary(BaseModel):
         best: the components of ``engine.best`` when training ended.
         curve: (rollouts, headline on validation) of every evaluation point.
         fruitless: why nothing evolved although generations were due; empty if something might.
+        tested_after: rollouts after which the tested policy was kept, the one of all evaluations
+            with the best validation; None for the last, where only that is kept.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -57,6 +59,7 @@ class SeedSummary(BaseModel):
     best: dict[str, str]
     curve: Sequence[tuple[NonNegativeInt, float]]
     fruitless: str = ""
+    tested_after: NonNegativeInt | None = None
 
     @property
     def best_instruction(self) -> str:

@@ -19,10 +19,12 @@ from evoprompt.engine import Engine
 from evoprompt.errors import EvopromptError, EvopromptWarning, InputError, StateError
 from evoprompt.evaluation import Evaluation, Headline
 from evoprompt.eventlog import EventLog
-from evoprompt.events import Evaluated, Event, Notice
+from evoprompt.events import Evaluated, Event, Notice, Told
+from evoprompt.experiments.collapse import RewardWatch
 from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory, TrialDirectory, TrialId
 from evoprompt.experiments.history import History
+from evoprompt.experiments.kept import Kept, KeptPolicies
 from evoprompt.experiments.settings import merge
 from evoprompt.experiments.summary import Clock, SeedSummary, rollouts_to, to_json
 from evoprompt.lm.budget import SpendTracker
@@ -158,6 +160,7 @@ def trial_of(
         resume=directory.has_checkpoint,
         policy=start.policy if start else None,
         task=config.task,
+        keeps_policies=config.keep_policies,
     )
 
 
@@ -245,7 +248,9 @@ def run_trial(
     config, directory = run.config, run.trial(trial)
     if not directory.has_checkpoint:
         directory.clear()
-    History.read(directory.events)  # a damaged log is refused before training, not after it
+    before = History.read(
+        directory.events
+    )  # a damaged log is refused before training, not after it
     directory.error.unlink(missing_ok=True)
     task: Task = build("task", config.task)
     headline = task.headline
@@ -259,11 +264,30 @@ def run_trial(
     log.subscribe(listener)
     trainee, engine, attachment = begin(run, trial, task, log)
     log.subscribe(lambda event: trainee.stop() if stopping() else None)
+    watch = RewardWatch(
+        (one.step, one.values["reward"]) for one in before.steps if "reward" in one.values
+    )
+
+    def watch_reward(event: Event) -> None:
+        if not isinstance(event, Told) or event.reward is None:
+            return
+        if fallen := watch.see(event.step, event.reward):
+            log.append(Notice(event.step, fallen))
+
+    log.subscribe(watch_reward)
     supervise(engine)
-    clock = Clock(directory.seconds)
+    clock, policies = Clock(directory.seconds), KeptPolicies(directory)
+
+    def keep(folder: Path) -> Kept:
+        best, tested = test_and_save(trainee, engine, folder)
+        _record(engine, headline, "test", tested, best)
+        _write_recipe(attachment, engine, folder, str(config.task["name"]))
+        return Kept(rollouts=engine.rollouts, best=dict(best.components), test=tested)
 
     def on_evaluation(evaluation: Evaluation) -> None:
-        _record(engine, headline, "validation", evaluation)
+        _record(engine, headline, "validation", evaluation, engine.best)
+        if config.keep_policies:
+            policies.add(keep(policies.folder(engine.rollouts)))
         clock.save()
 
     try:
@@ -274,21 +298,42 @@ def run_trial(
         seconds = clock.save()
     if stopping() and engine.rollouts < config.budget_of(trial.arm):
         return None
-    best = engine.best
-    tested = trainee.evaluate(best.components, "test")
-    _record(engine, headline, "test", tested)
-    trainee.save(directory.policy)
-    _write_recipe(attachment, engine, directory.policy, str(config.task["name"]))
+    if config.keep_policies:
+        kept, choice = policies.choose(History.read(directory.events).evaluations, headline)
+        if choice:
+            engine.log.append(Notice(engine.step, choice))
+    else:
+        kept = keep(directory.policy)
     return write_result(
         run,
         trial,
         headline,
-        tested,
+        kept.test,
         engine.rollouts,
         seconds,
-        best,
+        kept.best,
         fruitless=engine.failure_reason,
+        tested_after=kept.rollouts if config.keep_policies else None,
     )
+
+
+def test_and_save(
+    trainee: TrainingJob, engine: Engine, folder: Path
+) -> tuple[Candidate, Evaluation]:
+    """Tests the policy as it is under the best instruction and saves it, in every process of it.
+
+    Args:
+        trainee: the trainer.
+        engine: whose best to test under.
+        folder: takes the policy.
+
+    Returns:
+        The best instruction, and the test.
+    """
+    best = engine.best
+    tested = trainee.evaluate(best.components, "test")
+    trainee.save(folder)
+    return best, tested
 
 
 def write_result(
@@ -298,8 +343,9 @@ def write_result(
     test: Evaluation,
     rollouts: int,
     seconds: float,
-    best: Candidate,
+    best: Mapping[str, str],
     fruitless: str = "",
+    tested_after: int | None = None,
 ) -> SeedSummary:
     """Writes and returns the result of a trial, which is finished with it.
 
@@ -310,8 +356,9 @@ def write_result(
         test: the test split under the best instruction.
         rollouts: spent in all.
         seconds: spent in all.
-        best: the best candidate.
+        best: the components of the best candidate.
         fruitless: see :class:`SeedSummary`.
+        tested_after: likewise.
     """
     points = History.read(run.trial(trial).events).evaluations
     result = SeedSummary(
@@ -321,9 +368,10 @@ def write_result(
         rollouts=rollouts,
         rollouts_to_target=rollouts_to(run.config.target, points, headline),
         train_seconds=seconds,
-        best=dict(best.components),
+        best=dict(best),
         curve=points,
         fruitless=fruitless,
+        tested_after=tested_after,
     )
     write_whole(run.trial(trial).result, to_json(result))
     return result
@@ -379,13 +427,15 @@ def attempt(
         return Failure(reason, isinstance(error, InputError | StateError))
 
 
-def _record(engine: Engine, headline: Headline, split: str, found: Evaluation) -> None:
+def _record(
+    engine: Engine, headline: Headline, split: str, found: Evaluation, best: Candidate
+) -> None:
     metrics = {**found.metrics, headline.name: found.value}
     engine.log.append(
         Evaluated(
             engine.step,
             split,
-            engine.best.id,
+            best.id,
             engine.rollouts,
             metrics,
             dict(found.by_stratum),

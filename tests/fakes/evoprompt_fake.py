@@ -86,6 +86,7 @@ class FakeHostSettings(BaseModel, extra="forbid"):
         kill_at: step at which the process kills itself; once only.
         fail_at: step at which training raises.
         interrupt_at: step at which the process sends itself a Ctrl-C.
+        collapse_at: step after which the policy has forgotten everything.
     """
 
     learning_rate: float = Field(0.02, ge=0)
@@ -95,6 +96,7 @@ class FakeHostSettings(BaseModel, extra="forbid"):
     kill_at: int | None = None
     fail_at: int | None = None
     interrupt_at: int | None = None
+    collapse_at: int | None = None
 
 
 class FakeTask(Task):
@@ -211,6 +213,8 @@ class FakeTrainingJob:
             self._skill += self._settings.learning_rate * (
                 0.3 + _help(engine.selection.leader.text)
             )
+            if self._settings.collapse_at is not None and engine.step > self._settings.collapse_at:
+                self._skill = 0.01
             time.sleep(self._settings.pause)
             self._hold(engine.step)
             every = self._trial.evaluate_every

@@ -18,8 +18,11 @@ from watched_runs import Watcher, config, trial_events
 from evoprompt.engine import Engine
 from evoprompt.errors import EvopromptWarning, InputError
 from evoprompt.events import Notice
+from evoprompt.experiments.best import best_trial
+from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.runner import Outcome, run
+from evoprompt.experiments.summary import SeedSummary
 from evoprompt.storage import STATE_FILE
 
 pytestmark = pytest.mark.usefixtures("fake_task")
@@ -128,6 +131,66 @@ class TestResuming:
         again = run(RunDirectory.resumed(directory.root, changed), Watcher())
         assert not again.interrupted
         assert trial_events(directory) == trial_events(uninterrupted)
+
+
+def forgetful(**changes: object) -> RunConfig:
+    """A static arm whose policy forgets everything after step 30 of 60."""
+    host = {"learning_rate": 0.1, "collapse_at": 30}
+    given: dict[str, object] = {"arms": ["static"], "keep_policies": True, **changes}
+    return config(host=host, budget=2400, evaluate_every=400, **given)
+
+
+def forgotten(directory: RunDirectory) -> tuple[SeedSummary, list[str]]:
+    (trial,) = directory.trials()
+    result = directory.trial(trial).finished
+    assert result is not None
+    events = trial_events(directory, "static")
+    return result, [str(one["message"]) for one in events if one["event"] == "notice"]
+
+
+class TestCollapsing:
+    def test_the_best_policy_on_validation_is_what_is_tested_and_kept(self, tmp_path: Path) -> None:
+        directory = RunDirectory.new(tmp_path / "out", forgetful())
+        run(directory, Watcher())
+        result, notices = forgotten(directory)
+        values = dict(result.curve)
+        assert result.tested_after == 1200
+        assert result.test.value == values[1200] == max(values.values())
+        assert values[2400] < 0.01
+        files = directory.trial(TrialId("static", 0))
+        kept = sorted(int(folder.name) for folder in files.policies.iterdir())
+        assert kept == [0, 400, 800, 1200, 1600, 2000, 2400]
+        assert json.loads((files.policy / "skill.json").read_text()) > 0.5
+        assert json.loads((files.policies / "2400" / "skill.json").read_text()) == 0.01
+        fallen, chosen = notices
+        assert fallen.startswith("the reward has fallen to 0.0")
+        assert "policy after 1,200 rollouts, the best on validation" in chosen
+        assert best_trial(directory).merit == values[1200]
+
+    def test_by_default_the_last_policy_is_tested_and_the_fall_told_all_the_same(
+        self, tmp_path: Path
+    ) -> None:
+        directory = RunDirectory.new(tmp_path / "out", forgetful(keep_policies=False))
+        run(directory, Watcher())
+        result, notices = forgotten(directory)
+        assert (result.tested_after, result.test.value) == (None, result.curve[-1][1])
+        assert len(notices) == 1
+
+    def test_a_training_that_is_interrupted_and_resumed_ends_in_the_same(
+        self, tmp_path: Path
+    ) -> None:
+        whole = RunDirectory.new(tmp_path / "whole", forgetful())
+        run(whole, Watcher())
+        changed = forgetful(arms={"static": {"host": {"interrupt_at": 56}}})
+        directory = RunDirectory.new(tmp_path / "out", changed)
+        assert run(directory, Watcher()).interrupted
+        run(RunDirectory.resumed(directory.root, changed), Watcher())
+        assert trial_events(directory, "static") == trial_events(whole, "static")
+        assert forgotten(directory)[0].test == forgotten(whole)[0].test
+
+    def test_a_frozen_arm_keeps_no_policies(self) -> None:
+        with pytest.raises(ValueError, match="keep_policies is true, and the host of the arm"):
+            config(keep_policies=True, arms={"static": {"host": {"name": "frozen"}}})
 
 
 class TestStopping:

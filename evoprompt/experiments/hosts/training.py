@@ -83,7 +83,13 @@ def training_plan(
     if size is not None and not trial.resume:  # what is resumed has its checkpoints
         saves = steps // settings.save_every + 1
         kept = saves if checkpoints is None else min(checkpoints, saves)
-        each = _POLICY + (kept + 1) * checkpoint  # one is written before another one goes
+        policies = _POLICY * trial.policies
+        each = policies + (kept + 1) * checkpoint  # one is written before another one goes
+        if trial.keeps_policies:
+            shown["policies"] = (
+                f"{trial.policies}, of each evaluation, kept and tested: "
+                f"{size.parameters * policies / GIB:,.1f} GiB"
+            )
         found.append(requirements.disk(trial.directory, size.parameters * each / GIB))
     return Plan(
         tuple(shown.items()),

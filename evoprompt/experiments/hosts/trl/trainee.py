@@ -113,7 +113,14 @@ class TrlTrainingJob(Policy):
         self._trainer.train(resume_from_checkpoint=resumes(self._trial))
 
     def save(self, folder: Path) -> None:
-        """Writes weights and tokenizer as ``transformers`` loads them, adapters merged."""
+        """Writes weights and tokenizer as ``transformers`` loads them, adapters merged.
+
+        With several processes the first one names the folder.
+        """
+        named = [str(folder)]
+        broadcast_object_list(named)
+        folder = Path(named[0])
+        folder.parent.mkdir(parents=True, exist_ok=True)
         written = folder.with_name(f".{folder.name}.partial")
         if self._settings.lora is None:
             self._trainer.save_model(str(written))

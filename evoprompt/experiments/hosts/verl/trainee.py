@@ -9,7 +9,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from itertools import compress
+from itertools import chain, compress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from evoprompt_verl.host import HostManager
 
 OnEvaluation = Callable[[Evaluation], None]
+
+_PIECE = 2560
+"""Questions that an evaluation asks at a time: the rollouts of a step of the paper's size."""
 
 
 class VerlTrainingJob:
@@ -87,6 +90,7 @@ class VerlTrainingJob:
 
     def save(self, folder: Path) -> None:
         """Writes weights and tokenizer as ``transformers`` loads them, by veRL's own writer."""
+        folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
             self._trainer.actor_rollout_wg.save_checkpoint(
                 scratch, None, self._trainer.global_steps, max_ckpt_to_keep=None
@@ -122,7 +126,9 @@ class VerlTrainingJob:
         fits = [length <= most for length in writer.lengths(prompts)]
         rows_and_prompts = zip(dataset, prompts, strict=True)
         asked = [{**row, "raw_prompt": prompt} for row, prompt in compress(rows_and_prompts, fits)]
-        scores = iter(self._asker.ask(asked) if asked else ())
+        scores = chain.from_iterable(
+            self._asker.ask(asked[start : start + _PIECE]) for start in range(0, len(asked), _PIECE)
+        )
         reason = next(reversed(self._trainer.failures.take()), "it left no score")
         found: list[Score | str] = [
             (next(scores) or reason)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 
+from evoprompt_verl.checkpoint import PREFIX
 from omegaconf import DictConfig
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
@@ -13,6 +15,7 @@ from evoprompt.engine import Engine
 from evoprompt.events import Notice
 from evoprompt.experiments.hosts.verl.arguments import FAILURES
 from evoprompt.experiments.hosts.verl.failures import Failures
+from evoprompt.storage import checkpoints, remove
 
 _POLL_SECONDS = 0.05
 
@@ -42,6 +45,12 @@ class PacedTrainer(PPOTrainerSync):  # type: ignore[misc]
         self._engine: Engine | None = None
         self._evaluate: Callable[[], None] = lambda: None
         self._before = 0
+        # veRL's workers count every folder that they save to, kept policies too, and would remove
+        # both checkpoints before the one after a policy is written.
+        section = config.trainer
+        self._kept = section.max_actor_ckpt_to_keep
+        section.max_actor_ckpt_to_keep = None
+        self._folder = Path(section.default_local_dir)
         self.stopping = False
         # By default the trainer looks every two seconds whether its rollouts are finished.
         self.replay_buffer.poll_interval = _POLL_SECONDS
@@ -81,5 +90,7 @@ class PacedTrainer(PPOTrainerSync):  # type: ignore[misc]
         # A checkpoint at the end would be resumed for one step too many.
         if not finished and (self.stopping or self.global_steps % self._save_every == 0):
             self._save_checkpoint()
+            for older in checkpoints(self._folder, PREFIX)[: -self._kept] if self._kept else ():
+                remove(older)
         if finished or self.stopping:
             self.total_training_steps = self.global_steps

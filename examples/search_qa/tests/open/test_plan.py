@@ -35,6 +35,19 @@ def test_where_everything_is_here_nothing_is_missing(
     assert "GPU memory" not in figures  # it is trained on a CPU
 
 
+def test_kept_policies_have_their_room_on_the_disk(
+    settings: dict[str, JsonValue], tmp_path: Path
+) -> None:
+    host, task = host_for(task_of(settings), {"name": "trl", **HOST}), task_of(settings)
+    plans = [
+        host.plan(task, Trial(0, tmp_path, 64, 32, keeps_policies=one)) for one in (False, True)
+    ]
+    last, all_of_them = (dict(plan.figures).get("policies") for plan in plans)
+    assert last is None
+    assert all_of_them is not None
+    assert all_of_them.startswith("3, of each evaluation, kept and tested: ")
+
+
 @pytest.mark.parametrize(
     ("setting", "value", "subject", "remedy"),
     [

@@ -33,11 +33,13 @@ def test_two_processes_train_one_policy_and_only_the_first_writes(
             "evolve_every": 1,
             "verify_questions": 2,
             "verify_rounds": 1,
+            "accept": "not-worse",
             "proposer": "sentence-edit",
         },
         "arms": ["coevolve"],
         "budget": 16,
         "evaluate_every": 8,
+        "keep_policies": True,
     }
     (tmp_path / "two.yaml").write_text(json.dumps(config), encoding="utf-8")
     launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
@@ -58,4 +60,11 @@ def test_two_processes_train_one_policy_and_only_the_first_writes(
     told = [event for event in events if event["event"] == "told"]
     assert [event["trajectories"] for event in told] == [8] * len(told)
     assert any(event["event"] == "verified" for event in events)
-    assert (tmp_path / "out/trials/coevolve/seed-0/policy/model.safetensors").is_file()
+    trial = tmp_path / "out/trials/coevolve/seed-0"
+    kept = [
+        folder for _, folder in sorted((int(one.name), one) for one in trial.glob("policies/*"))
+    ]
+    assert [int(one.name) for one in kept] == [rollouts for rollouts, _ in seed["curve"]]
+    assert all((one / "model.safetensors").is_file() for one in kept)
+    assert (trial / "policy").resolve().name == str(seed["tested_after"])
+    assert [path.name for path in trial.rglob("*.partial")] == []

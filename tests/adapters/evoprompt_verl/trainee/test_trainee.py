@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from cpu_support.plugin import Colours
 from transformers import AutoTokenizer
+from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
+from verl.utils.checkpoint.checkpoint_manager import BaseCheckpointManager
 
 from evoprompt.agents.tasks import Score, Trial
 from evoprompt.engine import Engine
@@ -33,9 +36,11 @@ class Replicas:
         self.scores = scores
         self.prompts: list[str] = []
         self.rows: list[Mapping[str, Any]] = []
+        self.pieces: list[int] = []
 
     def ask(self, rows: Sequence[Mapping[str, Any]]) -> list[Score | None]:
         self.rows += rows
+        self.pieces.append(len(rows))
         self.prompts += [row["raw_prompt"][-1]["content"] for row in rows]
         return [self.scores[number % len(self.scores)] for number in range(len(rows))]
 
@@ -127,3 +132,68 @@ def test_episodes_that_broke_are_unscored_and_a_notice_says_why(
     Failures(tmp_path / "unscored.txt").note(ConnectionError("the colours are gone"))
     with pytest.raises(InputError, match=r"none of 10 .* ConnectionError: the colours are gone"):
         trainee.evaluate("Name any colour.", "test")
+
+
+def test_many_questions_are_asked_in_pieces_and_the_result_is_that_of_the_whole(
+    small_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scores = [Score(float(n % 3 == 0), metrics={"accuracy": float(n % 3)}) for n in range(7)]
+    trainee, replicas, _ = trained(small_model, tmp_path, monkeypatch, scores=scores)
+    many = [Question(f"q{n}", f"Which colour has the number {n}?", ("red",)) for n in range(6000)]
+    monkeypatch.setattr(LongTest, "questions", lambda self, split: many)
+    # Each question has its own score, however they are cut.
+    monkeypatch.setattr(replicas, "scores", [scores[n % 7] for n in range(len(many))], raising=True)
+    asked = replicas.ask
+
+    def own(rows: Sequence[Mapping[str, Any]]) -> list[Score | None]:
+        asked(rows)
+        return [replicas.scores[row["extra_info"]["index"]] for row in rows]
+
+    monkeypatch.setattr(replicas, "ask", own)
+    found = trainee.evaluate("Name any colour.", "test")
+    assert replicas.pieces == [2560, 2560, 880]
+    accuracy = [score.metrics["accuracy"] for score in replicas.scores if score is not None]
+    assert found.value == pytest.approx(sum(accuracy) / len(many))
+    assert found.metrics["unscored"] == 0.0
+
+
+class Retention(BaseCheckpointManager):  # type: ignore[misc]
+    """veRL's own rules of which folders to remove, and when."""
+
+    def __init__(self) -> None:
+        self.previous_saved_paths: list[str] = []
+
+    def save(self, folder: Path, keep: int | None) -> None:
+        self.ensure_checkpoint_capacity(keep)
+        (folder / "huggingface").mkdir(parents=True)
+        self.register_checkpoint(str(folder), keep)
+
+
+def test_a_kept_policy_costs_no_checkpoint(
+    small_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainee, *_ = trained(small_model, tmp_path, monkeypatch)
+    trainer, workers = trainee.trainer, Retention()
+    there: list[list[str]] = []
+
+    def save_checkpoint(path: str, *_: object, max_ckpt_to_keep: int | None) -> None:
+        workers.save(Path(path), max_ckpt_to_keep)
+
+    def whole() -> None:
+        folder = tmp_path / f"global_step_{trainer.global_steps}"
+        workers.save(folder / "actor", trainer.config.trainer.max_actor_ckpt_to_keep)
+        there.append(sorted(one.name for one in tmp_path.glob("global_step_*/actor/..")))
+
+    group = SimpleNamespace(save_checkpoint=save_checkpoint)
+    monkeypatch.setattr(trainer, "actor_rollout_wg", group, raising=False)
+    monkeypatch.setattr(trainer, "_save_checkpoint", whole)
+    monkeypatch.setattr(PPOTrainerSync, "on_step_end", lambda self: None)
+    for step in (25, 50, 75, 100):
+        trainer.global_steps = step
+        trainer.on_step_end()
+        trainee.save(tmp_path / "policies" / str(step))
+    monkeypatch.undo()
+    assert [len(one) for one in there] == [1, 2, 3, 3], "the last two until the next is written"
+    left = [one.name for one in tmp_path.glob("global_step_*")]
+    assert sorted(left) == ["global_step_100", "global_step_75"]
+    assert len(list((tmp_path / "policies").iterdir())) == 4
