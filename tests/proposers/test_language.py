@@ -207,7 +207,7 @@ class TestConfiguration:
         ("settings", "complaint"),
         [
             ({"name": "reflection"}, "lm is missing"),
-            ({"name": "reflection", "lm": {**LM, "api_key": "sk-secret"}}, "lm.api_key"),
+            ({"name": "reflection", "lm": {**LM, "api_key": "sk-secret"}}, "setting 'api_key'"),
             ({"name": "reflection", "lm": LM, "fallback": "sentence-edti"}, "sentence-edti"),
             ({"name": "mixture", "proposers": []}, "proposers"),
             ({"name": "mixture", "lm": LM, "proposers": ["history"] * 2}, "'history' twice"),
