@@ -90,6 +90,7 @@ def beside_this_environment(folder: Path) -> dict[str, str]:
         "PIP_NO_BUILD_ISOLATION": "0",  # pip reads this as the value of build_isolation
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
         "PYTHONPATH": str(folder),
+        "MPLBACKEND": "module://matplotlib_inline.backend_inline",  # figures go into the page
     }
 
 
