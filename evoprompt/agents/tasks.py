@@ -175,6 +175,7 @@ class Task(Component, BankOwner, ABC):
         placement: where the instruction goes in a prompt.
         host_defaults: settings by host, such as its model, where the configuration is silent.
         methods: other ways to answer its questions than the agent's, for ``evoprompt eval``.
+        call_seconds: of a core, that a call of its tools takes, for estimates of time.
     """
 
     role = "task"
@@ -187,6 +188,7 @@ class Task(Component, BankOwner, ABC):
     placement: Placement = "append"
     host_defaults: Mapping[str, Mapping[str, JsonValue]] = MappingProxyType({})
     methods: Mapping[str, Method] = MappingProxyType({})
+    call_seconds: float = 0.0
 
     @abstractmethod
     def questions(self, split: str) -> Sequence[Question]:
@@ -431,6 +433,10 @@ class Need:
         return bool(self.remedy)
 
 
+SAMPLING = ("generation", "tools")
+"""Parts of a step that a rollout takes which is not trained on."""
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What a trial would do and need, found without loading a model.
@@ -448,6 +454,10 @@ class Plan:
         notices: what a person should know before it starts, with what to do about it.
         iterations: requests to the proposer at most, where the host optimizes by itself; None where
             an engine evolves.
+        seconds: of a training step, by part, an estimate; empty where it is not known. A rollout
+            outside of training takes the parts :data:`SAMPLING` alone.
+        gpus: that train; 0 for a CPU.
+        evaluated: questions that evaluations and tests ask in all.
     """
 
     figures: Sequence[tuple[str, str]] = ()
@@ -458,3 +468,6 @@ class Plan:
     several: bool = True
     notices: Sequence[str] = ()
     iterations: int | None = None
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    gpus: int = 0
+    evaluated: int = 0

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from evoprompt.agents.tasks import Need, Plan, Task
+from evoprompt.agents.tasks import SAMPLING, Need, Plan, Task
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
@@ -38,6 +38,7 @@ class ArmForecast:
         plan: what the host says.
         needs: what the arm needs of this machine, whether it is there or not.
         notices: what a person should know before it starts, such as advice on a setting.
+        hours: of a trial, by what they go to; an estimate, empty where the host has none.
     """
 
     arm: str
@@ -48,6 +49,12 @@ class ArmForecast:
     plan: Plan
     needs: tuple[Need, ...]
     notices: tuple[str, ...] = ()
+    hours: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def gpu_hours(self) -> float:
+        """Of a trial."""
+        return sum(self.hours.values()) * self.plan.gpus
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +80,11 @@ class Forecast:
     def rollouts(self) -> int:
         """Most rollouts that all trials take, verification included."""
         return sum(arm.budget for arm in self.arms) * self.seeds
+
+    @property
+    def gpu_hours(self) -> float:
+        """Of all trials; 0 where no host has an estimate."""
+        return sum(arm.gpu_hours for arm in self.arms) * self.seeds
 
     @property
     def isolated(self) -> bool:
@@ -190,7 +202,21 @@ def _arm(directory: RunDirectory, arm: str, probe: bool, spending: SpendTracker)
         plan,
         (*plan.needs, *_needs_of(section.proposer, engine.proposer, probe)),
         (*_notices(engine), *plan.notices),
+        _hours(plan, budget, min(cycles * verification, budget)),
     )
+
+
+def _hours(plan: Plan, budget: int, verification: int) -> dict[str, float]:
+    """Of a trial with so many rollouts, so many of them of verification, by what they go to."""
+    if not plan.seconds or not plan.rollouts_per_step:
+        return {}
+    rollout = sum(plan.seconds[part] for part in SAMPLING) / plan.rollouts_per_step
+    steps = (budget - verification) / plan.rollouts_per_step
+    return {
+        "training": steps * sum(plan.seconds.values()) / 3600,
+        "verification": verification * rollout / 3600,
+        "evaluations and tests": plan.evaluated * rollout / 3600,
+    }
 
 
 def generations_within(

@@ -94,11 +94,19 @@ class ModelSize:
         parameters: number of weights.
         vocabulary: number of tokens it knows.
         exact: whether this is from the model's own files rather than from its name.
+        width: layers times the numbers that each passes on; 0 where it is not known.
+        cache_bytes: of the keys and values of a token, in half precision; 0 likewise.
     """
 
     parameters: int
     vocabulary: int
     exact: bool
+    width: int = 0
+    cache_bytes: int = 0
+
+    def forward(self, tokens: float) -> float:
+        """Operations that the model needs to read a token of so many, a mean over them."""
+        return 2 * self.parameters + 2 * self.width * tokens
 
 
 def model_size(name: str) -> ModelSize | None:
@@ -110,7 +118,17 @@ def model_size(name: str) -> ModelSize | None:
 
         with torch.device("meta"):
             empty = AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call]
-        return ModelSize(empty.num_parameters(), config.vocab_size, True)
+        text = config.get_text_config()
+        heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
+        each = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
+        layers = text.num_hidden_layers
+        return ModelSize(
+            empty.num_parameters(),
+            text.vocab_size,
+            True,
+            layers * text.hidden_size,
+            2 * 2 * layers * heads * each,
+        )
     told = re.search(r"(\d+(?:\.\d+)?)[bB](?![a-zA-Z])", name)
     return ModelSize(int(float(told[1]) * 1e9), _QWEN_VOCABULARY, False) if told else None
 

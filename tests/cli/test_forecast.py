@@ -68,3 +68,32 @@ def test_what_a_host_notices_is_said_once_before_anything_starts(
     text = capsys.readouterr().out
     assert text.count("this is slow") == 1
     assert text.index("this is slow; buy another\n") < text.index("run of tiny.yaml")
+
+
+def test_it_says_hours_what_they_go_to_and_what_they_cost_at_a_price(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert evoprompt("run", "tiny.yaml", "--dry-run", "--arm", "static") == 0
+    # 100 steps of 36 s, and 300 questions that take 24 s for each 8; on 4 GPUs.
+    assert (
+        "static: a trial: about 1.2 h (training 80%, evaluations and tests 20%), 5 GPU hours"
+        in (text := capsys.readouterr().out)
+    )
+    assert "GPU hours, all trials: about 5\n" in text
+    evoprompt("run", "tiny.yaml", "--dry-run", "--arm", "static", "--gpu-price", "10")
+    assert "GPU hours, all trials: about 5, 50 USD at 10\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (["--gpu-price", "2"], "--gpu-price is given without --dry-run"),
+        (["--dry-run", "--gpu-price", "-1"], "Invalid value"),
+        (["--dry-run", "--gpu-price", "cheap"], "Invalid value"),
+    ],
+)
+def test_a_price_that_cannot_be_used_is_refused(
+    here: Path, capsys: pytest.CaptureFixture[str], given: list[str], told: str
+) -> None:
+    assert evoprompt("run", "tiny.yaml", *given) == 2
+    assert told in capsys.readouterr().err

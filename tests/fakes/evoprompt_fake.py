@@ -158,7 +158,16 @@ class PlannedHost(FakeHost):
             needs.append(Need("abacus", "none found", "buy one"))
         slow = ("this is slow; buy another",) if trial.seed == 2 else ()
         figures = (("rollouts a step", "8"),)
-        return Plan(figures, tuple(needs), 8, rollouts_per_question=4, notices=slow)
+        return Plan(
+            figures,
+            tuple(needs),
+            8,
+            rollouts_per_question=4,
+            notices=slow,
+            seconds={"generation": 20.0, "tools": 4.0, "update": 12.0},
+            gpus=4,
+            evaluated=300,
+        )
 
     def prepare(self, task: Task, trial: Trial) -> TrainingJob:
         """It would take too long."""

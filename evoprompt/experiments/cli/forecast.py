@@ -13,7 +13,7 @@ from rich.text import Text
 
 from evoprompt import yamlfile
 from evoprompt.agents.tasks import Need, Plan
-from evoprompt.experiments.check import Forecast
+from evoprompt.experiments.check import ArmForecast, Forecast
 from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.settings import differences
 from evoprompt.section import Settings
@@ -22,13 +22,16 @@ MISSING = 3
 """Exit code of a dry run that found something missing on this machine."""
 
 
-def show_forecast(config: RunConfig, found: Forecast, console: Console) -> None:
+def show_forecast(
+    config: RunConfig, found: Forecast, console: Console, price: float | None = None
+) -> None:
     """Prints the settings in use, the arms, the figures of the task and what is missing.
 
     Args:
         config: the run.
         found: what it is going to do.
         console: takes the text.
+        price: USD of a GPU hour.
     """
     settings = config.resolved()
     arms = cast(dict[str, Settings], settings["arms"])
@@ -48,7 +51,8 @@ def show_forecast(config: RunConfig, found: Forecast, console: Console) -> None:
             f"at most {arm.verification:,} a round" if arm.verification else "none",
             str(arm.language.calls) if arm.generations else "none",
         )
-        for line in (*arm.notices, *(f"{name}: {text}" for name, text in arm.plan.figures)):
+        figures = [*arm.plan.figures, *_time_of(arm)]
+        for line in (*arm.notices, *(f"{name}: {text}" for name, text in figures)):
             said.setdefault(line, []).append(arm.arm)
     console.print(table)
     each = f"{_many(len(found.arms), 'arm')} x {_many(found.seeds, 'seed')}"
@@ -60,12 +64,24 @@ def show_forecast(config: RunConfig, found: Forecast, console: Console) -> None:
         console.print(f"{', '.join(names)}: {line}", style=style, soft_wrap=True)
     if found.language.calls:
         console.print(f"language models, all trials: {found.language}", soft_wrap=True)
+    if found.gpu_hours:
+        cost = "" if price is None else f", {found.gpu_hours * price:,.0f} USD at {price:g}"
+        console.print(f"GPU hours, all trials: about {found.gpu_hours:,.0f}{cost}", soft_wrap=True)
     _show_needs(found.needs, console)
     does = "run here" if config.launcher["name"] == "local" else "be submitted"
     if found.missing:
         console.print(f"{len(found.missing)} missing: it cannot {does}", style="red")
     else:
         console.print(f"nothing is missing: it can {does}", style="green")
+
+
+def _time_of(arm: ArmForecast) -> list[tuple[str, str]]:
+    """The hours of a trial, and what share each part of them has."""
+    hours = sum(arm.hours.values())
+    if not hours:
+        return []
+    parts = ", ".join(f"{name} {part / hours:.0%}" for name, part in arm.hours.items() if part)
+    return [("a trial", f"about {hours:,.1f} h ({parts}), {arm.gpu_hours:,.0f} GPU hours")]
 
 
 def _many(number: int, one: str) -> str:

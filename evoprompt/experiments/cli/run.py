@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from evoprompt.errors import InputError
 from evoprompt.experiments.cli.options import (
     Changes,
     DryRun,
@@ -55,6 +56,10 @@ def run(
     seeds_from: SeedsFrom = None,
     resume: Resume = False,
     dry_run: DryRun = False,
+    gpu_price: Annotated[
+        float | None,
+        typer.Option(min=0, metavar="USD", help="Of a GPU hour, for the cost that --dry-run says."),
+    ] = None,
 ) -> None:
     """Train all arms and seeds of a configuration, and compare them.
 
@@ -72,7 +77,11 @@ def run(
         overrides.append(f"launcher.name={json.dumps(launcher)}")
     wanted = load(config, overrides, smoke).narrowed(arm or (), seed, seeds)
     wanted = swept(wanted, sweep or ())
-    launch(wanted, config, output, jobs, resume=resume, dry_run=dry_run)
+    if gpu_price is not None and not dry_run:
+        raise InputError(
+            "--gpu-price is given without --dry-run; required: both; drop it, or add --dry-run"
+        )
+    launch(wanted, config, output, jobs, resume=resume, dry_run=dry_run, gpu_price=gpu_price)
 
 
 def launch(
@@ -83,6 +92,7 @@ def launch(
     *,
     resume: bool,
     dry_run: bool,
+    gpu_price: float | None = None,
 ) -> None:
     """Runs, resumes or forecasts ``wanted``, and ends with the exit code that says how it went.
 
@@ -93,6 +103,7 @@ def launch(
         jobs: trials at a time; by default as many as the launcher has room for.
         resume: whether to continue what is in the folder.
         dry_run: whether to say what would be done, and no more.
+        gpu_price: USD of a GPU hour, for the cost that is said then.
     """
     from functools import partial
 
@@ -117,7 +128,7 @@ def launch(
         found = look_ahead(wanted, root=root, here=not starter.elsewhere)
         if starter.elsewhere:
             found = replace(found, needs=(*found.needs, starter.reach()))
-        show_forecast(wanted, found, Console(markup=False, highlight=False))
+        show_forecast(wanted, found, Console(markup=False, highlight=False), gpu_price)
         raise typer.Exit(MISSING if found.missing else 0)
     require_one_at_a_time(jobs, output)
     if output is not None and is_follower():

@@ -6,12 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 
 from evoprompt.agents import Limits
-from evoprompt.agents.tasks import Evaluation, Headline, Need, Plan, Score, Trial
+from evoprompt.agents.tasks import Evaluation, Headline, Need, Plan, Score, Task, Trial
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.evaluation import Failures
 from evoprompt.events import Notice
 from evoprompt.experiments import requirements
+from evoprompt.experiments.hosts import timing
 from evoprompt.experiments.hosts.settings import HostSettings
 from evoprompt.experiments.requirements import GIB, ModelSize
 
@@ -20,6 +21,7 @@ _POLICY = 4
 
 
 def training_plan(
+    task: Task,
     settings: HostSettings,
     trial: Trial,
     limits: Limits,
@@ -27,6 +29,7 @@ def training_plan(
     needs: Sequence[Need],
     size: ModelSize | None,
     gpus: int,
+    trainers: int,
     gpu_gib: float | None,
     host_gib: float | None,
     checkpoint: float,
@@ -35,16 +38,19 @@ def training_plan(
     figures: Mapping[str, str] = {},
     isolated: bool = False,
     notices: Sequence[str] = (),
+    seconds: Mapping[str, float] = {},
 ) -> Plan:
     """The plan of a trial.
 
     Args:
+        task: what to train on.
         settings: of the host.
         trial: what to do.
         limits: of an episode.
         needs: of the task.
         size: of the model; None where it is not known.
         gpus: CUDA devices in this machine; 0 where it can do without.
+        trainers: GPUs that train, on all machines; 0 likewise.
         gpu_gib: memory that each device has to have; None where it is not known.
         host_gib: memory that this machine has to have; None where it is not known.
         checkpoint: bytes that a weight takes in one checkpoint.
@@ -53,6 +59,7 @@ def training_plan(
         figures: what the host says itself.
         isolated: see :class:`Plan`.
         notices: see :class:`Plan`; empty ones are left out.
+        seconds: see :class:`Plan`.
     """
     rollouts = settings.rollouts_per_step
     steps = math.ceil(trial.budget / rollouts)
@@ -67,6 +74,12 @@ def training_plan(
         "a rollout": f"at most {settings.prompt_tokens:,} tokens of prompt and "
         f"{limits.response_tokens:,} of {limits.calls + 1} actions and {limits.calls} observations",
     }
+    asked = 0
+    if seconds:
+        shown["time of a step"] = timing.in_words(seconds)
+        if not any(need.missing for need in needs):
+            counts = [len(task.questions(split)) for split in ("validation", "test")]
+            asked = trial.evaluations * counts[0] + trial.policies * counts[1]
     found = [requirements.model(settings.model_of(trial))]
     if gpus:
         found.append(requirements.gpus(gpus, gpu_gib))
@@ -98,6 +111,9 @@ def training_plan(
         isolated=isolated,
         rollouts_per_question=settings.rollouts_per_question,
         notices=tuple(filter(None, notices)),
+        seconds=seconds,
+        gpus=trainers,
+        evaluated=asked,
     )
 
 

@@ -10,6 +10,7 @@ from evoprompt_search_qa import protocol
 from evoprompt_search_qa.open.task import OpenQa
 
 from evoprompt.agents import Sampling
+from evoprompt.experiments.check import look_ahead
 from evoprompt.experiments.config import RunConfig, load
 from evoprompt.experiments.directory import TrialDirectory, TrialId
 from evoprompt.experiments.hosts.trl.arguments import arguments
@@ -58,3 +59,21 @@ def test_the_numbers_are_those_of_the_paper(name: str, rate: float, turns: int) 
     assert (engine.evolve_every, engine.evolve_until, engine.verify_questions) == (15, 150, 200)
     assert (engine.temperature, engine.window, engine.verify_rounds) == (0.2, 5, 5)
     assert config.engine_of("static").proposer is None
+
+
+@pytest.mark.parametrize("name", [*PAPER, "qwen2.5-3b-verl.yaml", "qwen2.5-7b-verl.yaml"])
+def test_the_dry_run_of_a_paper_recipe_says_its_hours_and_what_they_go_to(name: str) -> None:
+    config = load(FOLDER / name)
+    static, evolved = look_ahead(config).arms
+    assert set(static.plan.seconds) == {"generation", "tools", "log-probabilities", "update"}
+    assert static.plan.gpus == 8
+    assert dict(static.plan.figures)["policies"].startswith("4, of each evaluation")
+    trained = 300 * sum(static.plan.seconds.values()) / 3600
+    assert static.hours["training"] == pytest.approx(trained)
+    assert static.hours["verification"] == 0 < evolved.hours["verification"]
+    assert evolved.hours["training"] < trained
+    assert sum(evolved.hours.values()) < trained, "a rollout of verification is not trained on"
+    if name in PAPER:  # under veRL a question has one candidate, and verification its own rollouts
+        trying = {"accept": "in-training", "candidates_per_question": "auto"}
+        inside = config.model_copy(update={"engine": {**config.engine, **trying}})
+        assert look_ahead(inside).arms[1].hours["verification"] == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from evoprompt.agents import Limits, Sampling
 from evoprompt.agents.tasks import EpisodeRunner, Plan, Task, Trial, require_questions
+from evoprompt.experiments.hosts.timing import Load
 from evoprompt.experiments.hosts.training import training_plan
 from evoprompt.experiments.hosts.trl.arguments import LORA, arguments
 from evoprompt.experiments.hosts.trl.generation import tokenizer_of
@@ -57,7 +58,23 @@ def plan(task: Task, settings: TrlSettings, trial: Trial) -> Plan:
         ("vllm", 'pip install "evoprompt[trl-vllm]"', settings.uses_vllm),
         ("peft", LORA, settings.lora is not None),
     )
+    load = None
+    if size is not None and gpus:
+        load = Load(
+            size,
+            settings.rollouts_per_step,
+            settings.processes,
+            settings.prompt_tokens,
+            limits,
+            # What vLLM says is compared with what the trainer says, in a pass of its own.
+            settings.has_reference
+            + (settings.uses_vllm and chosen.vllm_importance_sampling_correction),
+            padded=True,
+            cache=fraction or 1.0,
+            call_seconds=task.call_seconds,
+        )
     found = training_plan(
+        task,
         settings,
         trial,
         limits,
@@ -65,6 +82,7 @@ def plan(task: Task, settings: TrlSettings, trial: Trial) -> Plan:
         figures=figures,
         size=size,
         gpus=gpus,
+        trainers=gpus,
         gpu_gib=_gpu_gib(settings, limits, size) / (1 - fraction) if size else None,
         host_gib=_host_gib(settings, size) if size else None,
         checkpoint=_CHECKPOINT * (settings.lora.rank * _ADAPTER if settings.lora else 1),
@@ -72,6 +90,7 @@ def plan(task: Task, settings: TrlSettings, trial: Trial) -> Plan:
         packages={name: install for name, install, used in packages if used},
         isolated=settings.uses_vllm and settings.arguments.get("vllm_mode") != "server",
         notices=notices,
+        seconds=load.seconds() if load else {},
     )
     if not any(need.missing for need in found.needs):
         require_questions(task)

@@ -12,6 +12,7 @@ from evoprompt.agents import Limits
 from evoprompt.agents.tasks import EpisodeRunner, Plan, Task, Trial, require_questions
 from evoprompt.config import EngineConfig
 from evoprompt.errors import InputError
+from evoprompt.experiments.hosts.timing import Load
 from evoprompt.experiments.hosts.training import training_plan
 from evoprompt.experiments.hosts.verl.arguments import arguments
 from evoprompt.experiments.hosts.verl.configuration import checked
@@ -51,18 +52,34 @@ def plan(task: Task, settings: VerlHostSettings, trial: Trial) -> Plan:
         prompts = [[{"role": "user", "content": asked.text}] for asked in task.questions("train")]
         check_room(config, task.seed_instructions, task.render, prompts, tools)
     size = model_size(name)
+    load = None
+    if size is not None:
+        load = Load(
+            size,
+            settings.rollouts_per_step,
+            settings.nodes * settings.gpus_per_node,
+            settings.prompt_tokens,
+            limits,
+            1 + (settings.kl > 0),
+            padded=not config.actor_rollout_ref.model.use_remove_padding,
+            cache=float(config.actor_rollout_ref.rollout.gpu_memory_utilization),
+            call_seconds=task.call_seconds,
+        )
     found = training_plan(
+        task,
         settings,
         trial,
         limits,
         needs=needs,
         size=size,
         gpus=settings.gpus_per_node,
+        trainers=settings.nodes * settings.gpus_per_node,
         gpu_gib=gpu_gib(settings, limits, config, size) if size else None,
         host_gib=host_gib(settings, size, name) if size is not None else None,
         checkpoint=_CHECKPOINT,
         checkpoints=config.trainer.max_actor_ckpt_to_keep,
         packages=_packages(config),
+        seconds=load.seconds() if load else {},
     )
     return replace(found, several=False)
 
@@ -98,14 +115,33 @@ def gpu_gib(
     """GiB that a GPU must have; an estimate, at most.
 
     While it trains, a share of weights, gradients and Adam's moments, and the logits of the longest
-    possible pass with their gradient, two bytes each. While it samples, that share beside vLLM,
-    which needs its own weights within the part it is given.
+    possible pass with what is computed of them. While it samples, that share beside vLLM, which
+    needs its own weights within the part it is given.
     """
     share = float(config.actor_rollout_ref.rollout.gpu_memory_utilization)
     resident = size.parameters * TRAINED_BYTES / (settings.nodes * settings.gpus_per_node)
-    longest = settings.prompt_tokens + limits.response_tokens
-    logits = settings.rollouts_per_pass * longest * size.vocabulary * 2 * 2
+    actor = config.actor_rollout_ref.actor
+    tokens = settings.rollouts_per_pass * (settings.prompt_tokens + limits.response_tokens)
+    if actor.use_dynamic_bsz:
+        tokens = min(tokens, actor.ppo_max_token_len_per_gpu)
+    logits = tokens * size.vocabulary * _logit_bytes(actor)
     return max(resident + logits, resident / (1 - share), 2 * size.parameters / share) / GIB
+
+
+def _logit_bytes(actor: DictConfig) -> int:
+    """Bytes that a logit takes at the worst, itself and its gradient included, two each.
+
+    A bonus for entropy has a gradient of its own. Measured on veRL 0.9.1: its backward pass keeps
+    nothing more where torch compiles it, as by default; else 2 bytes, and 8 where it goes by
+    chunks. Without a bonus the entropy is computed all the same, from two copies unless by chunks.
+    """
+    engine, bonus = actor.fsdp_config, bool(actor.entropy_coeff)
+    chunked = engine.entropy_from_logits_with_chunking
+    if engine.use_torch_compile:
+        return 6 if bonus else 4
+    if bonus:
+        return 14 if chunked else 8
+    return 4 if chunked else 6
 
 
 def host_gib(settings: VerlHostSettings, size: ModelSize, model: str) -> float:

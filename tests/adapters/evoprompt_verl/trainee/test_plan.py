@@ -91,3 +91,37 @@ def test_shorter_episodes_smaller_passes_and_more_machines_count(tmp_path: Path)
     figures = dict(planned(tmp_path, task, micro_batch=None, nodes=4).figures)
     assert "500 of 1 actions and 0 observations" in figures["a rollout"]
     assert "80 in a pass of each process" in figures["a step"]
+
+
+ACTOR = "actor_rollout_ref.actor"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "gib"),
+    [
+        # 6e9 resident, and 8 x 8596 tokens of 151,936 logits with so many bytes each.
+        ({}, 45),
+        ({f"{ACTOR}.entropy_coeff": 0.001}, 64),
+        ({f"{ACTOR}.fsdp_config.use_torch_compile": False}, 64),
+        (
+            {
+                f"{ACTOR}.fsdp_config.use_torch_compile": False,
+                f"{ACTOR}.entropy_from_logits_with_chunking": True,
+            },
+            45,
+        ),
+        (
+            {
+                f"{ACTOR}.fsdp_config.use_torch_compile": False,
+                f"{ACTOR}.entropy_coeff": 0.001,
+            },
+            83,
+        ),
+        ({f"{ACTOR}.use_dynamic_bsz": True, f"{ACTOR}.ppo_max_token_len_per_gpu": 24576}, 19),
+    ],
+)
+def test_memory_is_that_of_how_the_entropy_is_computed(
+    tmp_path: Path, arguments: dict[str, object], gib: int
+) -> None:
+    figures = dict(planned(tmp_path, arguments=arguments).figures)
+    assert f"at most about {gib} GiB on each GPU" in figures["GPU memory"]

@@ -1,0 +1,110 @@
+"""How long a training step takes, by its parts, from the model's shape and the GPU's data sheet.
+
+An estimate: a multiply and an add of every weight for each token that is read (Kaplan et al. 2020,
+arXiv 2001.08361, section 2.1), four times that where gradients are taken and activations are
+computed again (Korthikanti et al. 2022, arXiv 2205.05198), attention to half of the tokens before;
+an action is written one token after the other, each of which reads all weights and the keys and
+values of all that came before (Pope et al. 2022, arXiv 2211.05102).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass
+
+from evoprompt.agents import Limits
+from evoprompt.experiments.requirements import GIB, ModelSize
+
+_FLOPS, _BANDWIDTH, _GPU_GIB = 989e12, 3.35e12, 80
+"""Operations a second in bf16 without sparsity, bytes a second and GiB of an H100 SXM, as NVIDIA's
+data sheet has them."""
+
+_USED_FLOPS, _USED_BANDWIDTH = 0.4, 0.7
+"""Shares of these that are assumed to be reached."""
+
+_LAUNCH = 0.008
+"""Seconds that a token of a whole batch is assumed to take for scheduling and sampling."""
+
+_PROMPT = 300
+"""Tokens that a prompt is assumed to have, where its limit is not lower."""
+
+_CALLS, _ACTION, _LONG_ACTION = 0.5, 0.25, 0.5
+"""Shares of their limits that calls and actions of the mean episode, and actions of the longest of
+many, are assumed to reach; observations are assumed to be full."""
+
+ASSUMED = (
+    f"of H100s at {_USED_FLOPS:.0%} of their operations and {_USED_BANDWIDTH:.0%} of their "
+    f"bandwidth; episodes with {_CALLS:.0%} of the calls, {_ACTION:.0%} of the tokens of an action "
+    "and full observations"
+)
+"""In words, for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What a training step asks of the GPUs.
+
+    Attributes:
+        size: of the model.
+        rollouts: of a step, over all GPUs.
+        gpus: that train.
+        prompt_tokens: most of a prompt.
+        limits: of an episode.
+        passes: that read every rollout without gradients: for the old and the reference's
+            probabilities.
+        padded: whether each pass reads as many tokens of every rollout as the longest one has, and
+            all wait for the longest action of a turn.
+        cache: share of the memory of a GPU that sampling has for weights, keys and values.
+        call_seconds: of a core, that a call of the tools takes.
+    """
+
+    size: ModelSize
+    rollouts: int
+    gpus: int
+    prompt_tokens: int
+    limits: Limits
+    passes: int
+    padded: bool
+    cache: float
+    call_seconds: float
+
+    def seconds(self) -> dict[str, float]:
+        """Of a step, by part: generation, tools, log-probabilities, update."""
+        size, limits = self.size, self.limits
+        mine = self.rollouts / self.gpus
+        calls = _CALLS * limits.calls
+        prompt = min(_PROMPT, self.prompt_tokens)
+        written = (calls + 1) * _ACTION * limits.turn_tokens
+        mean = prompt + written + calls * limits.observation_tokens
+        longest = prompt + limits.calls * limits.observation_tokens
+        longest += (limits.calls + 1) * _LONG_ACTION * limits.turn_tokens
+        tokens = mine * (longest if self.padded else mean)
+        read = tokens * size.forward(longest if self.padded else mean) / (_FLOPS * _USED_FLOPS)
+        return {
+            "generation": self._generation(mine, mean, written),
+            "tools": self.rollouts * calls * self.call_seconds / (os.cpu_count() or 1),
+            "log-probabilities": self.passes * read,
+            "update": 4 * read,
+        }
+
+    def _generation(self, mine: float, mean: float, written: float) -> float:
+        size, limits = self.size, self.limits
+        weights = 2 * size.parameters
+        room = self.cache * _GPU_GIB * GIB - weights
+        waves = max(1.0, mine * mean * size.cache_bytes / room) if room > 0 else 1.0
+        # Of some hundred actions in a turn one reaches the limit, and under TRL all wait for it.
+        tokens = waves * (limits.calls + 1) * limits.turn_tokens
+        tokens *= 1 if self.padded else _LONG_ACTION
+        bandwidth = _BANDWIDTH * _USED_BANDWIDTH
+        decoded = tokens * (_LAUNCH + weights / bandwidth)
+        decoded += mine * written * mean / 2 * size.cache_bytes / bandwidth
+        prefilled = mine * (mean - written) * size.forward(mean) / (_FLOPS * _USED_FLOPS)
+        return decoded + prefilled
+
+
+def in_words(seconds: dict[str, float]) -> str:
+    """The seconds of a step and of its parts."""
+    parts = ", ".join(f"{part} {math.ceil(value):,}" for part, value in seconds.items())
+    cores = f"tools on {os.cpu_count()} cores as here" if seconds["tools"] else "tools not counted"
+    return f"about {sum(seconds.values()):,.0f} s: {parts}; an estimate, {ASSUMED}; {cores}"
