@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from evoprompt.agents import Limits
@@ -77,8 +78,8 @@ class Load:
         prompt = min(_PROMPT, self.prompt_tokens)
         written = (calls + 1) * _ACTION * limits.turn_tokens
         mean = prompt + written + calls * limits.observation_tokens
-        longest = prompt + limits.calls * limits.observation_tokens
-        longest += (limits.calls + 1) * _LONG_ACTION * limits.turn_tokens
+        acts = (limits.calls + 1) * _LONG_ACTION * limits.turn_tokens
+        longest = prompt + limits.calls * limits.observation_tokens + acts
         tokens = mine * (longest if self.padded else mean)
         read = tokens * size.forward(longest if self.padded else mean) / (_FLOPS * _USED_FLOPS)
         return {
@@ -103,7 +104,7 @@ class Load:
         return decoded + prefilled
 
 
-def in_words(seconds: dict[str, float]) -> str:
+def in_words(seconds: Mapping[str, float]) -> str:
     """The seconds of a step and of its parts."""
     parts = ", ".join(f"{part} {math.ceil(value):,}" for part, value in seconds.items())
     cores = f"tools on {os.cpu_count()} cores as here" if seconds["tools"] else "tools not counted"

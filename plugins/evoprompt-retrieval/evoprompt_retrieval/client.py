@@ -49,8 +49,8 @@ class _Answer(msgspec.Struct):
 class RetrievalClient:
     """Searches over HTTP; to be used as an asynchronous context manager.
 
-    Queries that are asked at the same time travel together, and an answer is kept as long as the
-    client: asking again is free, and a run sees one answer a query.
+    Queries that are asked at the same time travel together, and the last answers are kept: asking
+    again is free.
 
     Args:
         url: of the server, with or without ``/retrieve``.
@@ -60,6 +60,7 @@ class RetrievalClient:
         pause: longest pause before the second attempt, in seconds; it doubles from then on.
         batch: most queries a request.
         connections: requests at a time.
+        kept: most answers that are kept; three passages of Wikipedia take about 4 KB.
         transport: replaces the network, for tests.
     """
 
@@ -73,11 +74,12 @@ class RetrievalClient:
         pause: float = 0.5,
         batch: int = 256,
         connections: int = 4,
+        kept: int = 10_000,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self.url = url if url.endswith(_PATH) else url.rstrip("/") + _PATH
         self._topk, self._attempts, self._pause = topk, attempts, pause
-        self._timeout, self._transport = timeout, transport
+        self._timeout, self._transport, self._kept = timeout, transport, kept
         self._batcher = MicroBatcher(self._ask, max_items=batch, workers=connections)
         self._answers: dict[str, asyncio.Task[Sequence[tuple[str, ...]]]] = {}
 
@@ -110,8 +112,15 @@ class RetrievalClient:
             asked = asyncio.create_task(self._batcher.submit([query]))
             # Told by the task itself: whoever waits for it may have gone.
             asked.add_done_callback(lambda done: self._forget_failure(query, done))
-            self._answers[query] = asked
-        (found,) = await asyncio.shield(self._answers[query])
+        else:  # the last to be asked for is the last to go
+            asked = self._answers.pop(query)
+        self._answers[query] = asked
+        while len(self._answers) > self._kept:
+            oldest = next(iter(self._answers))
+            if not self._answers[oldest].done():
+                break
+            del self._answers[oldest]
+        (found,) = await asyncio.shield(asked)
         return found
 
     def _forget_failure(self, query: str, done: asyncio.Task[Sequence[tuple[str, ...]]]) -> None:

@@ -72,6 +72,22 @@ def test_concurrent_queries_travel_together_and_each_is_asked_once() -> None:
     asyncio.run(scenario())
 
 
+def test_the_answers_that_were_asked_for_last_are_kept_and_no_more() -> None:
+    async def scenario() -> None:
+        wire = Wire()
+        async with wire.client(kept=2) as client:
+            for query in ("a", "b", "a", "c", "a", "b"):
+                assert await client.search(query) == (f"about {query}",)
+        assert wire.requests == [["a"], ["b"], ["c"], ["b"]]
+
+    asyncio.run(scenario())
+
+
+def test_more_queries_at_once_than_are_kept_all_have_their_answers() -> None:
+    queries = [str(number) for number in range(20)]
+    assert ask(Wire().client(kept=2), *queries) == [(f"about {query}",) for query in queries]
+
+
 @pytest.mark.parametrize(
     "trouble",
     [
