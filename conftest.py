@@ -32,8 +32,9 @@ asyncio.set_event_loop(None)
 
 BEYOND_THE_CORE = (
     *("adapters", "examples", "plugins", "tests/adapters", "tests/agents/chat", "tests/browser"),
-    *("tests/dspy_optimizer", "tests/export", "tests/integration", "tests/launchers"),
+    *("tests/dspy_optimizer", "tests/export", "tests/gateway", "tests/integration"),
     *(
+        "tests/launchers",
         "tests/report",
         "tests/runs/test_search.py",
         "tests/test_quickstarts.py",

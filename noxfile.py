@@ -275,6 +275,7 @@ EXTRAS = {
     "trl,tensorboard": "python .ci/use/train.py tensorboard",
     "lm": "python .ci/use/ask.py",
     "endpoint": "python .ci/use/play.py",
+    "gateway": "python .ci/use/proxy.py",
     "report": "PYTHONPATH=tests/fakes evoprompt run .ci/use/report.yaml --output $TMP/run"
     " && test -s $TMP/run/report.html",
 }

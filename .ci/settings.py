@@ -16,6 +16,7 @@ from pydantic import BaseModel
 
 from evoprompt.config import PRESETS, Approval, EngineConfig
 from evoprompt.experiments.config import RunConfig
+from evoprompt.experiments.proxy import ProxySettings
 from evoprompt.experiments.settings_table import rows
 from evoprompt.lm.settings import BudgetSettings, LmSettings, Prices
 from evoprompt.optimizer.options import OptimizeOptions
@@ -55,6 +56,7 @@ def page() -> str:
         text += f"| `{preset}` | {said or 'nothing'} |\n"
     text += "\n## A language model\n\n" + table(LmSettings)
     text += "### budget\n\n" + table(BudgetSettings) + "### prices\n\n" + table(Prices)
+    text += "## A gateway\n\n" + table(ProxySettings)
     text += "## `evoprompt.OptimizeOptions`\n\n" + table(OptimizeOptions)
     role = ""
     for one in plugins().components():

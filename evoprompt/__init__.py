@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from evoprompt.errors import EvopromptError, EvopromptWarning, InputError
     from evoprompt.eventlog import EventLog
     from evoprompt.events import Event
+    from evoprompt.gateway import Gateway as Gateway
     from evoprompt.hookspecs import hookimpl
     from evoprompt.optimizer.api import optimize
     from evoprompt.optimizer.coevolve import CoEvolve as CoEvolve
@@ -66,6 +67,7 @@ _HOMES = {
     "EvolveReport": "types",
     "EvopromptError": "errors",
     "EvopromptWarning": "errors",
+    "Gateway": "gateway",
     "InputError": "errors",
     "NoSettings": "roles",
     "OptimizationResult": "optimizer.result",
@@ -93,7 +95,7 @@ _HOMES = {
     "purpose": "binding",
 }
 
-# Less `CoEvolve`, whose import needs the extra `lm`.
+# Less `CoEvolve` and `Gateway`, whose imports need the extras `lm` and `gateway`.
 __all__ = [
     "Assignment",
     "AttachRequest",

@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import random
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from pydantic import BaseModel, Field, JsonValue, NonNegativeInt
@@ -378,7 +380,9 @@ class Engine:
 
     # --------------------------------------------------------------------------------- ask, tell
 
-    def ask(self, questions: Sequence[Question], rollouts: int) -> list[Assignment]:
+    def ask(
+        self, questions: Sequence[Question], rollouts: int, *, step_of: int | None = None
+    ) -> list[Assignment]:
         """Assignments in the order of the questions, one for each candidate of a question.
 
         They are as many as ``config.candidates_per_question``. Under ``"auto"`` an adapter has said
@@ -387,6 +391,8 @@ class Engine:
         Args:
             questions: the batch, at least one.
             rollouts: trajectories each assignment will get, at least 1.
+            step_of: questions of a whole step, where it is asked bit by bit. Whoever is out
+                already then counts as measured by it, so that the unmeasured take turns.
 
         Raises:
             InputError: ``rollouts`` is less than 1, there is no question, or admissions wait for
@@ -407,12 +413,17 @@ class Engine:
         started = time.perf_counter()
         left = None if self.budget is None else self.budget - self.rollouts
         challengers = self.selection.challengers
-        challengers.see(len(questions), rollouts * challengers.each, left)
+        challengers.see(step_of or len(questions), rollouts * challengers.each, left)
         if not self.step and not self.is_static and self._shared_out:
             self._say_how_verified()
         self.requests.look(self.step)
         questions = [self.replay.known(question) for question in questions]
         candidate_stats = self.candidate_stats()
+        if step_of is not None:
+            out = Counter(one.candidate.id for one in self.pending.values())
+            candidate_stats = [
+                replace(one, groups=one.groups + out[one.candidate.id]) for one in candidate_stats
+            ]
         drawn = self.selection.draw(candidate_stats, len(questions))
         assignments = self.assignments.issue(questions, drawn, rollouts, self.grouping, self.step)
         chances = self.selection.chances(candidate_stats)

@@ -35,7 +35,7 @@ OURS = {
 }
 CODE = {
     # trl, verl: the hosts of runs
-    "evoprompt": "evoprompt[lm,endpoint,lora,ray,slurm,report,trl,verl]",
+    "evoprompt": "evoprompt[lm,endpoint,gateway,lora,ray,slurm,report,trl,verl]",
     "adapters/evoprompt_tinker": "evoprompt[tinker]",
     "adapters/evoprompt_trl": "evoprompt[trl]",
     "adapters/evoprompt_verl": "evoprompt[verl]",

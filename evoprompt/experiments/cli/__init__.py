@@ -15,6 +15,7 @@ from evoprompt.experiments.cli import (
     doctor,
     evaluate,
     export,
+    gateway,
     new,
     optimize,
     plugins,
@@ -33,6 +34,7 @@ PANELS: Mapping[str, Mapping[str, Callable[..., None]]] = {
         "worth-it": worth_it.worth_it,
         "run": run.run,
         "optimize": optimize.optimize,
+        "gateway": gateway.gateway,
     },
     "Look": {
         "watch": watch.watch,

@@ -1,0 +1,135 @@
+"""What the gateway costs a request, beside the same requests without it.
+
+    python benchmarks/gateway.py
+
+An upstream that streams 20 pieces in half a second, the gateway, and the agents are a process each.
+Each agent has three turns of a chat of 4,000 characters. Time of CPU is that of the gateway's
+process; what it makes agents wait is the ratio of the times by the clock, in one run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import resource
+import tempfile
+import time
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import psutil
+from aiohttp import web
+
+from evoprompt import Engine, Question
+from evoprompt.gateway import Gateway, GatewaySettings
+
+TURNS, ROLLOUTS, PIECES, SECONDS = 3, 4, 20, 0.5
+CHUNK = {"choices": [{"index": 0, "delta": {"content": "word "}, "finish_reason": None}]}
+
+
+def many_files() -> None:
+    """Lets this process hold a connection for each agent, and one more."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+async def complete(request: web.Request) -> web.StreamResponse:
+    """Streams an answer in pieces."""
+    await request.read()
+    response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+    await response.prepare(request)
+    for _ in range(PIECES):
+        await asyncio.sleep(SECONDS / PIECES)
+        await response.write(f"data: {json.dumps(CHUNK)}\n\n".encode())
+    await response.write(b"data: [DONE]\n\n")
+    return response
+
+
+def upstream(told: Connection) -> None:
+    """Serves for ever."""
+    many_files()
+
+    async def serve() -> None:
+        app = web.Application()
+        app.router.add_post("/v1/chat/completions", complete)
+        runner = web.AppRunner(app, access_log=None)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0, backlog=4096).start()
+        told.send(f"http://127.0.0.1:{runner.addresses[0][1]}/v1")
+        await asyncio.Event().wait()
+
+    asyncio.run(serve())
+
+
+def gateway(url: str, agents: int, told: Connection) -> None:
+    """Serves until it is told to end, with the keys of all agents open."""
+    many_files()
+    engine = Engine([f"Way {number}: answer with the number alone." for number in range(7)])
+    with tempfile.TemporaryDirectory() as folder:
+        settings = GatewaySettings.model_validate(
+            {"upstream": url, "directory": Path(folder), "rollouts": ROLLOUTS, "groups": agents}
+        )
+        with Gateway(engine, settings) as found:
+            groups = [f"g{number // ROLLOUTS}" for number in range(agents)]
+            keys = [found.conversation(Question(one, "What is 2 + 2?"), one) for one in groups]
+            told.send((found.url, keys))
+            told.recv()
+
+
+async def asked(url: str, keys: list[str]) -> float:
+    """Seconds until all agents have had all turns, side by side."""
+    content = "x" * 4000
+
+    async def agent(key: str) -> None:
+        for turn in range(TURNS):
+            messages = [{"role": "user", "content": content}] * (2 * turn + 1)
+            body: dict[str, Any] = {"model": "m", "stream": True, "messages": messages}
+            headers = {"Authorization": f"Bearer {key}"}
+            async with client.post(f"{url}/chat/completions", json=body, headers=headers) as came:
+                answer = await came.read()
+                assert came.status == 200, answer
+                assert answer.endswith(b"[DONE]\n\n"), answer[-100:]
+
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as client:
+        started = time.perf_counter()
+        await asyncio.gather(*map(agent, keys))
+        return time.perf_counter() - started
+
+
+def main() -> None:
+    """Prints a row for each number of agents."""
+    many_files()
+    context = get_context("spawn")
+    here, there = context.Pipe()
+    serving = context.Process(target=upstream, args=(there,), daemon=True)
+    serving.start()
+    url = here.recv()
+    print("| agents at once | direct, s | through, s | ratio | CPU a request, ms | memory, MiB |")
+    print("|---|---|---|---|---|---|")
+    for agents in (64, 1000):
+        mine, its = context.Pipe()
+        proxy = context.Process(target=gateway, args=(url, agents, its), daemon=True)
+        proxy.start()
+        base, keys = mine.recv()
+        process = psutil.Process(proxy.pid)
+        asyncio.run(asked(url, keys[:8]))  # everybody is awake
+        direct = asyncio.run(asked(url, keys))
+        before = sum(process.cpu_times()[:2])
+        through = asyncio.run(asked(base, keys))
+        spent = (sum(process.cpu_times()[:2]) - before) / (TURNS * agents)
+        memory = process.memory_info().rss / 2**20
+        mine.send("over")
+        proxy.join()
+        print(
+            f"| {agents:,} | {direct:.1f} | {through:.1f} | {through / direct:.2f} "
+            f"| {spent * 1e3:.1f} | {memory:.0f} |",
+            flush=True,
+        )
+    serving.terminate()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,44 @@
+"""A gateway as a file of settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import Field, ValidationError
+
+from evoprompt import yamlfile
+from evoprompt.errors import InputError
+from evoprompt.gateway import Gateway, GatewaySettings
+from evoprompt.lm.budget import SPENDING_FILE, SpendTracker
+from evoprompt.roles import BuildContext
+from evoprompt.section import EngineSection
+from evoprompt.types import Written
+from evoprompt.validation import explain
+
+
+class ProxySettings(GatewaySettings):
+    """What ``evoprompt gateway`` reads: a gateway's settings, and its engine.
+
+    Attributes:
+        instructions: the first ones, each a text or a text per component.
+        engine: its numbers, and a proposer that needs no task.
+        seed: of its randomness.
+    """
+
+    instructions: list[Written] = Field(min_length=1)
+    engine: EngineSection
+    seed: int = 0
+
+
+def gateway_of(path: Path) -> Gateway:
+    """The gateway that a file describes.
+
+    Raises:
+        InputError: the file cannot be read, or a setting cannot be used.
+    """
+    try:
+        read = ProxySettings.model_validate(yamlfile.read(path))
+    except ValidationError as error:
+        raise InputError(f"{path}: {explain(error, ProxySettings)}") from error
+    context = BuildContext(spending=SpendTracker(read.directory / SPENDING_FILE))
+    return Gateway(read.engine.engine(read.instructions, context, read.seed), read)

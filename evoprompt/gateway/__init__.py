@@ -1,0 +1,10 @@
+"""A proxy between agents that own their prompt and a model: it chooses the instruction.
+
+It needs the extra ``gateway``.
+"""
+
+from evoprompt.gateway.conversations import StoppedError, UnknownConversationError
+from evoprompt.gateway.server import KEY_HEADER, Gateway
+from evoprompt.gateway.settings import GatewaySettings
+
+__all__ = ["KEY_HEADER", "Gateway", "GatewaySettings", "StoppedError", "UnknownConversationError"]

@@ -1,0 +1,98 @@
+"""What an upstream answers, read along while its bytes pass: text, calls, usage, and the end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from evoprompt.agents.conversation import written_action
+from evoprompt.rows import text_of
+
+
+class Answer:
+    """The first choice of an answer, whole or as server-sent events.
+
+    Attributes:
+        usage: tokens of prompt and answer, as far as the upstream told.
+        wrong: why it is no answer; empty while it is one.
+    """
+
+    def __init__(self) -> None:
+        self.usage: tuple[object, object] = (None, None)
+        self.wrong = ""
+        self._said: list[str] = []
+        self._thought: list[str] = []
+        self._calls: dict[int, list[str]] = {}
+        self._rest = b""
+        self._finished = False
+
+    @property
+    def text(self) -> str:
+        """What was said, with the calls of tools."""
+        calls = [(name, arguments) for _, (name, arguments) in sorted(self._calls.items())]
+        return written_action("".join(self._said), calls, "".join(self._thought))
+
+    def read(self, content: bytes) -> None:
+        """Reads an answer that came at once."""
+        self._take(content)
+        self._finished = True
+
+    def read_events(self, piece: bytes) -> None:
+        """Reads the next bytes of a stream, wherever it is cut."""
+        *lines, self._rest = (self._rest + piece).split(b"\n")
+        for line in lines:
+            name, _, data = line.strip().partition(b":")
+            if name != b"data" or self.wrong:
+                continue
+            if data.strip() == b"[DONE]":
+                self._finished = True
+            else:
+                self._take(data)
+
+    def end(self) -> None:
+        """Notes that nothing follows."""
+        if not self.wrong and not self._finished:
+            self.wrong = "the stream ended before the answer did"
+
+    def _take(self, data: bytes) -> None:
+        try:
+            found = json.loads(data)
+        except (ValueError, RecursionError):
+            found = None
+        if not isinstance(found, dict):
+            self.wrong = f"it is no JSON object: {data[:100]!r}"
+        elif found.get("error"):
+            self.wrong = f"it tells of an error: {data[:200]!r}"
+        else:
+            self._object(found)
+
+    def _object(self, found: Mapping[str, Any]) -> None:
+        if isinstance(used := found.get("usage"), dict):
+            self.usage = used.get("prompt_tokens"), used.get("completion_tokens")
+        choices = found.get("choices")
+        for choice in choices if isinstance(choices, list) else ():
+            if not isinstance(choice, dict) or choice.get("index", 0) != 0:
+                continue
+            self._finished = self._finished or choice.get("finish_reason") is not None
+            message = (
+                choice.get("delta") or choice.get("message") or {"content": choice.get("text")}
+            )
+            if not isinstance(message, dict):
+                continue
+            self._said.append(text_of(message.get("content")))
+            self._thought.append(text_of(message.get("reasoning_content")))
+            calls = message.get("tool_calls")
+            for place, call in enumerate(calls if isinstance(calls, list) else ()):
+                self._call(place, call)
+
+    def _call(self, place: int, call: Any) -> None:
+        """A call, or the next part of one: only the first part of a call has its name."""
+        function = call.get("function") if isinstance(call, dict) else None
+        if not isinstance(function, dict):
+            return
+        number = call.get("index", place)
+        known = self._calls.setdefault(number if isinstance(number, int) else place, ["", ""])
+        for at, name in enumerate(("name", "arguments")):
+            if isinstance(part := function.get(name), str):
+                known[at] += part

@@ -1,0 +1,428 @@
+"""Who is asked under which instruction: conversations by key, in groups, kept on the disk.
+
+A group is one visit to a question, and its conversations are its rollouts. Everything that happens
+is a line of a journal before it counts; each step ends with a checkpoint that begins a new journal.
+Whoever reads the newest whole checkpoint and repeats its journal knows what was known, as the
+engine decides the same from the same.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, TypeAdapter
+
+from evoprompt.attachment import keep_log
+from evoprompt.binding import Binding, Outcome, Outcomes
+from evoprompt.engine import Engine
+from evoprompt.errors import EvopromptError, InputError, StateError
+from evoprompt.gateway.settings import GatewaySettings
+from evoprompt.storage import LineFile, checkpoints, mend, remove
+from evoprompt.text import format_error
+from evoprompt.turns import clip
+from evoprompt.types import Assignment, Candidate, Question, Trajectory, Turn
+
+CHECKPOINT = "checkpoint-"
+JOURNAL = "conversations.jsonl"
+
+_LONGEST = 1600  # characters of a text that is kept: a writer reads 3,200 of a whole episode
+_TURNS = 8  # of a conversation that are kept, the last ones
+_QUESTION = TypeAdapter(Question)
+
+What = Literal["opened", "called", "answered", "ended"]
+
+
+def _kept(text: str) -> str:
+    """As much of a text as is kept, in whole characters."""
+    return clip(text, _LONGEST).encode(errors="replace").decode()
+
+
+Kept = Annotated[str, AfterValidator(_kept)]
+
+
+class UnknownConversationError(EvopromptError, LookupError):
+    """No conversation with this key is open: nobody opened it, or it is over."""
+
+    status = 404
+
+
+class StoppedError(EvopromptError, RuntimeError):
+    """Something failed while it was counted; the gateway is to be started again."""
+
+    status = 503
+
+
+class _Conversation(BaseModel):
+    """One rollout.
+
+    Attributes:
+        group: it belongs to.
+        turns: what was said and answered.
+        broken: why its last answer did not come whole, or that none was asked for; else empty.
+        outcome: what became of it; None while it is open.
+    """
+
+    group: str
+    turns: list[tuple[str, str]] = []
+    broken: str = "the model was never asked"
+    outcome: Outcome | None = None
+
+
+class _Group(BaseModel):
+    """One visit to a question.
+
+    Attributes:
+        question: that is asked.
+        keys: of its conversations, in the order they were opened.
+        assignments: whom it is asked under; none before the first call.
+        over: whether it waits to be told.
+    """
+
+    question: Question
+    keys: list[str] = []
+    assignments: list[Assignment] = []
+    over: bool = False
+
+
+class _State(BaseModel):
+    """What a checkpoint holds beside the engine."""
+
+    rollouts: int
+    conversations: dict[str, _Conversation] = {}
+    groups: dict[str, _Group] = {}
+
+
+class _Event(BaseModel, extra="forbid", allow_inf_nan=False):
+    """A line of the journal."""
+
+    what: What
+    group: str = ""
+    key: str = ""
+    question: Question | None = None
+    seen: Kept = ""
+    said: Kept = ""
+    broken: Kept = ""
+    reward: float | None = None
+    metrics: dict[str, float] = {}
+
+
+class Conversations:
+    """All conversations that an engine's candidates have; several threads may use it.
+
+    Args:
+        engine: gives candidates and is told rewards.
+        settings: where it is kept, and what makes a step.
+        clock: seconds that only go forward.
+
+    Raises:
+        InputError: the engine needs rollouts of its own to verify, draws once a step, or cannot
+            share out so many; or the folder is of something else.
+        StateError: what the folder holds is damaged, or of other settings.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        settings: GatewaySettings,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.engine = engine
+        self.settings = settings
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._fault = ""
+        self._state = _State(rollouts=settings.rollouts)
+        self._heard: dict[str, float] = {}
+        self._busy: Counter[str] = Counter()
+        self._binding = Binding(engine, self, resume="auto")
+        try:
+            self._each = engine.share_out(settings.rollouts, "rollouts")
+            _require_served(engine)
+            folder_lock = keep_log(settings.directory, engine, self)
+            self._binding.until_detach(folder_lock.release)
+            self._begin()
+        except BaseException:
+            self._binding.detach()
+            raise
+        self._binding.announce()
+
+    def conversation(self, question: Question, group: str, key: str = "") -> str:
+        """Opens a conversation; its agent takes the key that is returned as its API key.
+
+        Args:
+            question: that is asked; equal for all conversations of a group.
+            group: name of this visit to the question.
+            key: a random one if not given. To open the same again changes nothing.
+
+        Raises:
+            InputError: the question is not plain data, group or key is another question's, or the
+                group is full or over.
+        """
+        try:  # as it is read again
+            question = _QUESTION.validate_json(_QUESTION.dump_json(question))
+        except ValueError as error:
+            raise InputError(
+                f"question {question.id!r} cannot be written down ({error}); required: text, and a "
+                "row of JSON values"
+            ) from error
+        with self._working():
+            known = self._state.conversations.get(key)
+            of = self._state.groups.get(group)
+            taken = known is not None and known.group != group
+            full = of is not None and (of.over or len(of.keys) >= self.settings.rollouts)
+            if taken or (of and of.question != question) or (full and known is None):
+                raise InputError(
+                    f"a conversation of question {question.id!r} cannot be opened in group "
+                    f"{group!r}: the key or the group is of another question, or the group has "
+                    f"its {self.settings.rollouts} conversations or is over; required: a key for "
+                    "each conversation and a group for each visit to a question"
+                )
+            if known is not None:
+                return key
+            key = key or f"evo-{secrets.token_urlsafe(24)}"
+            self._happens("opened", group=group, key=key, question=question)
+            return key
+
+    @contextmanager
+    def calling(self, key: str) -> Iterator[Candidate]:
+        """Under whom a conversation asks; its group is not over while inside.
+
+        Raises:
+            UnknownConversationError: it is not open.
+        """
+        with self._working():
+            name = self._open(key).group
+            group = self._state.groups[name]
+            if not group.assignments:
+                with self._counting():
+                    if self._evolve():  # it is not to be done again
+                        self._save()
+                self._happens("called", group=name)
+            self._busy[name] += 1
+            candidate = group.assignments[group.keys.index(key) // self._each].candidate
+        try:
+            yield candidate
+        finally:
+            with self._lock:
+                self._busy[name] -= 1
+                self._heard[name] = self._clock()
+
+    def answered(self, key: str, seen: str, said: str, broken: str = "") -> None:
+        """Counts an answer; nothing happens if the conversation is over meanwhile.
+
+        Args:
+            key: of the conversation.
+            seen: what followed the answer before.
+            said: the answer.
+            broken: why it did not come, or not whole, through no fault of the agent; else empty.
+        """
+        with self._working():
+            one = self._state.conversations.get(key)
+            if one is not None and one.outcome is None:
+                self._happens("answered", key=key, seen=seen, said=said, broken=broken)
+
+    def reward(
+        self,
+        key: str,
+        reward: float | None,
+        feedback: str = "",
+        metrics: Mapping[str, float] | None = None,
+    ) -> str:
+        """Ends a conversation with its reward.
+
+        Args:
+            key: of the conversation.
+            reward: None for a rollout that failed.
+            feedback: what is said of it in words, for the writer of instructions.
+            metrics: further numbers.
+
+        Returns:
+            Why it is counted as one that failed, where the model was never asked or its last answer
+            did not come whole; else an empty text.
+
+        Raises:
+            InputError: a number is NaN, infinite or too large.
+            UnknownConversationError: it is not open.
+        """
+        with self._working():
+            one, numbers = self._open(key), dict(metrics or {})
+            question = self._state.groups[one.group].question
+            asked = Assignment(key, question, self.engine.best, 1, one.group)
+            Trajectory(asked, reward, metrics=numbers).require_finite()
+            why, counted = one.broken, None if one.broken else reward
+            self._happens("ended", key=key, reward=counted, metrics=numbers, said=feedback)
+            return why
+
+    def expire(self) -> None:
+        """Ends the groups that have given no sign for too long."""
+        with self._working():
+            before = self._clock() - self.settings.timeout
+            silent = [name for name, heard in self._heard.items() if heard <= before]
+            for name in silent:
+                group = self._state.groups.get(name)
+                if group is not None and not group.over and not self._busy[name]:
+                    self._happens("ended", group=name)
+
+    def close(self) -> None:
+        """Saves everything and frees engine and folder. Again, it does nothing."""
+        with self._lock:
+            if self._binding.attached:
+                if not self._fault:
+                    self._save()
+                    self._binding.conclude()
+                self._binding.detach()
+
+    # ------------------------------------------------------------------------------ what happens
+
+    @contextmanager
+    def _working(self) -> Iterator[None]:
+        with self._lock:
+            if self._fault:
+                raise StoppedError(
+                    f"the gateway has stopped ({self._fault}); required: another one with the "
+                    f"directory {self.settings.directory}; nothing that was counted is lost"
+                )
+            yield
+
+    @contextmanager
+    def _counting(self) -> Iterator[None]:
+        """Stops the gateway when what is inside fails, as half of it may have happened."""
+        try:
+            yield
+        except BaseException as error:
+            self._fault = format_error(error)
+            raise
+
+    def _happens(self, what: What, **given: Any) -> None:
+        """Writes down what happens, and only then lets it happen."""
+        event = _Event(what=what, **given)
+        self._journal.append(event.model_dump_json(exclude_defaults=True).encode() + b"\n")
+        with self._counting():
+            self._apply(event)
+
+    def _apply(self, event: _Event) -> None:
+        conversations, groups = self._state.conversations, self._state.groups
+        name = event.group or conversations[event.key].group
+        self._heard[name] = self._clock()
+        if event.what == "opened" and event.question is not None:
+            groups.setdefault(name, _Group(question=event.question)).keys.append(event.key)
+            conversations[event.key] = _Conversation(group=name)
+            return
+        group = groups[name]
+        if event.what == "called":
+            group.assignments = self.engine.ask(
+                [group.question], self._each, step_of=self.settings.groups
+            )
+        elif event.what == "answered":
+            one = conversations[event.key]
+            if one.turns:
+                one.turns[-1] = (one.turns[-1][0], event.seen)
+            if not event.broken:
+                one.turns = [*one.turns, (event.said, "")][-_TURNS:]
+            one.broken = event.broken
+        else:
+            if event.key:
+                one = conversations[event.key]
+                turns = tuple(Turn(*turn) for turn in one.turns)
+                one.outcome = Outcome(event.reward, event.metrics, turns, event.said)
+            full = len(group.keys) == self.settings.rollouts
+            group.over = not event.key or (
+                full and all(conversations[k].outcome for k in group.keys)
+            )
+        if group.over:
+            self._step()
+
+    def _step(self) -> None:
+        """Tells the engine of the groups that are over, if there are enough of them."""
+        over = {name: group for name, group in self._state.groups.items() if group.over}
+        asked = [group for group in over.values() if group.assignments]
+        complete = len(asked) >= self.settings.groups
+        if complete:
+            out, told = self.engine.pending, list[tuple[Assignment, Outcomes]]()
+            for group in asked:
+                outcomes = [self._state.conversations[key].outcome for key in group.keys]
+                for place, assignment in enumerate(group.assignments):
+                    if assignment.id in out:  # else forgotten after 100 steps
+                        mine = outcomes[place * self._each : (place + 1) * self._each]
+                        told.append((assignment, mine))
+            self._binding.end(told)
+        for name, group in over.items():
+            if complete or not group.assignments:
+                for key in group.keys:
+                    del self._state.conversations[key]
+                del self._state.groups[name], self._heard[name]
+        if complete:
+            self._evolve()
+            self._save()
+
+    def _evolve(self) -> bool:
+        """Evolves if that is due, and says whether it was."""
+        before = self.engine.generation_stats.generations
+        self._binding.begin((), self._each, _no_rollouts)
+        return self.engine.generation_stats.generations > before
+
+    def _open(self, key: str) -> _Conversation:
+        one = self._state.conversations.get(key)
+        if one is None or one.outcome is not None or self._state.groups[one.group].over:
+            raise UnknownConversationError(
+                "no open conversation has this key: nobody opened it, it has its reward, or was "
+                "silent for too long; required: one that POST /conversations has opened"
+            )
+        return one
+
+    # ------------------------------------------------------------------------------- on the disk
+
+    def _begin(self) -> None:
+        """Goes on from the newest whole checkpoint and its journal, or begins anew."""
+        whole = mend(self.settings.directory, CHECKPOINT)
+        host = self._binding.load(whole[-1] if whole else None)
+        if not whole:
+            self._save()
+            return
+        try:
+            state = _State.model_validate(host)
+            if state.rollouts != self.settings.rollouts:
+                raise ValueError(f"it was begun with {state.rollouts} rollouts")
+            self._state = state
+            self._heard = dict.fromkeys(state.groups, self._clock())
+            self._journal = LineFile(whole[-1] / JOURNAL)
+            for line in list(self._journal):
+                self._apply(_Event.model_validate_json(line))
+        except (ValueError, LookupError) as error:
+            raise StateError(
+                f"{whole[-1]} cannot be continued ({format_error(error)}); required: what a "
+                "gateway with the same settings wrote; name another directory to begin anew"
+            ) from error
+
+    def _save(self) -> None:
+        """Writes a checkpoint, which begins a journal; the one before is removed."""
+        before = checkpoints(self.settings.directory, CHECKPOINT)
+        last = int(before[-1].name.removeprefix(CHECKPOINT)) if before else -1
+        folder = self.settings.directory / f"{CHECKPOINT}{last + 1}"
+        with self._binding.save(folder, host=self._state.model_dump(mode="json")):
+            self._journal = LineFile(folder / JOURNAL)
+        for one in before:
+            remove(one)
+
+
+def _require_served(engine: Engine) -> None:
+    """Returns if the engine needs nothing but the conversations that there are."""
+    config = engine.config
+    extra = not engine.is_static and engine.generations.most_rollouts(1)
+    if extra or config.draw_per == "step":
+        raise InputError(
+            f"accept is {config.accept!r} and draw_per {config.draw_per!r}: candidates would be "
+            "drawn for a whole step, or verified by extra rollouts, which nobody asks a gateway "
+            "for; required: draw_per 'question', accept 'in-training' or 'all', and rollouts that "
+            "two to five candidates can share, such as 4, 5 or 8"
+        )
+
+
+def _no_rollouts(assignments: Sequence[Assignment]) -> Sequence[Outcomes]:
+    raise AssertionError(f"asked to verify {len(assignments)} assignments; it was said not to be")

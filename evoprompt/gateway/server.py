@@ -1,0 +1,305 @@
+"""``evoprompt.Gateway``: an OpenAI-compatible server that places the instruction on the way."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
+from typing import Any, Self
+
+try:
+    import aiohttp
+    from aiohttp import web
+except ModuleNotFoundError as error:
+    if error.name == "aiohttp":
+        error.add_note('required: aiohttp; pip install "evoprompt[gateway]"')
+    raise
+from pydantic import TypeAdapter, ValidationError, validate_call
+
+from evoprompt.engine import Engine
+from evoprompt.errors import BudgetError, EvopromptError, InputError
+from evoprompt.gateway.answers import Answer
+from evoprompt.gateway.conversations import Conversations
+from evoprompt.gateway.rewriting import Body
+from evoprompt.gateway.settings import GatewaySettings
+from evoprompt.lm.budget import Attempt, Spending, SpendTracker, require_prices
+from evoprompt.prompts import PLACEMENTS, marked_prompt
+from evoprompt.text import format_error, keep_secret, masked
+from evoprompt.types import Setting
+
+KEY_HEADER = "X-Evoprompt-Conversation"
+"""Header with the key of a conversation, for agents whose API key is something else."""
+
+SPENDING = "upstream-spending.jsonl"
+"""Journal of what requests have cost, in the directory of a gateway with a budget."""
+
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_SERVED = "/v1/chat/completions, /v1/completions, /v1/models and /conversations"
+_NOT_PASSED = {  # of one connection alone, or a secret of one side
+    *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer"),
+    *("transfer-encoding", "upgrade", "accept-encoding", "expect", "date", "server", "host"),
+    *("content-length", "authorization", "x-api-key", "api-key", "cookie", "set-cookie"),
+    KEY_HEADER.lower(),
+}
+_NOT_THE_AGENTS = (401, 403, 408, 429)  # refusals that are not its fault, beside 500 and above
+_LONGEST_BODY = 2**26  # bytes of a request: a long conversation with pictures
+_LONGEST_ANSWER = 32_768  # tokens, for the budget, of an answer to whose length nobody set a limit
+_SILENCE = 600.0  # seconds: an answer that does not stream may take that long
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Gateway(Conversations):
+    """A proxy between agents and a model; each conversation is asked under one instruction.
+
+    ::
+
+        settings = GatewaySettings(upstream=URL, directory="runs/gateway", rollouts=4)
+        with evoprompt.Gateway(engine, settings) as gateway:
+            key = gateway.conversation(evoprompt.Question("q1", "What is 2 + 2?"), "step 1, q1")
+            answer = my_agent(base_url=gateway.url, api_key=key)
+            gateway.reward(key, 1.0 if answer == "4" else 0.0)
+
+    It is bound to the engine until it is closed.
+
+    Args:
+        engine: gives candidates and is told rewards; it must need no rollouts of its own.
+        settings: where it stands, what makes a step, and what it may cost.
+        clock: seconds that only go forward.
+
+    Raises:
+        InputError: a setting cannot be used, or the engine needs rollouts of its own.
+        StateError: the directory holds something damaged.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        settings: GatewaySettings,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._token = os.environ.get(settings.token, "")
+        self._upstream_key = os.environ.get(settings.key, "")
+        for secret in filter(None, (self._token, self._upstream_key)):
+            keep_secret(secret)
+        if not self._token and settings.host not in _LOOPBACK:
+            raise InputError(
+                f"host is {settings.host}, which others can reach; required: a token that trainers "
+                f"show, in the environment variable {settings.token}; set it, or listen at "
+                "127.0.0.1"
+            )
+        self._spending: Spending | None = None
+        if settings.budget is not None:
+            require_prices(settings.budget, settings.prices, "the upstream")
+            tracker = SpendTracker(settings.directory / SPENDING)
+            self._spending = Spending(tracker, settings.budget, settings.prices)
+        super().__init__(engine, settings, clock)
+        self._render, self._knows_setting = PLACEMENTS[settings.placement], False
+        self.port = settings.port
+        self._loop, self._stopped = asyncio.new_event_loop(), asyncio.Event()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def url(self) -> str:
+        """The base URL for agents, such as ``http://127.0.0.1:41234/v1``."""
+        host = self.settings.host
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/v1"
+
+    def __enter__(self) -> Self:
+        """Begins to listen.
+
+        Raises:
+            OSError: nobody can, at this host and port.
+        """
+        host = self.settings.host
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        try:
+            listening = socket.create_server((host, self.port), family=family, backlog=4096)
+        except OSError:
+            self.close()
+            raise
+        self.port = listening.getsockname()[1]
+        self._thread = threading.Thread(
+            target=self._loop.run_until_complete, args=(self._serve(listening),), daemon=True
+        )
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Listens no more, and saves everything; open conversations go on with the next gateway."""
+        if self._thread is not None:
+            self._loop.call_soon_threadsafe(self._stopped.set)
+            self._thread.join()
+            self._thread = None
+        self._loop.close()
+        super().close()
+
+    async def _serve(self, listening: socket.socket) -> None:
+        app = web.Application(middlewares=[self._telling], client_max_size=_LONGEST_BODY)
+        app.router.add_post("/conversations", self._opens)
+        app.router.add_post("/conversations/{key}/reward", self._rewards)
+        app.router.add_post("/v1/chat/completions", self._completes)
+        app.router.add_post("/v1/completions", self._completes)
+        app.router.add_get("/v1/models", self._lists)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=5.0)
+        async with aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=30.0, sock_read=_SILENCE),
+            auto_decompress=False,
+        ) as self._session:
+            await runner.setup()
+            await web.SockSite(runner, listening, backlog=4096).start()
+            while not self._stopped.is_set():
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(
+                        self._stopped.wait(), min(self.settings.timeout / 10, 1.0)
+                    )
+                with suppress(Exception):  # it has stopped, which each request is told
+                    self.expire()
+            await runner.cleanup()
+
+    @web.middleware
+    async def _telling(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Answers with an error in the form of the protocol, whatever went wrong."""
+        try:
+            return await handler(request)
+        except web.HTTPException as error:
+            said = f"{request.method} {request.path}: {error.reason}; required: one of {_SERVED}"
+            return _refusal(error.status, said)
+        except ValidationError as error:
+            return _refusal(400, f"the body cannot be read: {error.errors()[0]['msg']}")
+        except EvopromptError as error:
+            return _refusal(getattr(error, "status", 400), str(error))
+
+    # -------------------------------------------------------------------------------- for trainers
+
+    async def _opens(self, request: web.Request) -> web.Response:
+        given = await self._of_trainer(request)
+        return web.json_response({"key": validate_call(self.conversation)(**given)})
+
+    async def _rewards(self, request: web.Request) -> web.Response:
+        given = await self._of_trainer(request)
+        why = validate_call(self.reward)(request.match_info["key"], **given)
+        return web.json_response({"counted": not why, "why": why})
+
+    async def _of_trainer(self, request: web.Request) -> dict[str, Any]:
+        """What a trainer sends, who has shown the token where there is one."""
+        shown = _key_of(request)
+        if self._token and not hmac.compare_digest(shown.encode(), self._token.encode()):
+            raise web.HTTPUnauthorized(reason="the API key is not the gateway's token")
+        return TypeAdapter(dict[str, Any]).validate_json(await request.read())
+
+    # ---------------------------------------------------------------------------------- for agents
+
+    async def _lists(self, request: web.Request) -> web.StreamResponse:
+        with self._working():
+            self._open(_key_of(request))
+        return await self._pass(request, b"", Answer())
+
+    async def _completes(self, request: web.Request) -> web.StreamResponse:
+        """One request of an agent, under the instruction of its conversation."""
+        key, body = _key_of(request), Body(await request.read())
+        with self.calling(key) as candidate:
+            sent, answer = body.under(candidate, self._render), Answer()
+            self._learn_setting(body)
+            try:
+                with self._paid(body, sent) as attempt:
+                    response = await self._pass(request, sent, answer)
+                    if attempt is not None:
+                        attempt.used(*((0, 0) if response.status >= 400 else answer.usage))
+            except BudgetError as error:
+                self.answered(key, "", "", broken=str(error))
+                return _refusal(402, str(error))  # clients do not try again after this one
+            if response.status < 400 or answer.wrong:
+                said = "" if answer.wrong else answer.text
+                self.answered(key, body.said_last(), said, broken=masked(answer.wrong))
+            return response
+
+    def _paid(self, body: Body, sent: bytes) -> AbstractContextManager[Attempt | None]:
+        """Reserves the most that a request can cost, where there is a budget."""
+        if self._spending is None:
+            return nullcontext()
+        limits = [body.fields.get(name) for name in ("max_tokens", "max_completion_tokens")]
+        longest = max((one for one in limits if isinstance(one, int)), default=_LONGEST_ANSWER)
+        choices = body.fields.get("n")
+        many = choices if isinstance(choices, int) and choices > 1 else 1
+        return self._spending.paid(str(body.fields.get("model")), sent.decode(), longest * many)
+
+    async def _pass(self, request: web.Request, sent: bytes, answer: Answer) -> web.StreamResponse:
+        """The upstream's answer, byte for byte; 502 where there is none."""
+        headers = _passed(request.headers) | {"Accept-Encoding": "identity"}
+        if self._upstream_key:
+            headers["Authorization"] = f"Bearer {self._upstream_key}"
+        url = self.settings.upstream.rstrip("/") + request.path_qs.removeprefix("/v1")
+        try:
+            async with self._session.request(
+                request.method, url, data=sent or None, headers=headers, allow_redirects=False
+            ) as came:
+                if came.content_type == "text/event-stream":
+                    return await _stream(request, came, answer)
+                content = await came.read()
+                if came.status >= 500 or came.status in _NOT_THE_AGENTS:
+                    answer.wrong = f"the upstream answers {came.status}"
+                elif came.status < 400:
+                    answer.read(content)
+                if came.status in (401, 403) or (answer.wrong and came.status < 400):
+                    return _refusal(502, answer.wrong)
+                return web.Response(status=came.status, body=content, headers=_passed(came.headers))
+        except (aiohttp.ClientError, TimeoutError) as error:
+            answer.wrong = f"the upstream does not answer: {format_error(error)}"
+            return _refusal(502, answer.wrong)
+
+    def _learn_setting(self, body: Body) -> None:
+        """Lets the writer of instructions see the first chat that comes, and its tools."""
+        messages, tools = body.fields.get("messages"), body.fields.get("tools")
+        if not self._knows_setting and messages:
+            self._knows_setting = True
+            shown = marked_prompt(messages, self._render)
+            self.engine.setting = Setting(shown, tools if isinstance(tools, list) else ())
+
+
+async def _stream(
+    request: web.Request, came: aiohttp.ClientResponse, answer: Answer
+) -> web.StreamResponse:
+    """Server-sent events as they come; where they are no answer, the connection breaks off."""
+    response = web.StreamResponse(status=came.status, headers=_passed(came.headers))
+    await response.prepare(request)
+    try:
+        async for piece in came.content.iter_any():
+            answer.read_events(piece)
+            if answer.wrong:
+                break
+            await response.write(piece)
+        answer.end()
+    except aiohttp.ClientConnectionResetError:
+        raise  # the agent has gone
+    except (aiohttp.ClientError, TimeoutError) as error:
+        answer.wrong = f"the upstream died in its answer: {format_error(error)}"
+    if answer.wrong and request.transport is not None:
+        request.transport.close()
+    return response
+
+
+def _key_of(request: web.Request) -> str:
+    scheme, _, key = request.headers.get("Authorization", "").partition(" ")
+    bearer = key.strip() if scheme.lower() == "bearer" else ""
+    return request.headers.get(KEY_HEADER, "") or bearer
+
+
+def _passed(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name: one for name, one in headers.items() if name.lower() not in _NOT_PASSED}
+
+
+def _refusal(status: int, why: str) -> web.Response:
+    error = {"message": masked(why), "type": "evoprompt_gateway", "code": status}
+    return web.Response(
+        status=status, body=json.dumps({"error": error}), content_type="application/json"
+    )

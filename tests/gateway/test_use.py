@@ -1,0 +1,121 @@
+"""The page runs as it stands, and the command serves until it is told to end."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from upstream import KEY, MODEL, Reply, Upstream, serving
+
+from evoprompt import yamlfile
+from evoprompt.errors import InputError
+from evoprompt.experiments.proxy import gateway_of
+
+PAGE = Path(__file__).parents[2] / "docs/gateway.md"
+
+
+@pytest.fixture
+def upstream() -> Iterator[Upstream]:
+    with serving() as found:
+        yield found
+
+
+def block(language: str) -> str:
+    found = re.search(rf"```{language}\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+def settings() -> dict[str, Any]:
+    found = yamlfile.parse(block("yaml"), "the page")
+    assert isinstance(found, dict)
+    return found
+
+
+def test_the_first_lines_of_the_page_run(
+    upstream: Upstream,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    upstream.reply = lambda body: Reply("4" if "number" in str(body) else "It is 4.")
+    code = block("python").replace("http://127.0.0.1:8000/v1", upstream.url)
+    exec(code.replace("my-model", MODEL), {})
+    assert capsys.readouterr().out == "1 Answer with the number alone.\n"
+
+
+def post(url: str, body: dict[str, Any], key: str = "none") -> Any:
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {key}"}
+    request = urllib.request.Request(url, json.dumps(body).encode(), headers)
+    with urllib.request.urlopen(request) as answer:
+        return json.load(answer)
+
+
+def test_the_command_serves_and_goes_on_after_a_kill(upstream: Upstream, tmp_path: Path) -> None:
+    config = settings()
+    config |= {"upstream": upstream.url, "directory": str(tmp_path / "g"), "port": 0}
+    config |= {"rollouts": 2, "groups": 1, "engine": {"proposer": None}}
+    file = tmp_path / "gateway.yaml"
+    file.write_text(yamlfile.dump(config))
+    command = [sys.executable, "-m", "evoprompt", "gateway", str(file)]
+    keys: list[str] = []
+    for ending in (signal.SIGKILL, signal.SIGTERM):
+        with subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "OPENAI_API_KEY": KEY},
+        ) as process:
+            assert process.stderr is not None
+            lines = (line for line in process.stderr if "agents and trainers" in line)
+            base = next(lines).split()[-1].removesuffix("/v1")
+            if not keys:
+                opened = {"question": {"id": "q", "text": "2 + 2?"}, "group": "g"}
+                keys = [post(f"{base}/conversations", opened)["key"] for _ in range(2)]
+            for key in keys:
+                asked = {"model": MODEL, "messages": [{"role": "user", "content": "2 + 2?"}]}
+                post(f"{base}/v1/chat/completions", asked, key)
+            if ending == signal.SIGTERM:
+                for key in keys:
+                    assert post(f"{base}/conversations/{key}/reward", {"reward": 1.0})["counted"]
+            process.send_signal(ending)
+            out, _ = process.communicate()
+    assert (process.returncode, out) == (0, "Use the tools, then answer.\n")
+    told = [json.loads(line) for line in (tmp_path / "g/events.jsonl").read_text().splitlines()]
+    assert [one["reward"] for one in told if one["event"] == "told"] == [1.0]
+
+
+@pytest.mark.parametrize(
+    ("change", "wrong"),
+    [
+        ({"upstream": "127.0.0.1:8000"}, "upstream"),
+        ({"upstream": "file:///etc/passwd"}, "upstream"),
+        ({"rollouts": 1}, "rollouts"),
+        ({"groups": 0}, "groups"),
+        ({"timeout": 0}, "timeout"),
+        ({"instructions": []}, "instructions"),
+        ({"rolouts": 4}, "rolouts"),
+        ({"budget": {"usd": 1.0}}, "prices"),
+    ],
+)
+def test_settings_that_cannot_be_used_are_named(
+    tmp_path: Path, change: dict[str, Any], wrong: str
+) -> None:
+    config = {**settings(), "directory": str(tmp_path / "g"), **change}
+    config["engine"] = {"proposer": None}
+    file = tmp_path / "gateway.yaml"
+    file.write_text(yamlfile.dump(config))
+    with pytest.raises(InputError, match=wrong):
+        gateway_of(file)
