@@ -16,7 +16,7 @@ from evoprompt.types import Written
 from evoprompt.validation import explain
 
 
-class ProxySettings(GatewaySettings):
+class ProxySettings(GatewaySettings, frozen=True):
     """What ``evoprompt gateway`` reads: a gateway's settings, and its engine.
 
     Attributes:

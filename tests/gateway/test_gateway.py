@@ -22,7 +22,7 @@ from evoprompt.gateway.server import SPENDING
 from evoprompt.lm.budget import Charge, SpendTracker
 
 QUESTION = Question("q", "What is 2 + 2?", ("4",))
-TOOL = {"type": "function", "function": {"name": "look", "description": "?", "parameters": {}}}
+TOOL: Any = {"type": "function", "function": {"name": "look", "description": "?", "parameters": {}}}
 CHAT: Any = {"model": MODEL, "messages": [{"role": "user", "content": "What is 2 + 2?"}]}
 
 
@@ -71,6 +71,10 @@ def raw(
     with closing(connection), connection.getresponse() as response:
         headers = {name.lower(): value for name, value in response.getheaders()}
         return response.status, headers, response.read()
+
+
+def answering(reply: Reply) -> Callable[[dict[str, Any]], Reply]:
+    return lambda body: reply
 
 
 def told(engine: Engine) -> list[dict[str, Any]]:
@@ -151,7 +155,7 @@ def test_what_a_stream_said_and_called_is_known_as_if_it_had_come_at_once(
 def test_an_agent_in_turns_with_tools(gateway: Gateway, upstream: Upstream) -> None:
     """Each request is rewritten as it comes, also where the agent changes its system message."""
     key = gateway.conversation(QUESTION, "g")
-    messages: list[dict[str, Any]] = [
+    messages: Any = [
         {"role": "system", "content": "Turn 1."},
         {"role": "user", "content": "What is 2 + 2?"},
     ]
@@ -251,7 +255,7 @@ def test_an_upstream_that_is_busy_or_broken_is_no_fault_of_the_instruction(
         key = gateway.conversation(QUESTION, "g")
         agent(gateway, key).chat.completions.create(**CHAT)
         reply = Reply(status=status, raw=b'{"error": {}}', headers={"Retry-After": "7"})
-        upstream.reply = lambda body, reply=reply: reply
+        upstream.reply = answering(reply)
         with pytest.raises(kind) as caught:
             agent(gateway, key).chat.completions.create(**CHAT)
         assert caught.value.response.headers["Retry-After"] == "7"
