@@ -10,9 +10,10 @@ from evoprompt_search_qa import protocol
 from evoprompt_search_qa.open.task import OpenQa
 
 from evoprompt.agents import Sampling
+from evoprompt.errors import InputError
 from evoprompt.experiments.check import look_ahead
-from evoprompt.experiments.config import RunConfig, load
-from evoprompt.experiments.directory import TrialDirectory, TrialId
+from evoprompt.experiments.config import RunConfig, load, with_host_defaults
+from evoprompt.experiments.directory import RunDirectory, TrialDirectory, TrialId
 from evoprompt.experiments.hosts.trl.arguments import arguments
 from evoprompt.experiments.hosts.trl.component import TrlHost
 from evoprompt.experiments.trial import host_for, trial_of
@@ -77,3 +78,22 @@ def test_the_dry_run_of_a_paper_recipe_says_its_hours_and_what_they_go_to(name: 
         trying = {"accept": "in-training", "candidates_per_question": "auto"}
         inside = config.model_copy(update={"engine": {**config.engine, **trying}})
         assert look_ahead(inside).arms[1].hours["verification"] == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "setting"),
+    [
+        ("qwen2.5-3b-trl.yaml", "host.processes=4"),
+        ("qwen2.5-3b-verl.yaml", "host.gpus_per_node=4"),
+        ("qwen2.5-3b-verl.yaml", "host.nodes=2"),
+    ],
+)
+def test_a_run_is_not_resumed_on_another_number_of_gpus(
+    name: str, setting: str, tmp_path: Path
+) -> None:
+    RunDirectory.new(tmp_path / "run", with_host_defaults(load(FOLDER / name))).write_config()
+    with pytest.raises(InputError, match="required: the same settings") as refused:
+        RunDirectory.resumed(tmp_path / "run", load(FOLDER / name, [setting]))
+    told = str(refused.value)
+    assert setting.replace("=", " is ") in told
+    assert "\n" not in told

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from evoprompt_verl.checkpoint import PREFIX
 from omegaconf import DictConfig
@@ -15,6 +16,7 @@ from evoprompt.engine import Engine
 from evoprompt.events import Notice
 from evoprompt.experiments.hosts.verl.arguments import FAILURES
 from evoprompt.experiments.hosts.verl.failures import Failures
+from evoprompt.experiments.hosts.watchdog import Watchdog
 from evoprompt.storage import checkpoints, remove
 
 _POLL_SECONDS = 0.05
@@ -55,11 +57,30 @@ class PacedTrainer(PPOTrainerSync):  # type: ignore[misc]
         # By default the trainer looks every two seconds whether its rollouts are finished.
         self.replay_buffer.poll_interval = _POLL_SECONDS
         self.failures = Failures(trial.directory / FAILURES)
+        self._sample = self.replay_buffer.sample
+        self.replay_buffer.sample = self._sample_watched
 
     def follow(self, engine: Engine, evaluate: Callable[[], None]) -> None:
         """Counts the rollouts of ``engine`` from now on and calls ``evaluate`` when it is time."""
         self.failures.take()  # of a training before this one
         self._engine, self._evaluate = engine, evaluate
+
+    def _sample_watched(self, *, global_steps: int, partition_id: str, batch_size: int) -> Any:
+        """What the replay buffer samples, while somebody looks whether groups are finished."""
+        buffer = self.replay_buffer
+
+        def count() -> int:
+            return len(buffer.pending_keys[partition_id]) + len(buffer.running_keys[partition_id])
+
+        with Watchdog(count, batch_size, self._say):
+            return self._sample(
+                global_steps=global_steps, partition_id=partition_id, batch_size=batch_size
+            )
+
+    def _say(self, message: str) -> None:
+        """Shows a notice that depends on the clock, and so does not belong into the log."""
+        if self._engine is not None:
+            self._engine.log.show(Notice(self._engine.step, message))
 
     def on_train_begin(self) -> None:
         """Evaluates the policy before it has learned anything."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +15,7 @@ from cpu_support.plugin import Colours
 from transformers import AutoTokenizer
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils.checkpoint.checkpoint_manager import BaseCheckpointManager
+from waiting import PATIENCE
 
 from evoprompt.agents.tasks import Score, Trial
 from evoprompt.engine import Engine
@@ -22,6 +25,7 @@ from evoprompt.experiments.hosts.verl.failures import Failures
 from evoprompt.experiments.hosts.verl.host import VerlHost
 from evoprompt.experiments.hosts.verl.settings import VerlHostSettings
 from evoprompt.experiments.hosts.verl.trainee import VerlTrainingJob
+from evoprompt.experiments.hosts.watchdog import Watchdog
 from evoprompt.types import Question
 
 pytestmark = pytest.mark.usefixtures("colours")
@@ -197,3 +201,30 @@ def test_a_kept_policy_costs_no_checkpoint(
     left = [one.name for one in tmp_path.glob("global_step_*")]
     assert sorted(left) == ["global_step_100", "global_step_75"]
     assert len(list((tmp_path / "policies").iterdir())) == 4
+
+
+def test_groups_that_stay_open_are_told_while_the_trainer_waits_for_them(
+    small_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainee, _, events = trained(small_model, tmp_path, monkeypatch)
+    trainer, told = trainee.trainer, threading.Event()
+    monkeypatch.setattr(
+        "evoprompt.experiments.hosts.verl.trainer.Watchdog",
+        partial(Watchdog, patience=0.0, pause=0.001),
+    )
+    trainee._engine.log.subscribe(lambda event: told.set())  # type: ignore[union-attr]
+    buffer = trainer.replay_buffer
+    buffer.pending_keys["train"], buffer.running_keys["train"] = {"a"}, {"b", "c"}
+    asked: list[tuple[int, str, int]] = []
+
+    def sample(global_steps: int, partition_id: str, batch_size: int) -> str:
+        assert told.wait(PATIENCE)
+        asked.append((global_steps, partition_id, batch_size))
+        return "a batch"
+
+    monkeypatch.setattr(trainer, "_sample", sample)
+    assert buffer.sample(global_steps=4, partition_id="train", batch_size=8) == "a batch"
+    assert asked == [(4, "train", 8)]
+    notice = events[-1]
+    assert isinstance(notice, Notice)
+    assert notice.message.startswith("3 of 8 groups are open")

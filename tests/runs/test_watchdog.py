@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import threading
+
+from waiting import PATIENCE
+
+from evoprompt.experiments.hosts.watchdog import Watchdog
+
+
+class Groups:
+    """Open groups, and a clock, both as a test sets them."""
+
+    def __init__(self, count: int) -> None:
+        self.open = count
+        self.seconds = 0.0
+        self.said: list[str] = []
+
+    def watched(self) -> Watchdog:
+        return Watchdog(lambda: self.open, 512, self.said.append, now=lambda: self.seconds)
+
+
+def test_it_says_that_no_group_was_finished_for_ten_minutes_and_again_after_ten() -> None:
+    groups = Groups(512)
+    dog = groups.watched()
+    for minute, left in ((5, 512), (9, 300), (14, 3), (23, 3)):
+        groups.seconds, groups.open = minute * 60, left
+        dog.look()
+    assert groups.said == []
+    groups.seconds = 24 * 60
+    dog.look()
+    groups.seconds = 33 * 60
+    dog.look()
+    (told,) = groups.said
+    assert told.startswith("3 of 512 groups are open, and none was finished for 10 minutes")
+    groups.seconds = 34 * 60
+    dog.look()
+    assert len(groups.said) == 2
+
+
+def test_a_moment_in_which_nobody_can_tell_is_no_progress() -> None:
+    groups = Groups(512)
+    dog = groups.watched()
+    for minute, left in ((1, 3), (5, 0), (11, 3)):
+        groups.seconds, groups.open = minute * 60, left
+        dog.look()
+    assert len(groups.said) == 1
+
+
+def test_it_looks_while_something_else_waits_and_no_longer() -> None:
+    told = threading.Event()
+    looks: list[str] = []
+
+    def say(message: str) -> None:
+        looks.append(message)
+        told.set()
+
+    before = threading.active_count()
+    with Watchdog(lambda: 2, 8, say, patience=0, pause=0.001):
+        assert told.wait(PATIENCE)
+    assert looks[0].startswith("2 of 8 groups are open")
+    assert threading.active_count() == before
