@@ -58,41 +58,29 @@ class Answer:
     def _take(self, data: bytes) -> None:
         try:
             found = json.loads(data)
-        except (ValueError, RecursionError):
-            found = None
-        if not isinstance(found, dict):
-            self.wrong = f"it is no JSON object: {data[:100]!r}"
-        elif found.get("error"):
-            self.wrong = f"it tells of an error: {data[:200]!r}"
-        else:
-            self._object(found)
+            if found.get("error"):
+                self.wrong = f"it tells of an error: {data[:200]!r}"
+            else:
+                self._object(found)
+        except (ValueError, RecursionError, AttributeError, TypeError):
+            self.wrong = f"it is no answer: {data[:100]!r}"
 
     def _object(self, found: Mapping[str, Any]) -> None:
-        if isinstance(used := found.get("usage"), dict):
+        if used := found.get("usage"):
             self.usage = used.get("prompt_tokens"), used.get("completion_tokens")
-        choices = found.get("choices")
-        for choice in choices if isinstance(choices, list) else ():
-            if not isinstance(choice, dict) or choice.get("index", 0) != 0:
+        for choice in found.get("choices") or ():
+            if choice.get("index"):
                 continue
             self._finished = self._finished or choice.get("finish_reason") is not None
-            message = (
-                choice.get("delta") or choice.get("message") or {"content": choice.get("text")}
-            )
-            if not isinstance(message, dict):
-                continue
-            self._said.append(text_of(message.get("content")))
-            self._thought.append(text_of(message.get("reasoning_content")))
-            calls = message.get("tool_calls")
-            for place, call in enumerate(calls if isinstance(calls, list) else ()):
-                self._call(place, call)
+            said = choice.get("delta") or choice.get("message") or {"content": choice.get("text")}
+            self._said.append(text_of(said.get("content")))
+            self._thought.append(text_of(said.get("reasoning_content")))
+            for place, call in enumerate(said.get("tool_calls") or ()):
+                self._call(call.get("index", place), call.get("function") or {})
 
-    def _call(self, place: int, call: Any) -> None:
+    def _call(self, number: int, function: Mapping[str, Any]) -> None:
         """A call, or the next part of one: only the first part of a call has its name."""
-        function = call.get("function") if isinstance(call, dict) else None
-        if not isinstance(function, dict):
-            return
-        number = call.get("index", place)
-        known = self._calls.setdefault(number if isinstance(number, int) else place, ["", ""])
-        for at, name in enumerate(("name", "arguments")):
-            if isinstance(part := function.get(name), str):
-                known[at] += part
+        known = self._calls.setdefault(number, ["", ""])
+        known[0] += function.get("name") or ""
+        arguments = function.get("arguments") or ""  # some servers send an object
+        known[1] += arguments if isinstance(arguments, str) else json.dumps(arguments)

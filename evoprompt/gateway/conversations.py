@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, TypeAdapter
+from pydantic import AfterValidator, BaseModel, Field, TypeAdapter
 
 from evoprompt.attachment import keep_log
 from evoprompt.binding import Binding, Outcome, Outcomes
@@ -26,7 +26,7 @@ from evoprompt.gateway.settings import GatewaySettings
 from evoprompt.storage import LineFile, checkpoints, mend, remove
 from evoprompt.text import format_error
 from evoprompt.turns import clip
-from evoprompt.types import Assignment, Candidate, Question, Trajectory, Turn
+from evoprompt.types import Assignment, Candidate, Question, Turn
 
 CHECKPOINT = "checkpoint-"
 JOURNAL = "conversations.jsonl"
@@ -44,6 +44,7 @@ def _kept(text: str) -> str:
 
 
 Kept = Annotated[str, AfterValidator(_kept)]
+Number = Annotated[float, Field(ge=-1e100, le=1e100)]  # as the engine takes them
 
 
 class UnknownConversationError(EvopromptError, LookupError):
@@ -108,8 +109,8 @@ class _Event(BaseModel, extra="forbid", allow_inf_nan=False):
     seen: Kept = ""
     said: Kept = ""
     broken: Kept = ""
-    reward: float | None = None
-    metrics: dict[str, float] = {}
+    reward: Number | None = None
+    metrics: dict[str, Number] = {}
 
 
 class Conversations:
@@ -161,16 +162,10 @@ class Conversations:
             key: a random one if not given. To open the same again changes nothing.
 
         Raises:
-            InputError: the question is not plain data, group or key is another question's, or the
-                group is full or over.
+            InputError: group or key is another question's, or the group is full or over.
+            ValueError: the question is not text and a row of JSON values.
         """
-        try:  # as it is read again
-            question = _QUESTION.validate_json(_QUESTION.dump_json(question))
-        except ValueError as error:
-            raise InputError(
-                f"question {question.id!r} cannot be written down ({error}); required: text, and a "
-                "row of JSON values"
-            ) from error
+        question = _QUESTION.validate_json(_QUESTION.dump_json(question))  # as it is read again
         with self._working():
             known = self._state.conversations.get(key)
             of = self._state.groups.get(group)
@@ -200,9 +195,6 @@ class Conversations:
             name = self._open(key).group
             group = self._state.groups[name]
             if not group.assignments:
-                with self._counting():
-                    if self._evolve():  # it is not to be done again
-                        self._save()
                 self._happens("called", group=name)
             self._busy[name] += 1
             candidate = group.assignments[group.keys.index(key) // self._each].candidate
@@ -247,26 +239,22 @@ class Conversations:
             did not come whole; else an empty text.
 
         Raises:
-            InputError: a number is NaN, infinite or too large.
+            ValueError: a number is NaN, infinite or beyond 1e100.
             UnknownConversationError: it is not open.
         """
         with self._working():
-            one, numbers = self._open(key), dict(metrics or {})
-            question = self._state.groups[one.group].question
-            asked = Assignment(key, question, self.engine.best, 1, one.group)
-            Trajectory(asked, reward, metrics=numbers).require_finite()
-            why, counted = one.broken, None if one.broken else reward
-            self._happens("ended", key=key, reward=counted, metrics=numbers, said=feedback)
+            why = self._open(key).broken
+            given = {"metrics": metrics or {}, "said": feedback}
+            self._happens("ended", key=key, reward=reward, broken=why, **given)
             return why
 
     def expire(self) -> None:
         """Ends the groups that have given no sign for too long."""
         with self._working():
             before = self._clock() - self.settings.timeout
-            silent = [name for name, heard in self._heard.items() if heard <= before]
-            for name in silent:
-                group = self._state.groups.get(name)
-                if group is not None and not group.over and not self._busy[name]:
+            for name, group in list(self._state.groups.items()):
+                silent = self._heard.get(name, before + 1) <= before and not self._busy[name]
+                if silent and not group.over:
                     self._happens("ended", group=name)
 
     def close(self) -> None:
@@ -290,21 +278,15 @@ class Conversations:
                 )
             yield
 
-    @contextmanager
-    def _counting(self) -> Iterator[None]:
-        """Stops the gateway when what is inside fails, as half of it may have happened."""
+    def _happens(self, what: What, **given: Any) -> None:
+        """Writes down what happens, and then lets it happen; stops if that fails halfway."""
+        event = _Event(what=what, **given)
+        self._journal.append(event.model_dump_json(exclude_defaults=True).encode() + b"\n")
         try:
-            yield
+            self._apply(event)
         except BaseException as error:
             self._fault = format_error(error)
             raise
-
-    def _happens(self, what: What, **given: Any) -> None:
-        """Writes down what happens, and only then lets it happen."""
-        event = _Event(what=what, **given)
-        self._journal.append(event.model_dump_json(exclude_defaults=True).encode() + b"\n")
-        with self._counting():
-            self._apply(event)
 
     def _apply(self, event: _Event) -> None:
         conversations, groups = self._state.conversations, self._state.groups
@@ -330,7 +312,8 @@ class Conversations:
             if event.key:
                 one = conversations[event.key]
                 turns = tuple(Turn(*turn) for turn in one.turns)
-                one.outcome = Outcome(event.reward, event.metrics, turns, event.said)
+                reward = None if event.broken else event.reward
+                one.outcome = Outcome(reward, event.metrics, turns, event.said)
             full = len(group.keys) == self.settings.rollouts
             group.over = not event.key or (
                 full and all(conversations[k].outcome for k in group.keys)
@@ -358,14 +341,8 @@ class Conversations:
                     del self._state.conversations[key]
                 del self._state.groups[name], self._heard[name]
         if complete:
-            self._evolve()
+            self._binding.begin((), self._each, _no_rollouts)  # evolves if that is due
             self._save()
-
-    def _evolve(self) -> bool:
-        """Evolves if that is due, and says whether it was."""
-        before = self.engine.generation_stats.generations
-        self._binding.begin((), self._each, _no_rollouts)
-        return self.engine.generation_stats.generations > before
 
     def _open(self, key: str) -> _Conversation:
         one = self._state.conversations.get(key)

@@ -63,13 +63,8 @@ class Body:
         Raises:
             InputError: the request has no place for an instruction.
         """
-        edits: list[tuple[int, int, str]] = []
-        if "messages" in self.fields:
-            edits.append(self._messages(candidate, render))
-        elif "prompt" in self.fields:
-            edits.append(self._prompt(candidate, render))
-        else:
-            raise InputError("the request has neither messages nor a prompt; required: one of them")
+        place = self._messages if "messages" in self.fields else self._prompt
+        edits = [place(candidate, render)]
         edits += self._tools(candidate)
         text = self._text
         for start, end, new in sorted(edits, reverse=True):
@@ -105,11 +100,11 @@ class Body:
         return parts[0].start, parts[-1 - kept].end, ", ".join(head)
 
     def _prompt(self, candidate: Candidate, render: Render) -> tuple[int, int, str]:
-        part = self._parts["prompt"]
-        if not isinstance(part.value, str):
+        part = self._parts.get("prompt")
+        if part is None or not isinstance(part.value, str):
             raise InputError(
-                "the prompt is no text, so no instruction can be placed in it; required: one text, "
-                "or chat completions; let the agent send no tokens"
+                "there are no messages, and no prompt that is a text: an instruction has no place; "
+                "required: one of them; let the agent send no tokens"
             )
         return part.start, part.end, json.dumps(render(part.value, candidate))
 

@@ -9,13 +9,14 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, suppress
 from typing import Any, Self
 
 try:
     import aiohttp
     from aiohttp import web
+    from aiohttp.typedefs import Handler
 except ModuleNotFoundError as error:
     if error.name == "aiohttp":
         error.add_note('required: aiohttp; pip install "evoprompt[gateway]"')
@@ -36,10 +37,13 @@ from evoprompt.types import Setting
 KEY_HEADER = "X-Evoprompt-Conversation"
 """Header with the key of a conversation, for agents whose API key is something else."""
 
-SPENDING = "upstream-spending.jsonl"
-"""Journal of what requests have cost, in the directory of a gateway with a budget."""
+TOKEN = "EVOPROMPT_GATEWAY_TOKEN"
+"""Environment variable that holds what trainers show; needed beyond loopback."""
 
-_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+SPENDING = "upstream-spending.jsonl"
+"""Journal of what requests have cost, in the directory of a gateway."""
+
+_LOOPBACK = ("127.0.0.1", "localhost")
 _SERVED = "/v1/chat/completions, /v1/completions, /v1/models and /conversations"
 _NOT_PASSED = {  # of one connection alone, or a secret of one side
     *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer"),
@@ -51,7 +55,6 @@ _NOT_THE_AGENTS = (401, 403, 408, 429)  # refusals that are not its fault, besid
 _LONGEST_BODY = 2**26  # bytes of a request: a long conversation with pictures
 _LONGEST_ANSWER = 32_768  # tokens, for the budget, of an answer to whose length nobody set a limit
 _SILENCE = 600.0  # seconds: an answer that does not stream may take that long
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Gateway(Conversations):
@@ -83,23 +86,20 @@ class Gateway(Conversations):
         settings: GatewaySettings,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._token = os.environ.get(settings.token, "")
+        self._token = os.environ.get(TOKEN, "")
         self._upstream_key = os.environ.get(settings.key, "")
         for secret in filter(None, (self._token, self._upstream_key)):
             keep_secret(secret)
         if not self._token and settings.host not in _LOOPBACK:
             raise InputError(
                 f"host is {settings.host}, which others can reach; required: a token that trainers "
-                f"show, in the environment variable {settings.token}; set it, or listen at "
-                "127.0.0.1"
+                f"show, in the environment variable {TOKEN}; set it, or listen at 127.0.0.1"
             )
-        self._spending: Spending | None = None
-        if settings.budget is not None:
-            require_prices(settings.budget, settings.prices, "the upstream")
-            tracker = SpendTracker(settings.directory / SPENDING)
-            self._spending = Spending(tracker, settings.budget, settings.prices)
+        require_prices(settings.budget, settings.prices, "the upstream")
+        tracker = SpendTracker(settings.directory / SPENDING)
+        self._spending = Spending(tracker, settings.budget, settings.prices)
         super().__init__(engine, settings, clock)
-        self._render, self._knows_setting = PLACEMENTS[settings.placement], False
+        self._render = PLACEMENTS[settings.placement]
         self.port = settings.port
         self._loop, self._stopped = asyncio.new_event_loop(), asyncio.Event()
         self._thread: threading.Thread | None = None
@@ -107,8 +107,7 @@ class Gateway(Conversations):
     @property
     def url(self) -> str:
         """The base URL for agents, such as ``http://127.0.0.1:41234/v1``."""
-        host = self.settings.host
-        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/v1"
+        return f"http://{self.settings.host}:{self.port}/v1"
 
     def __enter__(self) -> Self:
         """Begins to listen.
@@ -116,10 +115,8 @@ class Gateway(Conversations):
         Raises:
             OSError: nobody can, at this host and port.
         """
-        host = self.settings.host
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
-            listening = socket.create_server((host, self.port), family=family, backlog=4096)
+            listening = socket.create_server((self.settings.host, self.port), backlog=4096)
         except OSError:
             self.close()
             raise
@@ -213,8 +210,7 @@ class Gateway(Conversations):
             try:
                 with self._paid(body, sent) as attempt:
                     response = await self._pass(request, sent, answer)
-                    if attempt is not None:
-                        attempt.used(*((0, 0) if response.status >= 400 else answer.usage))
+                    attempt.used(*((0, 0) if response.status >= 400 else answer.usage))
             except BudgetError as error:
                 self.answered(key, "", "", broken=str(error))
                 return _refusal(402, str(error))  # clients do not try again after this one
@@ -223,10 +219,8 @@ class Gateway(Conversations):
                 self.answered(key, body.said_last(), said, broken=masked(answer.wrong))
             return response
 
-    def _paid(self, body: Body, sent: bytes) -> AbstractContextManager[Attempt | None]:
-        """Reserves the most that a request can cost, where there is a budget."""
-        if self._spending is None:
-            return nullcontext()
+    def _paid(self, body: Body, sent: bytes) -> AbstractContextManager[Attempt]:
+        """Reserves the most that a request can cost."""
         limits = [body.fields.get(name) for name in ("max_tokens", "max_completion_tokens")]
         longest = max((one for one in limits if isinstance(one, int)), default=_LONGEST_ANSWER)
         choices = body.fields.get("n")
@@ -260,8 +254,7 @@ class Gateway(Conversations):
     def _learn_setting(self, body: Body) -> None:
         """Lets the writer of instructions see the first chat that comes, and its tools."""
         messages, tools = body.fields.get("messages"), body.fields.get("tools")
-        if not self._knows_setting and messages:
-            self._knows_setting = True
+        if messages and not self.engine.setting.prompt:
             shown = marked_prompt(messages, self._render)
             self.engine.setting = Setting(shown, tools if isinstance(tools, list) else ())
 
@@ -279,9 +272,9 @@ async def _stream(
                 break
             await response.write(piece)
         answer.end()
-    except aiohttp.ClientConnectionResetError:
-        raise  # the agent has gone
-    except (aiohttp.ClientError, TimeoutError) as error:
+    except (aiohttp.ClientPayloadError, aiohttp.ServerConnectionError, OSError) as error:
+        if isinstance(error, aiohttp.ClientConnectionResetError):
+            raise  # the agent has gone
         answer.wrong = f"the upstream died in its answer: {format_error(error)}"
     if answer.wrong and request.transport is not None:
         request.transport.close()

@@ -13,17 +13,11 @@ from evoprompt.prompts import Placement
 class GatewaySettings(BaseModel, frozen=True, extra="forbid"):
     """Where a gateway stands, what makes a step, and what it may cost."""
 
-    upstream: str = Field(
-        pattern="^https?://.", description="base URL of a server of OpenAI's protocol"
-    )
-    directory: Path = Field(
-        description="for events, checkpoints and open conversations; the same one goes on"
-    )
+    upstream: str = Field(pattern="^https?://.", description="base URL of a server like OpenAI's")
+    directory: Path = Field(description="for all that is kept; the same one goes on")
     rollouts: int = Field(ge=2, description="conversations of a group, one visit to a question")
     groups: int = Field(default=32, ge=1, description="that make a step of the engine")
-    timeout: float = Field(
-        default=3600.0, gt=0, description="seconds without a sign of a group until it is over"
-    )
+    timeout: float = Field(default=3600.0, gt=0, description="seconds until a silent group is over")
     placement: Placement = Field(
         default="append",
         description="of the instruction: after the agent's own system message, in its place, or "
@@ -37,11 +31,7 @@ class GatewaySettings(BaseModel, frozen=True, extra="forbid"):
         default="OPENAI_API_KEY",
         description="environment variable that holds the upstream's key, which no agent sees",
     )
-    token: str = Field(
-        default="EVOPROMPT_GATEWAY_TOKEN",
-        description="environment variable that holds what trainers show",
-    )
-    budget: BudgetSettings | None = Field(
-        default=None, description="hard limits of what the upstream costs; null counts nothing"
+    budget: BudgetSettings = Field(
+        default=BudgetSettings(), description="hard limits of what the upstream costs"
     )
     prices: Prices | None = Field(default=None, description="of its model, for a limit in USD")

@@ -35,6 +35,7 @@ PATHS: dict[str, dict[str, Option]] = {
         "source": Option("either"),
         "instruction": Option("file", ("{}/run.yaml",), "any"),
     },
+    "gateway": {"config": Option("file")},
     "worth-it": {
         "config": Option("file"),
         "texts": Option("file", ("{}/run.yaml",), "any"),

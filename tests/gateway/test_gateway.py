@@ -6,7 +6,7 @@ import asyncio
 import http.client
 import json
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,8 @@ from evoprompt.lm.budget import Charge, SpendTracker
 QUESTION = Question("q", "What is 2 + 2?", ("4",))
 TOOL: Any = {"type": "function", "function": {"name": "look", "description": "?", "parameters": {}}}
 CHAT: Any = {"model": MODEL, "messages": [{"role": "user", "content": "What is 2 + 2?"}]}
+CLIENTS = ExitStack()
+"""Of agents, closed after each test."""
 
 
 @pytest.fixture
@@ -38,9 +40,11 @@ def engine() -> Engine:
 
 
 @pytest.fixture(autouse=True)
-def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
+def _keys(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.delenv("EVOPROMPT_GATEWAY_TOKEN", raising=False)
+    yield
+    CLIENTS.close()
 
 
 @pytest.fixture
@@ -55,7 +59,9 @@ def build(engine: Engine, directory: Path, upstream: str, **given: Any) -> Gatew
 
 
 def agent(gateway: Gateway, key: str, **given: Any) -> openai.OpenAI:
-    return openai.OpenAI(base_url=gateway.url, api_key=key, max_retries=0, **given)
+    client = openai.OpenAI(base_url=gateway.url, api_key=key, max_retries=0, **given)
+    CLIENTS.callback(client.close)
+    return client
 
 
 def raw(
@@ -425,10 +431,10 @@ def spent(gateway: Gateway) -> Charge:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_what_requests_cost_is_counted_by_what_the_upstream_says(
+def test_what_requests_cost_is_what_the_upstream_says(
     upstream: Upstream, engine: Engine, tmp_path: Path, stream: bool
 ) -> None:
-    with build(engine, tmp_path, upstream.url, budget={}) as gateway:
+    with build(engine, tmp_path, upstream.url) as gateway:
         key = gateway.conversation(QUESTION, "g")
         asked = {**CHAT, "stream": stream}
         if stream:
@@ -470,7 +476,7 @@ def test_an_answer_that_breaks_off_is_paid_in_full(
     upstream: Upstream, engine: Engine, tmp_path: Path
 ) -> None:
     upstream.reply = lambda body: Reply(cut=300)
-    with build(engine, tmp_path, upstream.url, budget={}) as gateway:
+    with build(engine, tmp_path, upstream.url) as gateway:
         key = gateway.conversation(QUESTION, "g")
         asked = {**CHAT, "stream": True, "max_tokens": 500}
         with pytest.raises((http.client.IncompleteRead, ConnectionError)):

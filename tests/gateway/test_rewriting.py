@@ -86,6 +86,11 @@ def test_what_has_no_one_place_for_an_instruction_is_refused(raw: bytes) -> None
         Body(raw).under(CANDIDATE, system_message)
 
 
+def test_a_chat_with_a_field_named_prompt_is_a_chat() -> None:
+    found = json.loads(placed('{"prompt": "a", "messages": [{"role": "user", "content": "b"}]}'))
+    assert (found["prompt"], found["messages"][0]["content"]) == ("a", "Be brief.")
+
+
 def test_what_an_agent_said_last_is_what_follows_the_last_answer() -> None:
     messages = [
         {"role": "user", "content": "Why?"},
