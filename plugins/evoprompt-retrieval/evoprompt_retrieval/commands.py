@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import reprlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -30,7 +31,9 @@ BackendOption = Annotated[
 EncoderOption = Annotated[str, typer.Option("--encoder", help="A sentence-transformers model.")]
 FaissOption = Annotated[
     str,
-    typer.Option("--faiss", help="'Flat', or an inverted file such as 'IVF512,PQ96x4fs,RFlat'."),
+    typer.Option(
+        "--faiss", help="'Flat', 'Half', or an inverted file such as 'IVF512,PQ96x4fs,RFlat'."
+    ),
 ]
 FaissSearchOption = Annotated[
     str, typer.Option("--faiss-search", help="Search-time parameters: 'nprobe=192'.")
@@ -61,14 +64,35 @@ def build(
     faiss_search: FaissSearchOption = "",
     device: DeviceOption = "cpu",
     dtype: DtypeOption = "float32",
+    vectors: Annotated[
+        Path | None,
+        typer.Option(help="A flat FAISS index of the passages, such as Search-R1's, to search in."),
+    ] = None,
     dry_run: DryRunOption = False,
 ) -> None:
     """Build an index, or finish one that was interrupted."""
-    chosen = IndexSettings(corpus, index, backend, encoder, faiss, faiss_search, device, dtype)
+    if vectors is not None and backend == "bm25":
+        raise InputError("--vectors is given with --backend bm25; required: dense or hybrid")
+    if vectors is not None and not _is_file(vectors):
+        raise InputError(
+            f"--vectors is {reprlib.repr(str(vectors))}, which is no file; required: a flat FAISS "
+            "index; check the path"
+        )
+    chosen = IndexSettings(
+        corpus, index, backend, encoder, faiss, faiss_search, device, dtype, vectors
+    )
     if dry_run:
         _look_ahead(chosen)
     passages, _ = _open(chosen)
     typer.echo(f"{index} holds the {backend} index of {len(passages):,} passages")
+
+
+def _is_file(path: Path) -> bool:
+    """Whether there is a file; no name is too long to say that there is none."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
 
 
 @app.command()

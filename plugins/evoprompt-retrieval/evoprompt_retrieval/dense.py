@@ -8,6 +8,7 @@ from pathlib import Path
 
 import faiss
 import numpy as np
+import torch
 from sentence_transformers import SentenceTransformer
 
 from evoprompt.errors import InputError
@@ -17,6 +18,8 @@ from evoprompt_retrieval.room import Manifest
 from evoprompt_retrieval.vectors import VectorFile, read_mapped
 
 _BLOCK, _ADDED = 1024, 65_536
+_SCORED = 262_144  # rows: with 256 queries 268 MB of scores on a GPU at a time
+_COMPARED, _ALIKE = 16, 0.98
 _E5_PROMPTS = {"query": "query: ", "document": "passage: "}
 _TRAINING_ROWS_PER_LIST = 64
 _REFINE = ",RFlat"
@@ -79,13 +82,13 @@ class DenseIndex:
 
     Args:
         encoder: of the queries.
-        index: a FAISS index of the passages.
+        index: of the passages.
 
     Attributes:
         faiss: that index.
     """
 
-    def __init__(self, encoder: Encoder, index: faiss.Index) -> None:
+    def __init__(self, encoder: Encoder, index: faiss.Index | HalfIndex) -> None:
         self._encoder = encoder
         self.faiss = index
 
@@ -109,6 +112,9 @@ class DenseIndex:
             path.parent.mkdir(parents=True, exist_ok=True)
             wanted.save(path)  # first, as the vectors are continued by whoever comes next
         vectors = VectorFile(path.with_name("vectors.faiss"), len(corpus), encoder.dimension)
+        if settings.vectors is not None:
+            vectors.take_over(settings.vectors)
+            _require_same(encoder, corpus, vectors)
         for block in corpus.blocks(_BLOCK, start=vectors.done):
             vectors.append(encoder.encode_passages([passage.contents for passage in block]))
             on_progress("encoding passages", vectors.done, vectors.rows)
@@ -130,15 +136,85 @@ class DenseIndex:
         return answers
 
 
+class HalfIndex:
+    """Exact search by inner products in half precision, with an equal share of rows on each GPU.
+
+    As Search-R1 serves its index; its queries want about a second of a core for every million
+    vectors where there is no GPU.
+
+    Args:
+        vectors: all of them, ``(rows, D)``.
+        device: all GPUs, or the CPU.
+
+    Attributes:
+        ntotal: number of rows.
+    """
+
+    def __init__(self, vectors: np.ndarray, device: Device) -> None:
+        gpus = range(torch.cuda.device_count()) if device == "cuda" else ()
+        places = [torch.device("cuda", number) for number in gpus] or [torch.device("cpu")]
+        self.ntotal = len(vectors)
+        bounds = np.linspace(0, self.ntotal, len(places) + 1, dtype=int)
+        self._shares = [
+            (int(start), _half(vectors[start:stop], place))
+            for start, stop, place in zip(bounds[:-1], bounds[1:], places, strict=True)
+        ]
+
+    def search(self, queries: np.ndarray, topk: int) -> tuple[np.ndarray, np.ndarray]:
+        """Scores and rows of the best for each query, best first, as FAISS returns them."""
+        found = []
+        for first, share in self._shares:  # the GPUs work at the same time: nothing is read yet
+            asked = torch.from_numpy(queries).to(share.device, share.dtype)
+            for start in range(0, len(share), _SCORED):
+                scores = (asked @ share[start : start + _SCORED].T).float()
+                best, rows = scores.topk(min(topk, scores.shape[1]))
+                found.append((best, rows + first + start))
+        scores = torch.cat([best.cpu() for best, _ in found], dim=1)
+        rows = torch.cat([row.cpu() for _, row in found], dim=1)
+        best, order = scores.topk(topk)
+        return best.numpy(), rows.gather(1, order).numpy()
+
+
+def _half(vectors: np.ndarray, place: torch.device) -> torch.Tensor:
+    """The vectors in half precision on a device, without a second copy in memory."""
+    held = torch.empty(vectors.shape, dtype=torch.float16, device=place)
+    for start in range(0, len(vectors), _ADDED):
+        block = torch.from_numpy(np.array(vectors[start : start + _ADDED]))
+        held[start : start + len(block)] = block.to(place)
+    return held
+
+
+def _require_same(encoder: Encoder, corpus: Corpus, vectors: VectorFile) -> None:
+    """Raises InputError unless a few of the vectors are what the encoder makes of the passages."""
+    rows = np.unique(np.linspace(0, len(corpus) - 1, _COMPARED, dtype=int))
+    made = encoder.encode_passages([corpus[int(row)].contents for row in rows])
+    alike = (made * vectors.array()[rows]).sum(axis=1)
+    if alike.min() < _ALIKE:
+        row = int(rows[alike.argmin()])
+        vectors.path.unlink()
+        raise InputError(
+            f"row {row:,} of --vectors is not what the encoder makes of passage {row:,} (cosine "
+            f"{alike.min():.3f}); required: the same passages in the same order, and the same "
+            "encoder; check --corpus and --encoder"
+        )
+
+
 def _open_faiss(
     vectors: VectorFile, settings: IndexSettings, on_progress: OnProgress
-) -> faiss.Index:
+) -> faiss.Index | HalfIndex:
     """The FAISS index that ``settings`` name, set to search well rather than fast.
 
     By default an inverted file looks into three of eight lists, and a second stage ranks 16 times
     the wanted hits. Exact vectors stay in the vector file; an inverted file has one for the rest.
     """
     kind = settings.faiss
+    if kind == "Half":
+        if settings.faiss_search:
+            raise InputError(
+                f"--faiss-search is {settings.faiss_search!r} with --faiss Half; required: none, "
+                "as it is exact; drop it"
+            )
+        return HalfIndex(vectors.array(), settings.device)
     index = read_mapped(vectors.path, vectors.rows, vectors.dimension)
     if kind != "Flat":
         name = re.sub(r"\W+", "_", kind)
@@ -167,7 +243,7 @@ def _open_faiss(
 def _build_inverted(kind: str, vectors: VectorFile, path: Path, on_progress: OnProgress) -> None:
     if not re.fullmatch(r"IVF\d+,[^,]+(,RFlat)?", kind):
         raise InputError(
-            f"--faiss is {kind!r}; required: 'Flat', or an inverted file such as "
+            f"--faiss is {kind!r}; required: 'Flat', 'Half', or an inverted file such as "
             "'IVF512,PQ96x4fs,RFlat'"
         )
     array = vectors.array()

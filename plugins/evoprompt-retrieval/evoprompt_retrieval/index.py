@@ -48,10 +48,13 @@ class IndexSettings:
         folder: holds the index, or will.
         backend: by words, by meaning, or both fused.
         encoder: name or folder of a sentence-transformers model.
-        faiss: ``Flat``, or an inverted file of FAISS.
+        faiss: ``Flat``, or an inverted file of FAISS; or ``Half``, which is as exact, in half
+            precision, and shared out over the GPUs where ``device`` is ``cuda``.
         faiss_search: search-time parameters of FAISS, ``"nprobe=64"``; empty for the defaults.
         device: where the encoder lives.
         dtype: of the encoder's weights; half precision is several times as fast on a GPU.
+        vectors: flat FAISS index of the same passages by the same encoder, to be used in place of
+            encoding them; None to encode.
     """
 
     corpus: Path
@@ -62,6 +65,7 @@ class IndexSettings:
     faiss_search: str = ""
     device: Device = "cpu"
     dtype: Dtype = "float32"
+    vectors: Path | None = None
 
 
 def open_index(

@@ -53,6 +53,36 @@ class VectorFile:
             file.truncate()
             file.write(np.ascontiguousarray(vectors, "<f4").tobytes())
 
+    def take_over(self, source: Path) -> None:
+        """Makes the file a link to a flat FAISS index that somebody else has built.
+
+        Raises:
+            InputError: it is none, or of another number or size of vectors; or there are vectors.
+        """
+        size = len(self._header) + self.rows * self.dimension * _FLOAT
+        try:
+            with source.open("rb") as file:
+                header, found = file.read(len(self._header)), source.stat().st_size
+        except OSError as error:
+            raise InputError(
+                f"--vectors is {source}, which cannot be read ({error.strerror}); required: a flat "
+                "FAISS index of the same passages; check the path"
+            ) from error
+        if header != self._header or found != size:
+            raise InputError(
+                f"--vectors is {source}, of {found:,} bytes; required: a flat FAISS index of inner "
+                f"products (IndexFlatIP) of {self.rows:,} vectors of {self.dimension} numbers, "
+                f"which has {size:,}, whole and in one file; join its parts, or check corpus and "
+                "encoder"
+            )
+        if self.path.exists() and not self.path.samefile(source):
+            raise InputError(
+                f"--vectors is {source}, but {self.path} has vectors already; required: an index "
+                "without any; drop --vectors, or name another --index"
+            )
+        self.path.unlink(missing_ok=True)
+        self.path.symlink_to(source.absolute())
+
     def array(self) -> np.ndarray:
         """All vectors ``(rows, D)``, memory-mapped."""
         shape = (self.rows, self.dimension)

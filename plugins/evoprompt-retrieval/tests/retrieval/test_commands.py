@@ -85,6 +85,20 @@ def test_a_dry_run_tells_size_and_needs_and_builds_nothing(
     found = re.search(r"about ([\d,]+),", told)
     assert found
     assert packed or 4500 <= int(found[1].replace(",", "")) <= 5500
+    # An exact search compares 384 numbers of each passage, an inverted file a share of them.
+    cost = [
+        float(re.search(r"a search: about ([\d.]+) ms of a core", run("build", *where, *kind))[1])  # type: ignore[index]
+        for kind in (
+            ("--dry-run",),
+            ("--faiss", "IVF64,PQ96x4fs,RFlat", "--dry-run"),
+            ("--faiss", "IVF64,PQ96x4fs,RFlat", "--faiss-search", "nprobe=8", "--dry-run"),
+        )
+    ]
+    assert cost[0] > cost[1] > cost[2] > 0
+    assert cost[1] / cost[2] == pytest.approx(3, rel=0.01)
+    assert "a search" not in run("build", *where, "--faiss", "Half", "--dry-run")
+    with pytest.raises(InputError, match="--vectors is given with --backend bm25"):
+        run("build", *where[:4], "--vectors", path)
     assert not index.exists()
     (tmp_path / "other.jsonl").write_bytes(passages(3))
     run("build", "--corpus", tmp_path / "other.jsonl", "--index", index)
@@ -135,11 +149,20 @@ CORPUS, INDEX = ("--corpus", "{}/corpus.jsonl"), ("--index", "{}/index")
 PATHS = {"corpus": Option("file", INDEX), "index": Option("output", CORPUS)}
 
 
+@pytest.mark.parametrize("path", ["", "none.index", ".", "x" * 5000, "a\nb"])
+def test_vectors_that_are_no_file_are_refused_before_anything_is_loaded(path: str) -> None:
+    where = ("--corpus", "c.jsonl", "--index", "i", "--backend", "dense")
+    with pytest.raises(InputError, match="which is no file; required: a flat FAISS") as refused:
+        run("build", *where, "--vectors", path)
+    assert "\n" not in str(refused.value)
+
+
 def test_every_command_refuses_every_wrong_path_in_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     typed = {name: command for name, command in leaves().items() if name.startswith("retriever ")}
     found = {name: path_parameters(command) for name, command in typed.items()}
+    assert found.pop("retriever build") == {*PATHS, "vectors"}
     assert found == {name: set(PATHS) for name in found}  # and all read them alike
     row = {"id": "0", "contents": "Spire\nThe spire is tall."}
     for option, given in PATHS.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import faiss
@@ -101,7 +102,8 @@ def test_kinds_share_one_set_of_vectors(
     [
         ({"encoder": "another/encoder"}, "another/encoder"),
         ({"faiss_search": "nprobe=3"}, r"--faiss-search is 'nprobe=3'"),
-        ({"faiss": "HNSW32"}, "required: 'Flat', or an inverted file"),
+        ({"faiss": "Half", "faiss_search": "nprobe=3"}, "with --faiss Half; required: none"),
+        ({"faiss": "HNSW32"}, "required: 'Flat', 'Half', or an inverted file"),
     ],
 )
 def test_what_does_not_fit_the_index_is_refused(
@@ -208,3 +210,73 @@ def test_fused_scores_are_sums_of_reciprocal_ranks_and_ties_keep_the_order_of_th
     assert [[hit.row for hit in found] for found in ties] == [[3, 8, 1, 2]] * 2
     beyond = HybridIndex([Fixed(1, 2, 7), Fixed(3, 4, 7)])  # ranks beyond topk count
     assert beyond.search(["x"], 1)[0][0].row == 7
+
+
+@pytest.mark.parametrize("gpus", [1, 3])
+def test_half_precision_in_shares_finds_what_the_exact_index_finds(
+    vectors: VectorFile, monkeypatch: pytest.MonkeyPatch, gpus: int
+) -> None:
+    # Shares of several GPUs, which lie on the CPU here, and several blocks of each.
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+    monkeypatch.setattr(torch, "device", lambda *place: "cpu")
+    monkeypatch.setattr(dense, "_SCORED", 200)
+    monkeypatch.setattr(dense, "_ADDED", 128)
+    chosen = IndexSettings(Path(), Path(), faiss="Half", device="cuda")
+    half = dense._open_faiss(vectors, chosen, lambda stage, done, total: None)
+    assert half.ntotal == ROWS
+    queries = vectors.array()[::100].copy()
+    scores, rows = half.search(queries, 10)
+    exact_scores, exact_rows = opened(vectors, "Flat").search(queries, 10)
+    assert np.allclose(scores, exact_scores, atol=2e-3)
+    assert (rows[:, 0] == np.arange(0, ROWS, 100)).all(), "each is nearest to itself"
+    shared = [len(set(mine) & set(theirs)) for mine, theirs in zip(rows, exact_rows, strict=True)]
+    assert sum(shared) >= 0.97 * rows.size
+
+
+def test_vectors_of_somebody_else_are_used_without_encoding(
+    index: DenseIndex, settings: IndexSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    published = tmp_path / "e5_Flat.index"
+    faiss.write_index(
+        faiss.read_index(str(settings.folder / "dense/vectors.faiss")), str(published)
+    )
+    encoded: list[str] = []
+    whole = Encoder.encode_passages
+
+    def noting(self: Encoder, passages: Sequence[str]) -> np.ndarray:
+        encoded.extend(passages)
+        return whole(self, passages)
+
+    monkeypatch.setattr(Encoder, "encode_passages", noting)
+    monkeypatch.setattr(dense, "_COMPARED", 3)
+    taken = replace(settings, folder=tmp_path / "index", vectors=published)
+    for _ in range(2):  # a second build finds them there
+        found = open_index(taken)[1]
+        assert isinstance(found, DenseIndex)
+        assert rows(found, "copper", "a funny show") == rows(index, "copper", "a funny show")
+    assert len(encoded) == 6
+
+
+def test_vectors_that_are_not_of_these_passages_are_refused_in_a_line(
+    index: DenseIndex, settings: IndexSettings, corpus: Corpus, tmp_path: Path
+) -> None:
+    array = np.array(faiss.read_index(str(settings.folder / "dense/vectors.faiss")).reconstruct_n())
+    cases = {
+        "turned": (faiss.IndexFlatIP(array.shape[1]), array[::-1].copy(), "not what the encoder"),
+        "few": (faiss.IndexFlatIP(array.shape[1]), array[1:], f"of {len(corpus):,} vectors of"),
+        "other": (faiss.IndexFlatL2(array.shape[1]), array, "IndexFlatIP"),
+    }
+    for name, (kind, held, told) in cases.items():
+        kind.add(held)
+        file = tmp_path / f"{name}.index"
+        faiss.write_index(kind, str(file))
+        with pytest.raises(InputError, match=told) as refused:
+            open_index(replace(settings, folder=tmp_path / name, vectors=file))
+        assert "\n" not in str(refused.value)
+        assert not (tmp_path / name / "dense/vectors.faiss").exists()
+    with pytest.raises(InputError, match="cannot be read"):
+        open_index(replace(settings, folder=tmp_path / "none", vectors=tmp_path / "none.index"))
+    own = tmp_path / "own.index"
+    own.write_bytes((settings.folder / "dense/vectors.faiss").read_bytes())
+    with pytest.raises(InputError, match="has vectors already"):
+        open_index(replace(settings, vectors=own))
