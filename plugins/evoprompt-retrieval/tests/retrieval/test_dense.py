@@ -46,7 +46,9 @@ def vectors(tmp_path_factory: pytest.TempPathFactory) -> VectorFile:
 
 def opened(vectors: VectorFile, kind: str) -> faiss.Index:
     chosen = IndexSettings(Path(), Path(), faiss=kind)
-    return dense._open_faiss(vectors, chosen, lambda stage, done, total: None)
+    found = dense._open_faiss(vectors, chosen, lambda stage, done, total: None)
+    assert isinstance(found, faiss.Index)
+    return found
 
 
 def rows(index: DenseIndex, *queries: str) -> list[list[int]]:
