@@ -1,0 +1,58 @@
+"""An agent of smolagents, which knows nothing of evoprompt, under two instructions.
+
+    pip install "evoprompt[gateway]" "smolagents[openai]"
+    python examples/foreign_agent.py http://127.0.0.1:8000/v1 MODEL runs/foreign
+
+The agent's base URL is the gateway's, and its API key the key of its conversation.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from smolagents import OpenAIServerModel, ToolCallingAgent, tool
+
+import evoprompt
+from evoprompt.gateway import GatewaySettings
+
+ROLLOUTS, STEPS = 2, 3
+
+
+def multiply(a: int, b: int) -> int:
+    """Multiplies two numbers.
+
+    Args:
+        a: one of them.
+        b: the other one.
+    """
+    return a * b
+
+
+def answer(question: str, model: str, base_url: str, key: str) -> str:
+    """What the agent answers; nothing here is evoprompt's."""
+    policy = OpenAIServerModel(model, api_base=base_url, api_key=key)
+    agent = ToolCallingAgent([tool(multiply)], policy, max_steps=4, verbosity_level=0)
+    return str(agent.run(question))
+
+
+def main(upstream: str, model: str, directory: str) -> None:
+    """Rewards right answers, and says how good the instructions are."""
+    engine = evoprompt.Engine(["Guess the number.", "Use the tool for every product."])
+    settings = GatewaySettings(
+        upstream=upstream, directory=directory, rollouts=ROLLOUTS, groups=STEPS
+    )
+    with evoprompt.Gateway(engine, settings) as gateway:
+        for step in range(STEPS):
+            for number in range(STEPS):
+                right = str(7 * (number + 2))
+                text = f"What is {number + 2} times 7?"
+                question = evoprompt.Question(f"q{number}", text, (right,))
+                for _ in range(ROLLOUTS):
+                    key = gateway.conversation(question, f"{step}/{number}")
+                    gateway.reward(key, float(answer(text, model, gateway.url, key) == right))
+        for stats in engine.candidate_stats():
+            print(f"{stats.weight:.2f} {stats.candidate.text}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
