@@ -353,6 +353,14 @@ def verifiers(session: nox.Session) -> None:
 
 
 @nox.session(tags=["nightly"])
+def foreign_agents(session: nox.Session) -> None:
+    """An agent of another framework, through the gateway."""
+    wanted = ["-e", ".[gateway,endpoint,test]", "smolagents==1.26.0"]
+    session.install("-c", "constraints.txt", *wanted)
+    session.run("pytest", "tests/gateway/foreign_agent.py")
+
+
+@nox.session(tags=["nightly"])
 @nox.parametrize("example", ["calculator", "sql"], ids=["calculator", "sql"])
 def tools(session: nox.Session, example: str) -> None:
     """The commands of the small tools' READMEs."""

@@ -9,6 +9,7 @@ The agent's base URL is the gateway's, and its API key the key of its conversati
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 from smolagents import OpenAIServerModel, ToolCallingAgent, tool
 
@@ -39,7 +40,7 @@ def main(upstream: str, model: str, directory: str) -> None:
     """Rewards right answers, and says how good the instructions are."""
     engine = evoprompt.Engine(["Guess the number.", "Use the tool for every product."])
     settings = GatewaySettings(
-        upstream=upstream, directory=directory, rollouts=ROLLOUTS, groups=STEPS
+        upstream=upstream, directory=Path(directory), rollouts=ROLLOUTS, groups=STEPS
     )
     with evoprompt.Gateway(engine, settings) as gateway:
         for step in range(STEPS):
