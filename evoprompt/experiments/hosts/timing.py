@@ -13,16 +13,47 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from evoprompt.agents import Limits
 from evoprompt.experiments.requirements import GIB, ModelSize
 
-_FLOPS, _BANDWIDTH, _GPU_GIB = 989e12, 3.35e12, 80
-"""Operations a second in bf16 without sparsity, bytes a second and GiB of an H100 SXM, as NVIDIA's
-data sheet has them."""
+
+class Gpu(NamedTuple):
+    """What a data sheet of NVIDIA says.
+
+    Attributes:
+        name: part of what the driver calls it.
+        flops: operations a second in bf16, without sparsity.
+        bandwidth: bytes a second.
+        gib: of memory.
+    """
+
+    name: str
+    flops: float
+    bandwidth: float
+    gib: int
+
+
+_GPUS = (
+    Gpu("H100", 989e12, 3.35e12, 80),
+    Gpu("H200", 989e12, 4.8e12, 141),
+    Gpu("A100", 312e12, 2.0e12, 80),
+    Gpu("L40S", 362e12, 0.864e12, 48),
+    Gpu("RTX 4090", 165e12, 1.008e12, 24),
+)
+
+
+def gpu_here() -> Gpu:
+    """The GPU of this machine; an H100 where there is none, or another than those known."""
+    import torch
+
+    name = torch.cuda.get_device_name(0) if torch.cuda.is_available() else ""
+    return next((one for one in _GPUS if one.name in name), _GPUS[0])
+
 
 _USED_FLOPS, _USED_BANDWIDTH = 0.4, 0.7
-"""Shares of these that are assumed to be reached."""
+"""Shares of operations and bandwidth that are assumed to be reached."""
 
 _LAUNCH = 0.008
 """Seconds that a token of a whole batch is assumed to take for scheduling and sampling."""
@@ -34,12 +65,11 @@ _CALLS, _ACTION, _LONG_ACTION = 0.5, 0.25, 0.5
 """Shares of their limits that calls and actions of the mean episode, and actions of the longest of
 many, are assumed to reach; observations are assumed to be full."""
 
-ASSUMED = (
-    f"of H100s at {_USED_FLOPS:.0%} of their operations and {_USED_BANDWIDTH:.0%} of their "
+_ASSUMED = (
+    f"at {_USED_FLOPS:.0%} of their operations and {_USED_BANDWIDTH:.0%} of their "
     f"bandwidth; episodes with {_CALLS:.0%} of the calls, {_ACTION:.0%} of the tokens of an action "
     "and full observations"
 )
-"""In words, for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +88,8 @@ class Load:
             all wait for the longest action of a turn.
         cache: share of the memory of a GPU that sampling has for weights, keys and values.
         call_seconds: of a core, that a call of the tools takes.
+        adapters: whether adapters are trained, so that the weights have no gradients.
+        gpu: of which kind.
     """
 
     size: ModelSize
@@ -69,6 +101,8 @@ class Load:
     padded: bool
     cache: float
     call_seconds: float
+    adapters: bool
+    gpu: Gpu
 
     def seconds(self) -> dict[str, float]:
         """Of a step, by part: generation, tools, log-probabilities, update."""
@@ -81,31 +115,34 @@ class Load:
         acts = (limits.calls + 1) * _LONG_ACTION * limits.turn_tokens
         longest = prompt + limits.calls * limits.observation_tokens + acts
         tokens = mine * (longest if self.padded else mean)
-        read = tokens * size.forward(longest if self.padded else mean) / (_FLOPS * _USED_FLOPS)
+        read = (
+            tokens * size.forward(longest if self.padded else mean) / (self.gpu.flops * _USED_FLOPS)
+        )
         return {
             "generation": self._generation(mine, mean, written),
             "tools": self.rollouts * calls * self.call_seconds / (os.cpu_count() or 1),
             "log-probabilities": self.passes * read,
-            "update": 4 * read,
+            "update": (3 if self.adapters else 4) * read,
         }
 
     def _generation(self, mine: float, mean: float, written: float) -> float:
         size, limits = self.size, self.limits
         weights = 2 * size.parameters
-        room = self.cache * _GPU_GIB * GIB - weights
+        room = self.cache * self.gpu.gib * GIB - weights
         waves = max(1.0, mine * mean * size.cache_bytes / room) if room > 0 else 1.0
         # Of some hundred actions in a turn one reaches the limit, and under TRL all wait for it.
         tokens = waves * (limits.calls + 1) * limits.turn_tokens
         tokens *= 1 if self.padded else _LONG_ACTION
-        bandwidth = _BANDWIDTH * _USED_BANDWIDTH
+        bandwidth = self.gpu.bandwidth * _USED_BANDWIDTH
         decoded = tokens * (_LAUNCH + weights / bandwidth)
         decoded += mine * written * mean / 2 * size.cache_bytes / bandwidth
-        prefilled = mine * (mean - written) * size.forward(mean) / (_FLOPS * _USED_FLOPS)
+        prefilled = mine * (mean - written) * size.forward(mean) / (self.gpu.flops * _USED_FLOPS)
         return decoded + prefilled
 
 
 def in_words(seconds: Mapping[str, float]) -> str:
-    """The seconds of a step and of its parts."""
+    """The seconds of a step and of its parts, and what is assumed."""
     parts = ", ".join(f"{part} {math.ceil(value):,}" for part, value in seconds.items())
     cores = f"tools on {os.cpu_count()} cores as here" if seconds["tools"] else "tools not counted"
-    return f"about {sum(seconds.values()):,.0f} s: {parts}; an estimate, {ASSUMED}; {cores}"
+    assumed = f"an estimate for {gpu_here().name} {_ASSUMED}"
+    return f"about {sum(seconds.values()):,.0f} s: {parts}; {assumed}; {cores}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from evoprompt.agents import Limits, Sampling
 from evoprompt.agents.tasks import EpisodeRunner, Plan, Task, Trial, require_questions
-from evoprompt.experiments.hosts.timing import Load
+from evoprompt.experiments.hosts.timing import Load, gpu_here
 from evoprompt.experiments.hosts.training import training_plan
 from evoprompt.experiments.hosts.trl.arguments import LORA, arguments
 from evoprompt.experiments.hosts.trl.generation import tokenizer_of
@@ -67,11 +67,12 @@ def plan(task: Task, settings: TrlSettings, trial: Trial) -> Plan:
             settings.prompt_tokens,
             limits,
             # What vLLM says is compared with what the trainer says, in a pass of its own.
-            settings.has_reference
-            + (settings.uses_vllm and chosen.vllm_importance_sampling_correction),
+            bool(chosen.beta) + (settings.uses_vllm and chosen.vllm_importance_sampling_correction),
             padded=True,
             cache=fraction or 1.0,
             call_seconds=task.call_seconds,
+            adapters=settings.lora is not None,
+            gpu=gpu_here(),
         )
     found = training_plan(
         task,

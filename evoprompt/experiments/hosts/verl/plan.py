@@ -12,7 +12,7 @@ from evoprompt.agents import Limits
 from evoprompt.agents.tasks import EpisodeRunner, Plan, Task, Trial, require_questions
 from evoprompt.config import EngineConfig
 from evoprompt.errors import InputError
-from evoprompt.experiments.hosts.timing import Load
+from evoprompt.experiments.hosts.timing import Load, gpu_here
 from evoprompt.experiments.hosts.training import training_plan
 from evoprompt.experiments.hosts.verl.arguments import arguments
 from evoprompt.experiments.hosts.verl.configuration import checked
@@ -64,6 +64,8 @@ def plan(task: Task, settings: VerlHostSettings, trial: Trial) -> Plan:
             padded=not config.actor_rollout_ref.model.use_remove_padding,
             cache=float(config.actor_rollout_ref.rollout.gpu_memory_utilization),
             call_seconds=task.call_seconds,
+            adapters=bool(config.actor_rollout_ref.model.lora_rank),
+            gpu=gpu_here(),
         )
     found = training_plan(
         task,
