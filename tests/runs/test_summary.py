@@ -51,6 +51,7 @@ def test_the_file_has_the_keys_that_were_promised() -> None:
         "best": {"instruction": "Search first."},
         "curve": [[0, 0.1], [800, 0.85]],
         "fruitless": "",
+        "tested_after": None,
     }
 
 
