@@ -66,6 +66,8 @@ def with_links(text: str, origin: Path, places: dict[Path, Path]) -> str:
     """A page whose links lead to pages of the site."""
 
     def led(match: re.Match[str]) -> str:
+        if origin.suffix == ".py" and match[1].startswith("!"):  # a figure that it has drawn
+            return match[0]
         target = (origin.parent / match[2]).resolve()
         place = os.path.relpath(place_of(target, places), places[origin].parent)
         return f"{match[1]}{place}{match[3] or ''})"

@@ -1,93 +1,242 @@
 # %% [markdown]
-# # A model behind an API
+# # Tune the prompt of a real language model
 #
-# `evoprompt.optimize` improves the instruction of a model that you cannot train. Here the model is a stand-in, a
-# function with habits, so that the notebook runs in seconds without a key; so is the proposer, which you would
-# replace by `lm="openai/gpt-5-mini"`.
+# SmolLM2-135M-Instruct answers questions about short notes. This notebook looks for a better instruction
+# with `evoprompt.optimize`, and says what it is worth: on questions that played no part in the choice, with an interval.
+#
+# The model's answers are recorded, so that the page needs no weights. To run it yourself, install the packages and get the
+# model (93 MB, once); without that folder the cells read the recording, [smollm2.json](smollm2.json), which
+# belongs beside the notebook.
 #
 # ```console
-# pip install -e . -c constraints.txt
+# pip install evoprompt evoprompt-smollm2 transformers torch matplotlib
+# evoprompt model smollm2 smollm2
 # ```
+#
+# evoprompt is not published yet: until then, put `-e . -e examples/smollm2` of a clone in place of the first two names.
 
 # %%
+import json
+import random
+import re
+from pathlib import Path
+from statistics import NormalDist, fmean, stdev
+from textwrap import fill
+
+import matplotlib.pyplot as plt
+
 import evoprompt
-from evoprompt import Proposal
+from evoprompt import Proposal, Proposer
 from evoprompt.evaluation import Score
 
-examples = [
-    {"question": f"Add {a} and {b}.", "answer": f"{a + b}", "digits": len(str(a + b))}
-    for a in range(5, 60, 5)
-    for b in (4, 47, 95)
-]
+MODEL, RECORDING = Path("smollm2"), Path("smollm2.json")
 
 # %% [markdown]
-# ## A program and a metric
+# ## Questions
 #
-# `program(instruction, example)` asks your model. `metric(example, output)` returns a number, or a `Score` with feedback
-# in words: that is what a proposer learns most from.
+# A note, and a question whose answer is one of its words. They are made up here, so that nothing is downloaded and the
+# model cannot have learnt them.
+
+# %%
+PEOPLE = ("Novak", "Okafor", "Lindqvist", "Tanaka", "Moreau", "Haddad", "Costa", "Weiss")
+TOWNS = ("Ulm", "Porto", "Lyon", "Graz", "Turku", "Leeds", "Pisa", "Brno")
+DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
+GOODS = ("lamps", "carpets", "bicycles", "mirrors", "violins", "kettles", "helmets")
+
+
+def made(number, seed):
+    rng, found = random.Random(seed), []
+    for _ in range(number):
+        who, town, day, goods = map(rng.choice, (PEOPLE, TOWNS, DAYS, GOODS))
+        note = f"On {day} {rng.randint(3, 90)} {goods} were sent by train to the shop of Ms {who} in {town}."
+        asked, answer = rng.choice(
+            [
+                ("Who owns the shop?", who),
+                ("In which town is the shop?", town),
+                ("On which day were the goods sent?", day),
+                ("What was sent?", goods),
+            ]
+        )
+        found.append({"question": f"{note} {asked}", "answer": answer})
+    return found
+
+
+train, validation, test = made(60, 1), made(60, 2), made(150, 3)
+train[0]
+
+# %% [markdown]
+# ## The program and the metric
+#
+# The instruction stands before the question. The metric is F1: how many words of the answer are right, and how many are too
+# many. The feedback says what was wrong; a language model that writes instructions would read it.
 
 
 # %%
+def load():
+    """A function that answers prompts, or None without the model's folder."""
+    if not MODEL.exists():
+        return None
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(MODEL, padding_side="left")
+    dtype = torch.bfloat16  # float32 is faster on CPUs without instructions for it
+    model = AutoModelForCausalLM.from_pretrained(MODEL, dtype=dtype)
+
+    def answers(prompts):
+        chats = [[{"role": "user", "content": prompt}] for prompt in prompts]
+        given = tokenizer.apply_chat_template(
+            chats, add_generation_prompt=True, padding=True, return_tensors="pt", return_dict=True
+        )
+        with torch.inference_mode():
+            said = model.generate(**given, max_new_tokens=16, do_sample=False)
+        new = said[:, given["input_ids"].shape[1] :]
+        return [text.strip() for text in tokenizer.batch_decode(new, skip_special_tokens=True)]
+
+    return answers
+
+
+model = load()
+
+
+def prompt(instruction, example):
+    return f"{instruction}\n\n{example['question']}"
+
+
 def program(instruction, example):
-    """A model that shows off unless it is told not to, and is careless with large numbers."""
-    answer = example["answer"]
-    if example["digits"] > 2 and "step by step" not in instruction:
-        answer = f"{int(answer) - 100}"
-    return answer if "number alone" in instruction else f"The sum is {answer}, of course!"
+    (answer,) = model([prompt(instruction, example)])
+    return answer
+
+
+def words(text):
+    return re.findall(r"\w+", text.lower())
 
 
 def metric(example, output):
-    if output == example["answer"]:
-        return Score(1.0, "right")
-    if example["answer"] in output:
-        return Score(0.5, f"expected {example['answer']} and nothing else, got: {output}")
-    return Score(0.0, f"wrong: expected {example['answer']}, got: {output}")
+    right, said = words(example["answer"]), words(output)
+    common = sum(word in said for word in right)
+    reward = 2 * common / (len(right) + len(said)) if common else 0.0
+    return Score(reward, "" if reward == 1 else f"expected {example['answer']}, got: {output}")
 
 
 # %% [markdown]
-# ## A proposer
+# ## A writer
 #
-# A proposer is any object with a method `propose`. It is given parents, their failures with the feedback of the metric,
-# and how many texts are wanted.
-
+# `lm="openai/gpt-5-mini"` would let a language model write. To need no key, this one adds or takes out one of twelve plain
+# sentences, at random: some ask for brevity, the others for something else.
 
 # %%
-class Reader:
-    """Reads what the metric said about the failures, and asks for the opposite."""
+SENTENCES = (
+    "Keep the answer short.",
+    "Answer in one word.",
+    "Copy the answer from the note.",
+    "Write nothing else.",
+    "Answer in a full sentence.",
+    "Be polite.",
+    "Think step by step.",
+    "Say how sure you are.",
+    "Answer like a librarian.",
+    "Name the note first.",
+    "Use simple words.",
+    "Repeat the question.",
+)
+
+
+class AddOrDrop(Proposer):
+    """Adds a sentence to a text, or takes one out."""
 
     def propose(self, request):
         parent = request.parents[0].candidate
-        said = " ".join(failure.feedback for failure in request.failures)
-        remedies = []
-        if "nothing else" in said:
-            remedies.append("Answer with the number alone.")
-        if "wrong" in said:
-            remedies.append("Work step by step.")
+        head, *parts = re.findall(r"[^.]+\.", parent.text)
+        parts = [part.strip() for part in parts]
+        drawn = request.rng.sample(SENTENCES, request.count)
         return [
-            Proposal.of(f"{parent.text} {remedy}", parent, rationale=remedy)
-            for remedy in remedies[: request.count]
-            if remedy not in parent.text
+            Proposal.of(" ".join([head, *kept]), parent)
+            for one in drawn
+            for kept in [[p for p in parts if p != one] if one in parts else [*parts, one]]
         ]
 
 
-# %%
-result = evoprompt.optimize(
-    "Answer the question.",
-    examples[::2],
-    metric,
-    program=program,
-    valset=examples[1::2],
-    proposer=Reader(),
-    budget=300,
-)
-result.best.text
+# %% [markdown]
+# ## Optimize, and test what came of it
+#
+# The budget counts every answer of the model. The test questions are answered afterwards, under the first and under the best
+# instruction.
 
 # %%
-print(f"{result.value:.2f} of the validation questions; {result.stopped}")
-for rollouts, value, text in result.curve:
-    print(f"{rollouts:4d} rollouts  {value:.2f}  {text}")
+SEED = "You are a helpful assistant. Explain your answer."
+
+
+def optimized():
+    result = evoprompt.optimize(
+        SEED,
+        train,
+        metric,
+        program=program,
+        valset=validation,
+        proposer=AddOrDrop(),
+        budget=200,
+        options=evoprompt.OptimizeOptions(max_concurrency=1, progress=False),
+    )
+    texts = {"before": SEED, "after": result.best.text}
+    answers = {name: model([prompt(text, one) for one in test]) for name, text in texts.items()}
+    return {
+        "texts": texts,
+        "curve": [list(point) for point in result.curve],
+        "stopped": result.stopped,
+        "answers": answers,
+    }
+
+
+if model:
+    RECORDING.write_text(json.dumps(optimized(), indent=1))
+found = json.loads(RECORDING.read_text())
+for name, text in found["texts"].items():
+    print(f"{name}: {text}")
+print(fill(found["stopped"], 90))
+
+# %%
+for number in range(3):
+    print(test[number]["question"])
+    for name, answers in found["answers"].items():
+        print(f"  {name}: {answers[number]}")
 
 # %% [markdown]
-# With `directory="runs/first"` every rollout is written down, and `OptimizeOptions(resume=True)` goes on after a kill; see
-# [A model that is not trained](../frozen.md) for budgets, concurrency and what the loop does. The validation questions
-# chose the best of several instructions: give a `testset` before you report a number.
+# ## What is it worth?
+#
+# Both instructions answered the same 150 test questions, so the difference is taken question by question. An interval that
+# holds 0 would mean: not shown.
+
+# %%
+scores = {
+    name: [metric(one, answer).reward for one, answer in zip(test, answers, strict=True)]
+    for name, answers in found["answers"].items()
+}
+gained = [after - before for before, after in zip(scores["before"], scores["after"], strict=True)]
+half = NormalDist().inv_cdf(0.975) * stdev(gained) / len(gained) ** 0.5
+low, high = fmean(gained) - half, fmean(gained) + half
+print({name: round(fmean(values), 3) for name, values in scores.items()})
+print(f"gain {fmean(gained):+.3f}, 95 % interval {low:+.3f} to {high:+.3f}:", end=" ")
+print("shown" if low > 0 else "worse" if high < 0 else "not shown")
+
+# %%
+figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3), width_ratios=[2, 1])
+rollouts, values, _ = zip(*found["curve"], strict=True)
+left.step(rollouts, values, where="post", marker="o")
+left.set(xlabel="answers of the model", ylabel="F1, validation questions used so far", ylim=(0, 1))
+names = list(scores)
+means = [fmean(scores[name]) for name in names]
+errors = [1.96 * stdev(scores[name]) / len(test) ** 0.5 for name in names]
+right.errorbar(names, means, errors, fmt="o", capsize=4)
+right.set(ylabel="F1, 150 test questions", ylim=(0, 1), xlim=(-0.5, 1.5))
+figure.tight_layout()
+
+# %% [markdown]
+# **In this recording nothing is shown**: the text that led on the validation questions it answered is no better on fresh
+# ones. A budget of 200 answers, a writer that reads no failures and a model that seldom heeds an instruction are reasons;
+# more answers, `lm=` and your own model are what to change. Without test questions the curve on the left would have been
+# taken for a gain. Where the same model was trained, [no gain of co-evolution is shown](../results-smollm2.md) either.
+#
+# With `directory="runs/first"` every answer is written down, and `OptimizeOptions(resume=True)` goes on after a kill. Budgets,
+# servers and the command line are in [Tune the prompt of a frozen model](../frozen.md), DSPy programs in
+# [their own guide](../dspy.md).
