@@ -2,7 +2,13 @@
 
 The names are those of veRL 0.9.0 and 0.9.1, and every one is in a list here: :func:`require_host`
 looks for all of them, in the preflight and again when attaching. Names with an underscore are
-private to veRL.
+private to veRL. What ``evoprompt run`` needs beyond them is in :data:`RUN`.
+
+Methods of objects are wrapped because veRL's own extension points take classes by name before a
+trainer is made, and ``attach`` is given a trainer. Of them, ``agent_loop_manager_class`` is what
+``+evoprompt=...`` names. ``checkpoint_callback_class`` (since 0.9.1) is called when a checkpoint is
+complete: one that a kill has cut off after veRL's files would have no state of the engine. A
+``custom_sampler`` takes ``sync_refill_failed_groups`` and ``gen_batch_size`` from who uses it.
 """
 
 from __future__ import annotations
@@ -74,6 +80,52 @@ SOURCES: Mapping[str, tuple[str, ...]] = {
     "verl.trainer.constants_ppo": ("RAY_JOB_CONFIG_JSON_ENV_VAR",),
 }
 """Conventions without a name to ask for: texts that must stand in the source of a module."""
+
+RUN: Mapping[tuple[str, str], Methods] = {
+    ("verl.trainer.ppo.v1.trainer_sync", "PPOTrainerSync"): {
+        "init": (),
+        "on_train_begin": (),
+        "on_step_begin": (),
+        "on_step_end": (),
+        "get_llm_client": (),
+        "get_teacher_client": (),
+        "get_reward_handles": (),
+    },
+    ("verl.workers.engine_workers", "ActorRolloutRefWorker"): {
+        "save_checkpoint": ("local_path", "hdfs_path", "global_step", "max_ckpt_to_keep")
+    },
+    ("verl.experimental.agent_loop.agent_loop", "AgentLoopBase"): {
+        "ct_build_initial_tokens": ("messages", "tools")
+    },
+    ("verl.workers.rollout.llm_server", "LLMServerClient"): {
+        "generate": ("request_id", "prompt_ids", "sampling_params")
+    },
+    ("transfer_queue", ""): {"init": (), "close": ()},
+    ("verl.trainer.constants_ppo", ""): {"get_ppo_ray_runtime_env": ("config",)},
+    ("verl.trainer.ppo.utils", ""): {
+        "need_critic": ("config",),
+        "need_reference_policy": ("config",),
+    },
+    ("verl.utils.config", ""): {
+        "validate_config": ("config", "use_reference_policy", "use_critic")
+    },
+}
+"""What the host ``verl`` of ``evoprompt run`` overrides or calls, by module and class.
+
+It also reads ``config``, ``tokenizer`` and ``server_manager`` of an agent loop, and sets
+``total_training_steps`` of its trainer and ``poll_interval`` of the replay buffer.
+"""
+
+RUN_SOURCES: Mapping[str, tuple[str, ...]] = {
+    "verl.experimental.agent_loop.agent_loop": (
+        "self.config = ",
+        "self.tokenizer = ",
+        "self.server_manager = ",
+    ),
+    "verl.trainer.ppo.v1.trainer_base": ("self.total_training_steps",),
+    "verl.trainer.ppo.v1.replay_buffer": ("time.sleep(self.poll_interval)",),
+}
+"""Attributes that exist in objects only, as they stand in the source of their module."""
 
 TRAINING = "train"
 """The queue's partition that veRL trains from."""
@@ -199,17 +251,35 @@ def require_host() -> None:
         AttachError: something is missing or takes other parameters.
     """
     v1 = "verl.trainer.ppo.v1"
-    classes = {
-        (f"{v1}.trainer_base", "PPOTrainer"): TRAINER_METHODS,
-        (f"{v1}.replay_buffer", "ReplayBuffer"): BUFFER_METHODS,
-        (v1, "AgentLoopManagerTQ"): MANAGER_METHODS,
-    }
-    for (module, name), methods in classes.items():
-        require_attributes(_module(module), [name], REMEDY)
-        require_methods(getattr(_module(module), name), methods, REMEDY)
-    for name, functions in FUNCTIONS.items():
-        require_methods(_module(name), functions, REMEDY)
-    for name, texts in SOURCES.items():
+    _require(
+        {
+            (f"{v1}.trainer_base", "PPOTrainer"): TRAINER_METHODS,
+            (f"{v1}.replay_buffer", "ReplayBuffer"): BUFFER_METHODS,
+            (v1, "AgentLoopManagerTQ"): MANAGER_METHODS,
+            **{(module, ""): functions for module, functions in FUNCTIONS.items()},
+        },
+        SOURCES,
+    )
+
+
+def require_run() -> None:
+    """The same of what the host ``verl`` of ``evoprompt run`` touches beyond the adapter.
+
+    Raises:
+        AttachError: something is missing or takes other parameters.
+    """
+    _require(RUN, RUN_SOURCES)
+
+
+def _require(
+    owners: Mapping[tuple[str, str], Methods], sources: Mapping[str, tuple[str, ...]]
+) -> None:
+    for (name, kind), methods in owners.items():
+        owner = _module(name)
+        if kind:
+            require_attributes(owner, [kind], REMEDY)
+        require_methods(getattr(owner, kind) if kind else owner, methods, REMEDY)
+    for name, texts in sources.items():
         source = inspect.getsource(_module(name))
         for text in texts:
             if text not in source:

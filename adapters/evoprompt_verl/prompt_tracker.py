@@ -21,9 +21,6 @@ class PromptTracker:
     def __init__(self) -> None:
         self._ids: dict[str, str] = {}
 
-    def __len__(self) -> int:
-        return len(self._ids)
-
     def note(self, uid: str, assignment: Assignment) -> None:
         """Remembers that the row ``uid`` has ``assignment``."""
         self._ids[uid] = assignment.id

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
@@ -21,6 +22,7 @@ PLACES = [
     (V1, "AgentLoopManagerTQ", "generate_sequences"),
     *((module, "", name) for module, functions in host.FUNCTIONS.items() for name in functions),
 ]
+OF_A_RUN = [(*place, name) for place, names in host.RUN.items() for name in names]
 
 
 @pytest.fixture(autouse=True)
@@ -32,21 +34,29 @@ def _quiet() -> Any:
 
 def test_the_installed_verl_has_everything() -> None:
     host.require_host()
+    host.require_run()
 
 
-def test_whatever_is_moved_is_named() -> None:
-    for module, kind, name in PLACES:
+@pytest.mark.parametrize(
+    ("places", "require"), [(PLACES, host.require_host), (OF_A_RUN, host.require_run)]
+)
+def test_whatever_is_moved_is_named(
+    places: Sequence[tuple[str, str, str]], require: Callable[[], None]
+) -> None:
+    for module, kind, name in places:
         owner: Any = import_module(module)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(getattr(owner, kind) if kind else owner, name, None)
             with pytest.raises(AttachError, match=rf"has no {name}; required: {name}\("):
-                host.require_host()
+                require()
 
 
 def test_a_convention_that_is_gone_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inspect, "getsource", lambda module: "nothing")
     with pytest.raises(AttachError, match="does not mention __rollout_n__"):
         host.require_host()
+    with pytest.raises(AttachError, match=r"does not mention self\.config = "):
+        host.require_run()
 
 
 def test_an_attribute_that_is_gone_is_named() -> None:

@@ -75,6 +75,9 @@ class VerlHost(Host):
             limits = settings.limits(task)
             config = checked(arguments(settings, limits, trial))
             # Only after veRL is known to be there.
+            from evoprompt_verl.host import require_run
+
+            require_run()
             from evoprompt.experiments.hosts.verl.plan import playable
             from evoprompt.experiments.hosts.verl.trainee import VerlTrainingJob
 
