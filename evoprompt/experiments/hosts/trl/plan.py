@@ -17,10 +17,8 @@ from evoprompt.experiments.requirements import (
     model_size,
 )
 
-_ADAPTER = 0.00112
-"""Weights that adapters of rank 1 have for each one of the policy, at most: .00111 for 0.5B of
-Qwen2.5, .00061 for 3B.
-"""
+_SAVED_8_BIT = 2 * (4 - 1)
+"""Bytes a weight that Adam's two moments take less where they have eight bits."""
 
 _CHECKPOINT = 4 + 8
 """Bytes that a weight takes in a checkpoint, Adam's moments included."""
@@ -57,6 +55,8 @@ def plan(task: Task, settings: TrlSettings, trial: Trial) -> Plan:
     packages = (
         ("vllm", 'pip install "evoprompt[trl-vllm]"', settings.uses_vllm),
         ("peft", LORA, settings.lora is not None),
+        ("bitsandbytes", "pip install bitsandbytes", "bnb" in settings.optimizer),
+        ("torchao", "pip install torchao", settings.optimizer == "adamw_torch_8bit"),
     )
     load = None
     if size is not None and gpus:
@@ -86,7 +86,7 @@ def plan(task: Task, settings: TrlSettings, trial: Trial) -> Plan:
         trainers=gpus,
         gpu_gib=_gpu_gib(settings, limits, size) / (1 - fraction) if size else None,
         host_gib=_host_gib(settings, size) if size else None,
-        checkpoint=_CHECKPOINT * (settings.lora.rank * _ADAPTER if settings.lora else 1),
+        checkpoint=_CHECKPOINT * (settings.lora.share if settings.lora else 1),
         checkpoints=chosen.save_total_limit,
         packages={name: install for name, install, used in packages if used},
         isolated=settings.uses_vllm and settings.arguments.get("vllm_mode") != "server",
@@ -106,9 +106,10 @@ def _gpu_gib(settings: TrlSettings, limits: Limits, size: ModelSize) -> float:
     """
     shards = settings.processes if settings.sharded else 1
     reference = settings.loaded_bytes if settings.has_reference else 0
-    weights = size.parameters * (TRAINED_BYTES + reference) / shards
+    moments = _SAVED_8_BIT if "8bit" in settings.optimizer else 0
+    weights = size.parameters * (TRAINED_BYTES - moments + reference) / shards
     if settings.lora is not None:
-        adapters = settings.lora.rank * _ADAPTER * TRAINED_BYTES
+        adapters = settings.lora.share * TRAINED_BYTES
         weights = size.parameters * (settings.loaded_bytes + adapters)
     logits = settings.rollouts_per_pass * limits.response_tokens * size.vocabulary * 4 * 3
     return (weights + logits) / GIB

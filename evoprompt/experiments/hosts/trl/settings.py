@@ -6,26 +6,12 @@ import os
 from collections.abc import Mapping
 from typing import ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
+from pydantic import Field, JsonValue, model_validator
 
 from evoprompt.errors import InputError
 from evoprompt.experiments.hosts.settings import HostSettings
 
 _HALF = ("bfloat16", "float16")
-
-
-class LoraSettings(BaseModel):
-    """Adapters of low rank that are trained in place of the weights; TRL's own defaults.
-
-    Attributes:
-        rank: of the adapters, which every linear layer but the last has.
-        alpha: their scale is ``alpha / rank``.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    rank: int = Field(default=16, ge=1)
-    alpha: int = Field(default=32, ge=1)
 
 
 class TrlSettings(HostSettings):
@@ -36,7 +22,6 @@ class TrlSettings(HostSettings):
         processes: processes that train together, one per GPU.
         at_once: contexts that transformers continue together; vLLM chooses by itself.
         threads: CPU threads of torch; null leaves them as they are.
-        lora: trains adapters; null trains all weights. They want some ten times the learning rate.
     """
 
     host: ClassVar[str] = "trl"
@@ -46,7 +31,6 @@ class TrlSettings(HostSettings):
     processes: int = Field(default=1, ge=1)
     at_once: int = Field(default=64, ge=1)
     threads: int | None = Field(default=None, ge=1)
-    lora: LoraSettings | None = None
 
     @model_validator(mode="after")
     def _check_shares(self) -> TrlSettings:
@@ -86,6 +70,11 @@ class TrlSettings(HostSettings):
         """Variables of the chat template, such as ``enable_thinking``."""
         given = self.arguments.get("chat_template_kwargs")
         return dict(given) if isinstance(given, Mapping) else {}
+
+    @property
+    def optimizer(self) -> str:
+        """Its name in ``transformers``; empty for the default."""
+        return str(self.arguments.get("optim", ""))
 
     @property
     def uses_vllm(self) -> bool:

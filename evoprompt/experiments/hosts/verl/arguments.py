@@ -38,6 +38,15 @@ def arguments(settings: VerlHostSettings, limits: Limits, trial: Trial) -> Mappi
     reference = "actor_rollout_ref.ref"
     written = trial.directory.absolute()  # veRL reads a relative path below the current folder only
     # A training on several machines joins the Ray cluster that they form.
+    lora = settings.lora
+    adapters: dict[str, Setting] = {}
+    if lora is not None:
+        model = "actor_rollout_ref.model"
+        adapters = {
+            f"{model}.lora_rank": lora.rank,
+            f"{model}.lora_alpha": lora.alpha,
+            f"{model}.lora.merge": True,  # into the weights that the rollout replicas are sent
+        }
     joined = {"+ray_kwargs.ray_init.address": "auto"} if settings.nodes > 1 else {}
     return {
         "algorithm.adv_estimator": "grpo",
@@ -95,6 +104,7 @@ def arguments(settings: VerlHostSettings, limits: Limits, trial: Trial) -> Mappi
         "trainer.resume_mode": "auto" if trial.resume else "disable",
         "trainer.default_local_dir": str(written),
         "trainer.max_actor_ckpt_to_keep": 2,
+        **adapters,
         **joined,
         **settings.arguments,
     }

@@ -26,9 +26,12 @@ from evoprompt.experiments.requirements import (
     ties_embeddings,
 )
 
-_CHECKPOINT = 4 + 8 + 4
-"""Bytes that a weight takes in a checkpoint: with Adam's moments, and a copy in the format of
-transformers."""
+_WRITTEN = 4 + 4
+"""Bytes that a weight takes in a checkpoint, and in the copy there in the format of transformers.
+"""
+
+_MOMENTS = 8
+"""Bytes of Adam's moments for a trained weight in a checkpoint."""
 
 
 def plan(task: Task, settings: VerlHostSettings, trial: Trial) -> Plan:
@@ -78,7 +81,7 @@ def plan(task: Task, settings: VerlHostSettings, trial: Trial) -> Plan:
         trainers=settings.nodes * settings.gpus_per_node,
         gpu_gib=gpu_gib(settings, limits, config, size) if size else None,
         host_gib=host_gib(settings, size, name) if size is not None else None,
-        checkpoint=_CHECKPOINT,
+        checkpoint=_WRITTEN + _MOMENTS * (settings.lora.share if settings.lora else 1),
         checkpoints=config.trainer.max_actor_ckpt_to_keep,
         packages=_packages(config),
         seconds=load.seconds() if load else {},
@@ -121,7 +124,8 @@ def gpu_gib(
     needs its own weights within the part it is given.
     """
     share = float(config.actor_rollout_ref.rollout.gpu_memory_utilization)
-    resident = size.parameters * TRAINED_BYTES / (settings.nodes * settings.gpus_per_node)
+    trained = 4 + settings.lora.share * TRAINED_BYTES if settings.lora else TRAINED_BYTES
+    resident = size.parameters * trained / (settings.nodes * settings.gpus_per_node)
     actor = config.actor_rollout_ref.actor
     tokens = settings.rollouts_per_pass * (settings.prompt_tokens + limits.response_tokens)
     if actor.use_dynamic_bsz:
@@ -154,7 +158,7 @@ def host_gib(settings: VerlHostSettings, size: ModelSize, model: str) -> float:
     Qwen2.5-7B. The reference waits there afterwards, two bytes a weight, shared out over machines.
     """
     loaded = settings.gpus_per_node if ties_embeddings(model) else 1
-    reference = 2 / settings.nodes if settings.kl > 0 else 0
+    reference = 2 / settings.nodes if settings.kl > 0 and settings.lora is None else 0
     return size.parameters * (4 * loaded + reference) / GIB
 
 

@@ -23,6 +23,7 @@ from evoprompt.experiments.hosts.training import evaluation_of
 from evoprompt.experiments.hosts.verl import cluster
 from evoprompt.experiments.hosts.verl.arguments import AGENT, LOOPS, TRAIN, VALIDATION
 from evoprompt.experiments.hosts.verl.asking import Asker
+from evoprompt.experiments.hosts.verl.merging import merge_adapters
 from evoprompt.experiments.hosts.verl.rows import Row, rows, write
 from evoprompt.experiments.hosts.verl.trainer import PacedTrainer
 from evoprompt.prompts import Render
@@ -95,9 +96,13 @@ class VerlTrainingJob:
             self._trainer.actor_rollout_wg.save_checkpoint(
                 scratch, None, self._trainer.global_steps, max_ckpt_to_keep=None
             )
+            written = Path(scratch) / "huggingface"
+            model = self._config.actor_rollout_ref.model
+            if model.lora_rank > 0:
+                merge_adapters(written, model.lora_alpha / model.lora_rank)
             if folder.exists():
                 shutil.rmtree(folder)
-            (Path(scratch) / "huggingface").rename(folder)
+            written.rename(folder)
 
     def stop(self) -> None:
         """Asks a running ``train`` to save a checkpoint and return after the current step."""

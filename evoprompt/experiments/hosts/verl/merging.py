@@ -1,0 +1,38 @@
+"""Adapters in a folder that veRL has written, merged into the weights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+from transformers import AutoConfig, AutoModelForCausalLM
+
+_PREFIX, _BASE = "base_model.model.", ".base_layer"
+_LOW, _HIGH = ".lora_A.default", ".lora_B.default"
+
+
+def merge_adapters(folder: Path, scale: float) -> None:
+    """Replaces the weights in ``folder``, which peft has named, by those that they stand for.
+
+    Args:
+        folder: with ``*.safetensors``.
+        scale: of the adapters.
+    """
+    found: dict[str, torch.Tensor] = {}
+    for file in folder.glob("*.safetensors"):
+        found |= {name.removeprefix(_PREFIX): one for name, one in load_file(file).items()}
+        file.unlink()
+    merged = {}
+    for name, weight in found.items():
+        if _LOW in name or _HIGH in name:
+            continue
+        layer, _, kind = name.replace(_BASE, "").rpartition(".")
+        low, high = found.get(f"{layer}{_LOW}.{kind}"), found.get(f"{layer}{_HIGH}.{kind}")
+        if low is not None and high is not None:
+            weight = (weight.float() + scale * (high.float() @ low.float())).to(weight.dtype)
+        merged[f"{layer}.{kind}"] = weight
+    config = AutoConfig.from_pretrained(folder)
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call]
+    model.save_pretrained(folder, state_dict=merged)
