@@ -120,7 +120,6 @@ def model_size(name: str) -> ModelSize | None:
 
         with torch.device("meta"):
             empty = AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call]
-<<<<<<< HEAD
         text = config.get_text_config()
         heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
         each = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
@@ -132,17 +131,12 @@ def model_size(name: str) -> ModelSize | None:
             layers * text.hidden_size,
             2 * 2 * layers * heads * each,
         )
-    told = re.search(r"(\d+(?:\.\d+)?)[bB](?![a-zA-Z])", name)
-    return ModelSize(int(float(told[1]) * 1e9), _QWEN_VOCABULARY, False) if told else None
-=======
-        return ModelSize(empty.num_parameters(), config.vocab_size, True)
     told = re.search(r"(\d+(?:\.\d+)?)([bm])(?![a-z])", name.lower())
     if told is None:
         return None
     known = (size for part, size in _VOCABULARIES.items() if part in name.lower())
     millions = 1e9 if told[2] == "b" else 1e6
     return ModelSize(int(float(told[1]) * millions), next(known, _QWEN_VOCABULARY), False)
->>>>>>> 2eeecbce (LoRA under veRL (host.lora), merged when a policy is saved; recipes of veRL train on a CPU, tokens and mask checked one by one, retries in the episodes; examples/sql/small.yaml)
 
 
 def ties_embeddings(name: str) -> bool:
