@@ -237,9 +237,9 @@ def tinker_service(session: nox.Session) -> None:
 def newest_trl(session: nox.Session) -> None:
     """The contract with the newest TRL that was tested."""
     constraints = own_constraints(session, "trl")
-    extras = ".[trl,lora,endpoint,report,tensorboard,test]"
+    extras = ".[trl,lora,endpoint,gateway,report,tensorboard,test]"
     session.install("-c", constraints, "-e", extras, f"trl=={NEWEST_TRL}")
-    session.run("pytest", "tests/integration/trl")
+    session.run("pytest", "tests/integration/trl", "tests/integration/trl/async_grpo.py")
 
 
 @nox.session(tags=["nightly"], venv_backend="none")
