@@ -223,12 +223,12 @@ print("shown" if low > 0 else "worse" if high < 0 else "not shown")
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3), width_ratios=[2, 1])
 rollouts, values, _ = zip(*found["curve"], strict=True)
 left.step(rollouts, values, where="post", marker="o")
-left.set(xlabel="answers of the model", ylabel="F1, validation questions used so far", ylim=(0, 1))
+left.set(xlabel="answers of the model", ylabel="F1, validation", ylim=(0, 0.3))
 names = list(scores)
 means = [fmean(scores[name]) for name in names]
 errors = [1.96 * stdev(scores[name]) / len(test) ** 0.5 for name in names]
 right.errorbar(names, means, errors, fmt="o", capsize=4)
-right.set(ylabel="F1, 150 test questions", ylim=(0, 1), xlim=(-0.5, 1.5))
+right.set(ylabel="F1, 150 test questions", ylim=(0, 0.3), xlim=(-0.5, 1.5))
 figure.tight_layout()
 
 # %% [markdown]
