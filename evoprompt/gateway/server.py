@@ -30,6 +30,7 @@ from evoprompt.gateway.conversations import Conversations
 from evoprompt.gateway.rewriting import Body
 from evoprompt.gateway.settings import GatewaySettings
 from evoprompt.lm.budget import Attempt, Spending, SpendTracker, require_prices
+from evoprompt.lm.settings import BudgetSettings
 from evoprompt.prompts import PLACEMENTS, marked_prompt
 from evoprompt.text import format_error, keep_secret, masked
 from evoprompt.types import Setting
@@ -41,7 +42,7 @@ TOKEN = "EVOPROMPT_GATEWAY_TOKEN"
 """Environment variable that holds what trainers show; needed beyond loopback."""
 
 SPENDING = "upstream-spending.jsonl"
-"""Journal of what requests have cost, in the directory of a gateway."""
+"""Journal of what requests have cost, in the directory of a gateway with a budget."""
 
 _LOOPBACK = ("127.0.0.1", "localhost")
 _SERVED = "/v1/chat/completions, /v1/completions, /v1/models and /conversations"
@@ -96,7 +97,8 @@ class Gateway(Conversations):
                 f"show, in the environment variable {TOKEN}; set it, or listen at 127.0.0.1"
             )
         require_prices(settings.budget, settings.prices, "the upstream")
-        tracker = SpendTracker(settings.directory / SPENDING)
+        limited = settings.budget != BudgetSettings()  # a journal takes a millisecond of a request
+        tracker = SpendTracker(settings.directory / SPENDING if limited else None)
         self._spending = Spending(tracker, settings.budget, settings.prices)
         super().__init__(engine, settings, clock)
         self._render = PLACEMENTS[settings.placement]

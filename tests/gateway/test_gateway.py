@@ -434,7 +434,7 @@ def spent(gateway: Gateway) -> Charge:
 def test_what_requests_cost_is_what_the_upstream_says(
     upstream: Upstream, engine: Engine, tmp_path: Path, stream: bool
 ) -> None:
-    with build(engine, tmp_path, upstream.url) as gateway:
+    with build(engine, tmp_path, upstream.url, budget={"calls": 100}) as gateway:
         key = gateway.conversation(QUESTION, "g")
         asked = {**CHAT, "stream": stream}
         if stream:
@@ -476,7 +476,7 @@ def test_an_answer_that_breaks_off_is_paid_in_full(
     upstream: Upstream, engine: Engine, tmp_path: Path
 ) -> None:
     upstream.reply = lambda body: Reply(cut=300)
-    with build(engine, tmp_path, upstream.url) as gateway:
+    with build(engine, tmp_path, upstream.url, budget={"calls": 100}) as gateway:
         key = gateway.conversation(QUESTION, "g")
         asked = {**CHAT, "stream": True, "max_tokens": 500}
         with pytest.raises((http.client.IncompleteRead, ConnectionError)):
