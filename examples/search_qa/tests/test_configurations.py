@@ -97,3 +97,25 @@ def test_a_run_is_not_resumed_on_another_number_of_gpus(
     told = str(refused.value)
     assert setting.replace("=", " is ") in told
     assert "\n" not in told
+
+
+@pytest.mark.parametrize(
+    ("changes", "passes"),
+    [
+        ([], 2),
+        (["host.arguments.beta=0"], 1),
+        (["host.arguments.vllm_importance_sampling_correction=false"], 2),  # ten updates share them
+        (
+            [
+                "host.arguments.vllm_importance_sampling_correction=false",
+                "host.updates_per_step=1",
+            ],
+            1,
+        ),
+    ],
+)
+def test_the_passes_that_trl_makes_without_gradients_are_counted(
+    changes: list[str], passes: int
+) -> None:
+    seconds = look_ahead(load(FOLDER / PAPER[0], changes)).arms[0].plan.seconds
+    assert seconds["log-probabilities"] == pytest.approx(seconds["update"] * passes / 4)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from trl.trainer.grpo_config import GRPOConfig
+
 from evoprompt.agents import Limits, Sampling
 from evoprompt.agents.tasks import EpisodeRunner, Plan, Task, Trial, require_questions
 from evoprompt.experiments.hosts.timing import Load, gpu_here
@@ -66,8 +68,7 @@ def plan(task: Task, settings: TrlSettings, trial: Trial) -> Plan:
             settings.processes,
             settings.prompt_tokens,
             limits,
-            # What vLLM says is compared with what the trainer says, in a pass of its own.
-            bool(chosen.beta) + (settings.uses_vllm and chosen.vllm_importance_sampling_correction),
+            bool(chosen.beta) + _reads_before_updates(settings, chosen),
             padded=True,
             cache=fraction or 1.0,
             call_seconds=task.call_seconds,
@@ -96,6 +97,16 @@ def plan(task: Task, settings: TrlSettings, trial: Trial) -> Plan:
     if not any(need.missing for need in found.needs):
         require_questions(task)
     return found
+
+
+def _reads_before_updates(settings: TrlSettings, chosen: GRPOConfig) -> bool:
+    """Whether TRL reads all rollouts once before the first update, for the old probabilities.
+
+    It does so where several updates share them, and to correct what vLLM says of its samples.
+    """
+    every = chosen.steps_per_generation * chosen.num_iterations
+    several = bool(chosen.gradient_accumulation_steps % every)
+    return several or (settings.uses_vllm and chosen.vllm_importance_sampling_correction)
 
 
 def _gpu_gib(settings: TrlSettings, limits: Limits, size: ModelSize) -> float:
