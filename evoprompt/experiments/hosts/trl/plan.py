@@ -104,7 +104,7 @@ def _reads_before_updates(settings: TrlSettings, chosen: GRPOConfig) -> bool:
 
     It does so where several updates share them, and to correct what vLLM says of its samples.
     """
-    every = chosen.steps_per_generation * chosen.num_iterations
+    every = (chosen.steps_per_generation or 1) * chosen.num_iterations
     several = bool(chosen.gradient_accumulation_steps % every)
     return several or (settings.uses_vllm and chosen.vllm_importance_sampling_correction)
 
