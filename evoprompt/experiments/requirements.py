@@ -45,6 +45,7 @@ def gpus(count: int, gib: float | None) -> Need:
     told = ", ".join(f"{one.name} with {one.total_memory / GIB:.0f} GiB" for one in found)
     remedy = f"use a machine with {wanted}, or a smaller configuration"
     if len(found) < count:
+        remedy += "; if it has them, evoprompt doctor says why torch does not see them"
         return Need("GPU", f"{wanted} needed, found {told or 'none'}", remedy)
     if gib is not None and min(one.total_memory for one in found[:count]) < gib * GIB:
         smaller = "lower host.micro_batch or the token limits of the task, or " + remedy

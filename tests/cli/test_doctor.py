@@ -76,8 +76,9 @@ def test_packages_are_there_or_problems_and_those_of_extras_only_noted(
     ("listed", "torch", "level"),
     [
         ("", "2.13.0+cpu", "note"),
-        ("H200, 143771 MiB, 143000 MiB\n", "2.13.0+cpu", "problem"),
-        ("H200, 143771 MiB, 143000 MiB\n", "2.13.0", "ok"),
+        ("H200, 143771 MiB, 143000 MiB, 580.65.06\n", "2.13.0+cpu", "problem"),
+        ("H200, 143771 MiB, 143000 MiB, 580.65.06\n", "2.13.0", "ok"),
+        ("H200, 143771 MiB, 143000 MiB, 570.86.15\n", "2.13.0", "problem"),
     ],
 )
 def test_a_gpu_is_usable_or_not(
@@ -88,4 +89,5 @@ def test_a_gpu_is_usable_or_not(
 
     monkeypatch.setattr(shutil, "which", lambda name: "nvidia-smi")
     monkeypatch.setattr(subprocess, "run", run)
-    assert doctor.gpu({"torch": Version(torch)}).level == level
+    versions = {"torch": Version(torch), "nvidia-cuda-runtime": Version("13.0.96")}
+    assert doctor.gpu(versions).level == level

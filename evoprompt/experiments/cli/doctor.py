@@ -18,6 +18,9 @@ from packaging.version import Version
 
 STYLES = {"note": "yellow", "problem": "red"}
 
+_CUDA, _DRIVER = 13, 580
+"""From this CUDA on, which the constraints pin, the driver has to be as new."""
+
 
 class Finding(NamedTuple):
     """One thing that the doctor looked at.
@@ -117,7 +120,8 @@ def gpu(versions: Mapping[str, Version]) -> Finding:
     program = shutil.which("nvidia-smi")
     listed: list[str] = []
     if program is not None:
-        query = [program, "--query-gpu=name,memory.total,memory.free", "--format=csv,noheader"]
+        told = "--query-gpu=name,memory.total,memory.free,driver_version"
+        query = [program, told, "--format=csv,noheader"]
         answer = subprocess.run(query, capture_output=True, text=True, check=False, timeout=20)
         listed = answer.stdout.splitlines() if answer.returncode == 0 else []
     if not listed:
@@ -126,4 +130,8 @@ def gpu(versions: Mapping[str, Version]) -> Finding:
     if torch is not None and torch.local == "cpu":
         text = f"{described}, but torch {torch} cannot use it"
         return Finding("problem", "GPU", text, "install a CUDA build of torch, see pytorch.org")
+    cuda, driver = versions.get("nvidia-cuda-runtime"), listed[0].rpartition(", ")[2]
+    if cuda is not None and cuda.major >= _CUDA and int(driver.partition(".")[0]) < _DRIVER:
+        text = f"{described}: driver {driver} is too old for CUDA {cuda}"
+        return Finding("problem", "GPU", text, f"install a driver of {_DRIVER} or newer")
     return Finding("ok", "GPU", described)
