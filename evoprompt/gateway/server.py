@@ -102,6 +102,7 @@ class Gateway(Conversations):
         self._spending = Spending(tracker, settings.budget, settings.prices)
         super().__init__(engine, settings, clock)
         self._render = PLACEMENTS[settings.placement]
+        self._opened, self._rewarded = validate_call(self.conversation), validate_call(self.reward)
         self.port = settings.port
         self._loop, self._stopped = asyncio.new_event_loop(), asyncio.Event()
         self._thread: threading.Thread | None = None
@@ -182,11 +183,11 @@ class Gateway(Conversations):
 
     async def _opens(self, request: web.Request) -> web.Response:
         given = await self._of_trainer(request)
-        return web.json_response({"key": validate_call(self.conversation)(**given)})
+        return web.json_response({"key": self._opened(**given)})
 
     async def _rewards(self, request: web.Request) -> web.Response:
         given = await self._of_trainer(request)
-        why = validate_call(self.reward)(request.match_info["key"], **given)
+        why = self._rewarded(request.match_info["key"], **given)
         return web.json_response({"counted": not why, "why": why})
 
     async def _of_trainer(self, request: web.Request) -> dict[str, Any]:
