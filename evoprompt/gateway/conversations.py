@@ -1,4 +1,4 @@
-"""Who is asked under which instruction: conversations by key, in groups, kept on the disk.
+"""Which instruction each conversation has: conversations by key, in groups, kept on the disk.
 
 A group is one visit to a question, and its conversations are its rollouts. Everything that happens
 is a line of a journal before it counts; each step ends with a checkpoint that begins a new journal.
@@ -81,7 +81,7 @@ class _Group(BaseModel):
     Attributes:
         question: that is asked.
         keys: of its conversations, in the order they were opened.
-        assignments: whom it is asked under; none before the first call.
+        assignments: the instructions it has; none before the first call.
         over: whether it waits to be told.
     """
 

@@ -59,7 +59,7 @@ _SILENCE = 600.0  # seconds: an answer that does not stream may take that long
 
 
 class Gateway(Conversations):
-    """A proxy between agents and a model; each conversation is asked under one instruction.
+    """A proxy between agents and a model; each conversation has one instruction.
 
     ::
 
