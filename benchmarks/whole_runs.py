@@ -1,6 +1,7 @@
 """What a whole run gains, by how new instructions are verified, at equal rollouts in all.
 
     python -m benchmarks.whole_runs FOLDER --replications 24 --first-seed 5000
+    python -m benchmarks.whole_runs FOLDER --questions 16 --rollouts 5000
 
 The real engine at its default settings starts from one instruction. Good ideas get rarer: a child
 is worth its parent's effect, less three tenths of it, and N(m, .3) logits. Questions never come
@@ -25,12 +26,14 @@ from evoprompt.verifiers import Unverified
 
 WRITERS = {"mixed": -0.1, "harmful": -0.4}
 SIZES = {16: 20_000, 512: 100_000}
-"""Rollouts of a run, by the questions of a step, with five rollouts each."""
+"""Rollouts of a run where none are given, by the questions of a step, with five rollouts each."""
 
 UNVERIFIED = "blocks, nothing verified"
 EXTRA: dict[str, Any] = {"accept": "not-worse"}
+BASE = "one candidate, 200 questions"
+"""What the others are compared with, seed by seed."""
 DESIGNS: dict[str, dict[str, Any]] = {
-    "one candidate, 200 questions": {**EXTRA, "candidates_per_question": 1},
+    BASE: {**EXTRA, "candidates_per_question": 1},
     "in training": {},
     "blocks, 200 questions": EXTRA,
     "blocks, 50 questions": {**EXTRA, "verify_questions": 50},
@@ -47,6 +50,7 @@ class Result:
     Attributes:
         writer: how good the children are.
         questions: of a step.
+        rollouts: of the whole run.
         design: how they are verified.
         seed: of the replication.
         gain: of the one that is used at the end.
@@ -59,6 +63,7 @@ class Result:
 
     writer: str
     questions: int
+    rollouts: int
     design: str
     seed: int
     gain: float
@@ -69,10 +74,9 @@ class Result:
     worse: int
 
 
-def replicate(writer: str, questions: int, design: str, seed: int) -> Result:
+def replicate(writer: str, questions: int, budget: int, design: str, seed: int) -> Result:
     """Plays one engine until its rollouts are spent."""
     leads = WRITERS[writer] + 0.3 * np.random.default_rng([seed, 2]).standard_normal(10_000)
-    budget = SIZES[questions]
     nature = Nature(
         seed,
         lambda parent, number: 0.7 * parent + float(leads[number]),
@@ -99,6 +103,7 @@ def replicate(writer: str, questions: int, design: str, seed: int) -> Result:
     return Result(
         writer,
         questions,
+        budget,
         design,
         seed,
         nature.worth(used(engine)) - nature.worth(text_of(0)),
@@ -118,36 +123,43 @@ def used(engine: Engine) -> str:
 
 def main() -> None:
     """Goes on with the replications, then prints a table."""
-    key = ("writer", "questions", "design", "seed")
+    key = ("writer", "questions", "rollouts", "design", "seed")
     journal = Journal(__doc__ or "", Result, key, 24)
     journal.parser.add_argument("--questions", nargs="*", type=int, default=list(SIZES))
+    journal.parser.add_argument("--rollouts", type=int, help="of a whole run")
     journal.parser.add_argument("--designs", nargs="*", default=list(DESIGNS))
 
     def plan(given: Namespace, seed: int) -> Iterator[tuple[tuple[Any, ...], Callable[[], Result]]]:
         for questions in given.questions:
+            rollouts = given.rollouts or SIZES[questions]
             for writer in WRITERS:
                 for design in given.designs:
-                    names = writer, questions, design
+                    names = writer, questions, rollouts, design
                     yield (*names, seed), partial(replicate, *names, seed)
 
     results = journal.run(plan)
-    groups: dict[tuple[str, int, str], list[Result]] = {}
+    groups: dict[tuple[str, int, int, str], list[Result]] = {}
     for one in results:
-        groups.setdefault((one.writer, one.questions, one.design), []).append(one)
-    rows = [
-        [
-            f"{writer}, {questions}",
-            design,
-            str(len(found)),
-            mean([one.gain for one in found]),
-            mean([one.best for one in found]),
-            mean([one.training for one in found]),
-            mean([one.verification for one in found]),
-            f"{sum(one.worse for one in found) / sum(one.generations for one in found):.2f}",
-        ]
-        for (writer, questions, design), found in sorted(groups.items())
-    ]
-    header = ["writer", "verified", "n", "gain", "best", "training", "share", "worse"]
+        world = one.writer, one.questions, one.rollouts
+        groups.setdefault((*world, one.design), []).append(one)
+    rows = []
+    for (writer, questions, rollouts, design), found in sorted(groups.items()):
+        base = groups.get((writer, questions, rollouts, BASE), [])
+        gained = {one.seed: one.gain for one in base}
+        rows.append(
+            [
+                f"{writer}, {questions}, {rollouts:,}",
+                design,
+                str(len(found)),
+                mean([one.gain for one in found]),
+                mean([one.gain - gained[one.seed] for one in found if one.seed in gained]),
+                mean([one.best for one in found]),
+                mean([one.training for one in found]),
+                mean([one.verification for one in found]),
+                f"{sum(one.worse for one in found) / sum(one.generations for one in found):.2f}",
+            ]
+        )
+    header = ["writer", "verified", "n", "gain", "more", "best", "training", "share", "worse"]
     print(table(header, rows))
 
 

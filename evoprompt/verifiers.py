@@ -13,7 +13,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from evoprompt.comparison import USEFUL, Evidence, Lead, Verdict, means_of
+from evoprompt.comparison import USEFUL, Evidence, Lead, Verdict, rewards_of
 from evoprompt.evaluation import EMPTY, Failures
 from evoprompt.roles import RolloutFn, VerificationRequest, Verifier
 from evoprompt.types import (
@@ -252,7 +252,7 @@ class Sequential(Verifier):
                 + [verification_of(child, one, index) for child in racing for index, one in batch]
             )
             spent += done
-            evidence.observe(means_of(done))
+            evidence.observe(rewards_of(done))
             for child in racing:
                 lead = evidence.lead(child.id, parent.id)
                 verdicts[child.id] = lead.verdict(

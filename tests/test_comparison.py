@@ -12,28 +12,30 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evoprompt.comparison import Evidence, Lead, means_of
+from evoprompt.comparison import Evidence, Lead, rewards_of
 from evoprompt.testing.samples import question
 from evoprompt.types import Assignment, Candidate, Trajectory
 
 
-def shared(pairs: Mapping[str, tuple[float, float]]) -> dict[str, dict[str, float]]:
+def shared(pairs: Mapping[str, tuple[float, float]]) -> dict[str, dict[str, list[float]]]:
     """Questions that were asked under ``a`` and under ``b``."""
-    return {name: {"a": one, "b": other} for name, (one, other) in pairs.items()}
+    return {name: {"a": [one], "b": [other]} for name, (one, other) in pairs.items()}
 
 
-def alone(**rewards: list[float]) -> dict[str, dict[str, float]]:
+def alone(**rewards: list[float]) -> dict[str, dict[str, list[float]]]:
     """Questions of one step, each asked under one candidate."""
     return {
-        f"{name}{number}": {name: reward}
+        f"{name}{number}": {name: [reward]}
         for name, found in rewards.items()
         for number, reward in enumerate(found)
     }
 
 
-def numbered(means: Mapping[str, Mapping[str, float]], step: int) -> dict[str, Mapping[str, float]]:
+def numbered(
+    rewards: Mapping[str, Mapping[str, list[float]]], step: int
+) -> dict[str, Mapping[str, list[float]]]:
     """The same as questions that never come again."""
-    return {f"{step} {name}": found for name, found in means.items()}
+    return {f"{step} {name}": found for name, found in rewards.items()}
 
 
 def by_pseudo_inverse(evidence: Evidence, one: str, other: str) -> Lead:
@@ -60,7 +62,9 @@ class TestLead:
         for step in range(40):
             for group in ("abcd", "uvw"):
                 asked = {
-                    f"{group} {step} {n}": {name: rng.random() for name in rng.sample(group, each)}
+                    f"{group} {step} {n}": {
+                        name: [rng.random()] for name in rng.sample(group, each)
+                    }
                     for each in (1, 2)
                     for n in range(3)
                 }
@@ -88,6 +92,11 @@ class TestLead:
         assert found.stderr == pytest.approx(squares)
         back = evidence.lead("b", "a")
         assert (back.value, back.stderr) == pytest.approx((-found.value, found.stderr))
+
+    def test_weighs_a_question_by_its_rollouts(self) -> None:
+        evidence = Evidence()
+        evidence.observe({"q1": {"a": [1.0], "b": [0.0]}, "q2": {"a": [0.0] * 2, "b": [0.0] * 2}})
+        assert evidence.lead("a", "b").value == pytest.approx(1 / 3)
 
     def test_is_not_the_progress_of_the_policy(self) -> None:
         """``b`` is asked more often when everything goes better."""
@@ -118,7 +127,7 @@ class TestLead:
         again, never = Evidence(), Evidence()
         for step in range(30):
             drawn = [(n, rng.choice("ab")) for n in rng.sample(range(40), 16)]
-            means = {f"q{n}": {who: ease[n] + 0.1 * (who == "a")} for n, who in drawn}
+            means = {f"q{n}": {who: [ease[n] + 0.1 * (who == "a")]} for n, who in drawn}
             again.observe(means)
             never.observe(numbered(means, step))
         assert again.lead("a", "b").value == pytest.approx(0.1, abs=0.03)
@@ -128,8 +137,8 @@ class TestLead:
         evidence = Evidence()
         nothing = Lead(0.0, math.inf)
         assert evidence.lead("a", "b") == nothing
-        evidence.observe({"q1": {"a": 1.0, "b": 0.0}})
-        evidence.observe({"q2": {"c": 1.0, "d": 0.0}})
+        evidence.observe({"q1": {"a": [1.0], "b": [0.0]}})
+        evidence.observe({"q2": {"c": [1.0], "d": [0.0]}})
         assert evidence.lead("a", "c") == nothing
         assert evidence.lead("a", "a") == nothing
         assert evidence.lead("a", "never drawn") == nothing
@@ -147,7 +156,7 @@ class TestLead:
     def test_of_a_few_questions_that_agree_shows_nothing(self) -> None:
         evidence = Evidence()
         for step in range(1000):
-            evidence.observe({"the only one": {"a": 1.0, "b": 0.0 if step % 9 else 1.0}})
+            evidence.observe({"the only one": {"a": [1.0], "b": [0.0 if step % 9 else 1.0]}})
         assert not evidence.lead("a", "b").is_shown(0.1)
 
     @pytest.mark.parametrize("change", [lambda one: 1e90 * one, lambda one: -7 + 1e-5 * one])
@@ -159,7 +168,12 @@ class TestLead:
         for step in range(20):
             means = numbered(alone(a=[rng.random(), rng.random()], b=[rng.random()] * 2), step)
             usual.observe(means)
-            other.observe({q: {c: change(one) for c, one in m.items()} for q, m in means.items()})
+            other.observe(
+                {
+                    q: {c: [change(one) for one in found] for c, found in m.items()}
+                    for q, m in means.items()
+                }
+            )
         one, two = usual.lead("a", "b"), other.lead("a", "b")
         assert two.value / two.stderr == pytest.approx(one.value / one.stderr, rel=1e-3)
 
@@ -182,8 +196,8 @@ class TestState:
         for step in steps:
             rng = random.Random(step)
             evidence.observe(
-                {f"q{rng.randrange(3000)}": {rng.choice("abc"): rng.random()} for _ in range(300)}
-                | {f"s{rng.randrange(90)}": {"a": rng.random(), "c": rng.random()}}
+                {f"q{rng.randrange(3000)}": {rng.choice("abc"): [rng.random()]} for _ in range(300)}
+                | {f"s{rng.randrange(90)}": {"a": [rng.random()], "c": [rng.random()]}}
             )
             if step == 6:
                 evidence.forget({"b"})
@@ -200,20 +214,20 @@ class TestState:
     def test_is_bounded_and_the_lead_is_not_cut(self) -> None:
         evidence = Evidence()
         for step in range(80):
-            evidence.observe({f"{step} {n}": {"a": 1.0, "b": n % 2} for n in range(256)})
+            evidence.observe({f"{step} {n}": {"a": [1.0], "b": [float(n % 2)]} for n in range(256)})
         assert len(json.dumps(evidence.state_dict())) < 1_000_000
         found = evidence.lead("a", "b")
         assert found.value == pytest.approx(0.5)
         assert found.stderr == pytest.approx(math.sqrt(0.5 / (80 * 256)))
 
 
-def test_means_leave_out_what_was_not_scored() -> None:
+def test_rewards_leave_out_what_was_not_scored() -> None:
     def told(candidate: str, *rewards: float | None) -> list[Trajectory]:
         assignment = Assignment("1", question(1), Candidate(candidate, {}), len(rewards), "1")
         return [Trajectory(assignment, one, n) for n, one in enumerate(rewards)]
 
-    found = means_of([*told("a", 1.0, None, 0.0), *told("b", None)])
-    assert found == {question(1).id: {"a": 0.5}}
+    found = rewards_of([*told("a", 1.0, None, 0.0), *told("b", None)])
+    assert found == {question(1).id: {"a": [1.0, 0.0]}}
 
 
 class TestVerdict:
