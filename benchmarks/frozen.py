@@ -2,6 +2,8 @@
 
     python -m benchmarks.frozen                 # 20 seeds of each family, in docs/results-frozen.md
     python -m benchmarks.frozen --families noisy --first 1000 --seeds 8   # to try something out
+    python -m benchmarks.frozen --wide 32       # with rounds that have to be waited for
+    python -m benchmarks.frozen --validation 10 # as many validation questions
     python -m benchmarks.frozen --pipeline      # where a writer repeats itself
     python -m benchmarks.frozen --value         # how far the value reported is from the truth
 
@@ -16,12 +18,12 @@ from __future__ import annotations
 import argparse
 import math
 import random
-import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from statistics import fmean, median, quantiles, stdev
 from typing import Any
+from unittest.mock import patch
 
 from benchmarks.frozen_worlds import (
     FAMILIES,
@@ -42,6 +44,9 @@ from evoprompt import (
     optimize,
 )
 from evoprompt.evaluation import Score
+from evoprompt.optimizer.outcome import Outcome
+from evoprompt.optimizer.runner import Asked as Rollout
+from evoprompt.optimizer.runner import Meter, Runner
 
 Curve = list[tuple[int, float]]
 """(rollouts, what the incumbent is really worth) whenever there is a new one."""
@@ -65,27 +70,71 @@ class Teacher(Proposer):
         return found
 
 
-def optimized(problem: Problem, budget: int, seed: int, proposals: int = 1) -> OptimizationResult:
-    """What ``evoprompt.optimize`` finds."""
+class Rounds:
+    """Counts what has to be waited for, one round for as many calls as may be under way at once.
+
+    Args:
+        wide: as many.
+
+    Attributes:
+        of: number of the round of each call, from 1.
+    """
+
+    def __init__(self, wide: int) -> None:
+        self.wide = wide
+        self.of: list[int] = []
+
+    def add(self, calls: int) -> None:
+        """Notes calls that are made at once as far as that goes."""
+        before = self.of[-1] if self.of else 0
+        self.of += [before + 1 + number // self.wide for number in range(calls)]
+
+    def at(self, rollouts: float) -> float:
+        """The round of a call; infinite where that is."""
+        return self.of[int(rollouts) - 1] if math.isfinite(rollouts) else math.inf
+
+
+def optimized(
+    problem: Problem, budget: int, seed: int, proposals: int = 1, rounds: Rounds | None = None
+) -> OptimizationResult:
+    """What ``evoprompt.optimize`` finds.
+
+    Calls that it would make at once are made one after the other, so that noise is the same.
+    """
+    counted = rounds or Rounds(1)
+    run = Runner.run
+
+    def run_in_turn(
+        runner: Runner, asked: Sequence[Rollout], meter: Meter
+    ) -> Iterator[tuple[Rollout, Outcome]]:
+        counted.add(len(asked))
+        for one in asked:
+            yield from run(runner, [one], meter)
 
     def metric(example: Asked, record: Record) -> Score:
         return Score(record.reward, record.feedback)
 
-    return optimize(
-        problem.seed_texts,
-        problem.train,
-        metric,
-        program=problem.rollout,
-        valset=problem.validation,
-        proposer=Teacher(problem),
-        budget=budget,
-        options=OptimizeOptions(seed=seed, proposals=proposals, max_concurrency=1, progress=False),
+    options = OptimizeOptions(
+        seed=seed, proposals=proposals, max_concurrency=counted.wide, progress=False
     )
+    with patch.object(Runner, "run", run_in_turn):
+        return optimize(
+            problem.seed_texts,
+            problem.train,
+            metric,
+            program=problem.rollout,
+            valset=problem.validation,
+            proposer=Teacher(problem),
+            budget=budget,
+            options=options,
+        )
 
 
-def ours(problem: Problem, budget: int, seed: int, proposals: int = 1) -> tuple[Curve, int]:
+def ours(
+    problem: Problem, budget: int, seed: int, rounds: Rounds, proposals: int = 1
+) -> tuple[Curve, int]:
     """The curve of ``evoprompt.optimize``, and the calls of the teacher."""
-    result = optimized(problem, budget, seed, proposals)
+    result = optimized(problem, budget, seed, proposals, rounds)
     texts = {one.candidate.text: one.candidate.components for one in result.candidates}
     curve = [(point.rollouts, problem.truth(texts[point.text])) for point in result.curve]
     return [*curve, (result.rollouts, problem.truth(result.best.components))], result.iterations
@@ -96,8 +145,8 @@ class Adapter:
 
     propose_new_texts = None
 
-    def __init__(self, problem: Problem) -> None:
-        self._problem = problem
+    def __init__(self, problem: Problem, rounds: Rounds) -> None:
+        self._problem, self._rounds = problem, rounds
 
     def evaluate(
         self, batch: list[Asked], candidate: dict[str, str], capture_traces: bool = False
@@ -105,6 +154,7 @@ class Adapter:
         """Rolls ``candidate`` out."""
         from gepa.core.adapter import EvaluationBatch
 
+        self._rounds.add(len(batch))
         records = [self._problem.rollout(candidate, one) for one in batch]
         scores = [record.reward for record in records]
         return EvaluationBatch(records, scores, records if capture_traces else None)
@@ -140,7 +190,9 @@ class Quiet:
         """Nothing."""
 
 
-def theirs(problem: Problem, budget: int, seed: int, more: bool = False) -> tuple[Curve, int]:
+def theirs(
+    problem: Problem, budget: int, seed: int, rounds: Rounds, more: bool = False
+) -> tuple[Curve, int]:
     """The curve of ``gepa.optimize``, and the calls of the teacher.
 
     ``more`` switches on what GEPA has and does not do by default: merging, and its cache.
@@ -160,7 +212,7 @@ def theirs(problem: Problem, budget: int, seed: int, more: bool = False) -> tupl
 
     watch = Watch(problem)
     given: Any = {
-        "adapter": Adapter(problem),
+        "adapter": Adapter(problem, rounds),
         "custom_candidate_proposer": propose,
         "callbacks": [watch],
         "logger": Quiet(),
@@ -178,7 +230,7 @@ def theirs(problem: Problem, budget: int, seed: int, more: bool = False) -> tupl
     return watch.curve, calls
 
 
-Optimizer = Callable[[Problem, int, int], tuple[Curve, int]]
+Optimizer = Callable[[Problem, int, int, Rounds], tuple[Curve, int]]
 OPTIMIZERS: Mapping[str, Optimizer] = {
     "evoprompt": ours,
     "evoprompt, 3 proposals": partial(ours, proposals=3),
@@ -193,46 +245,56 @@ def reached(curve: Curve, target: float) -> float:
 
 
 def measure(
-    family: Family, optimizer: Optimizer, seeds: Sequence[int], budget: int
+    family: Family,
+    optimizer: Optimizer,
+    seeds: Sequence[int],
+    budget: int,
+    validation: int,
+    wide: int,
 ) -> dict[str, Any]:
     """One row of the table."""
-    costs, worths, spent, calls = [], [], [], []
-    began = time.process_time()
+    costs, waits, worths, spent, calls = [], [], [], [], []
     for seed in seeds:
-        problem = Problem(family, seed)
-        curve, asked = optimizer(problem, budget, seed)
+        problem, rounds = Problem(family, seed, validation=validation), Rounds(wide)
+        curve, asked = optimizer(problem, budget, seed, rounds)
         costs.append(reached(curve, problem.target))
+        waits.append(rounds.at(costs[-1]))
         worths.append(curve[-1][1])
         spent.append(problem.rollouts)
         calls.append(asked)
     low, _, high = quantiles(costs, n=4)
     return {
         "median": median(costs),
+        "rounds": median(waits),
         "quartiles": (low, high),
         "never": sum(map(math.isinf, costs)),
-        "worth": sum(worths) / len(worths),
+        "worth": worths,
         "spent": median(spent),
         "teacher": median(calls),
-        "seconds": time.process_time() - began,
-        "costs": costs,
     }
 
 
-def table(families: Sequence[Family], seeds: Sequence[int], budget: int) -> None:
+def table(
+    families: Sequence[Family], optimizers: Sequence[str], seeds: Sequence[int], *sizes: int
+) -> None:
     """Prints a row for every family and optimizer."""
     print(
-        "| family | optimizer | rollouts to .95 | quartiles | never | against gepa | worth at the "
-        "end | rollouts spent | calls of the teacher |"
+        "| family | optimizer | rollouts to .95 | quartiles | never | against gepa | rounds | "
+        "worth at the end | less gepa's | rollouts spent | calls of the teacher |"
     )
-    print("|---|---|---|---|---|---|---|---|---|")
+    print("|---|---|---|---|---|---|---|---|---|---|---|")
     for family in families:
-        rows = {name: measure(family, one, seeds, budget) for name, one in OPTIMIZERS.items()}
-        for name, row in rows.items():
+        rows = {
+            name: measure(family, OPTIMIZERS[name], seeds, *sizes) for name in {*optimizers, "gepa"}
+        }
+        for name, row in sorted(rows.items()):
             low, high = row["quartiles"]
             share = row["median"] / rows["gepa"]["median"]
+            more = [a - b for a, b in zip(row["worth"], rows["gepa"]["worth"], strict=True)]
             print(
                 f"| {family.name} | {name} | {row['median']:.0f} | {low:.0f} to {high:.0f} | "
-                f"{row['never']} | {share:.2f} | {row['worth']:.3f} | {row['spent']:.0f} | "
+                f"{row['never']} | {share:.2f} | {row['rounds']:.0f} | {fmean(row['worth']):.3f} | "
+                f"{stated(more)} | {row['spent']:.0f} | "
                 f"{row['teacher']:.0f} |",
                 flush=True,
             )
@@ -253,7 +315,7 @@ def pipeline(seeds: Sequence[int], budgets: Sequence[int] = (800, 2000)) -> None
             spent, calls, ends[name] = [], [], []
             for seed in seeds:
                 problem = Pipeline(seed)
-                curve, asked = OPTIMIZERS[name](problem, budget, seed)
+                curve, asked = OPTIMIZERS[name](problem, budget, seed, Rounds(1))
                 ends[name].append(curve[-1][1])
                 spent.append(problem.rollouts)
                 calls.append(asked)
@@ -295,6 +357,9 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=20, help="first seed")
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--budget", type=int, default=3000)
+    parser.add_argument("--optimizers", nargs="*", default=list(OPTIMIZERS))
+    parser.add_argument("--validation", type=int, default=40, help="validation questions")
+    parser.add_argument("--wide", type=int, default=1, help="calls that are made at once")
     for name in ("pipeline", "value"):
         parser.add_argument(f"--{name}", action="store_true")
     options = parser.parse_args()
@@ -306,7 +371,8 @@ def main() -> None:
         value(seeds)
     else:
         families = [family for family in FAMILIES if family.name in options.families]
-        table(families, seeds, options.budget)
+        sizes = options.budget, options.validation, options.wide
+        table(families, options.optimizers, seeds, *sizes)
 
 
 if __name__ == "__main__":

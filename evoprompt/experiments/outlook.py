@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import NormalDist
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from evoprompt.agents.tasks import Task
 from evoprompt.attachment import attach
 from evoprompt.attributors import Adjusted
 from evoprompt.binding import silent
+from evoprompt.comparison import Lead
 from evoprompt.errors import InputError
 from evoprompt.experiments.check import require
 from evoprompt.experiments.config import RunConfig
@@ -28,7 +30,7 @@ TEXTS = 12
 """Instructions that are tried."""
 
 _SIGNAL = 0.05  # share of groups whose rewards differ, below which nothing is learnt from
-_CHANCE = 1.64  # standard errors beyond which the spread of the texts is no chance, one-sided 5 %
+_ERROR = 0.05  # chance that one of the texts is said to be better than the first and none is
 _NEEDED = 2.2  # standard errors of a lead that make odds of 5 to 1 (comparison.py)
 
 
@@ -58,9 +60,9 @@ class Outlook:
 
     @property
     def spread(self) -> float:
-        """Standard deviation between the instructions beyond chance; 0 if none is shown.
+        """Standard deviation between the instructions, less what chance adds to it on average.
 
-        By Cochran's Q: chance alone makes it as large as their number less 1.
+        By Cochran's Q, which chance alone makes as large as their number less 1.
         """
         weights, variances = np.array(self.weights), np.square(self.stderrs)
         if len(weights) < 2 or not variances.all():
@@ -68,20 +70,40 @@ class Outlook:
         shares = 1 / variances
         centre = float(shares @ weights / shares.sum())
         excess = float(shares @ (weights - centre) ** 2) - (len(weights) - 1)
-        if excess <= _CHANCE * math.sqrt(2 * (len(weights) - 1)):
-            return 0.0
         scale = float(shares.sum() - (shares**2).sum() / shares.sum())
-        return math.sqrt(excess / scale)
+        return math.sqrt(max(excess, 0.0) / scale)
+
+    @property
+    def leads(self) -> list[Lead]:
+        """Of the other instructions over the first one."""
+        first, error = self.weights[0], self.stderrs[0]
+        return [
+            Lead(weight - first, math.hypot(stderr, error))
+            for weight, stderr in zip(self.weights[1:], self.stderrs[1:], strict=True)
+        ]
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether one of the instructions is better than the first, beyond the luck of the best.
+
+        The chance of an error is shared out among them. One good text among a dozen shows so, and
+        hardly in how far all of them differ.
+        """
+        leads = self.leads
+        return any(one.stderr > 0 and one.is_shown(_ERROR / len(leads)) for one in leads)
 
     @property
     def gain(self) -> float:
-        """What the best of the instructions earns more than the first, less the luck in it."""
-        weights, variances = np.array(self.weights), np.square(self.stderrs)
-        between = self.spread**2
-        if not between:
+        """What the best of the instructions earns more than the first, less the luck in it.
+
+        The luck is what the best of as many exceeds by chance half of the times or so.
+        """
+        leads = self.leads
+        if not leads:
             return 0.0
-        shrunk = weights.mean() + between / (between + variances) * (weights - weights.mean())
-        return float(min(shrunk.max() - shrunk[0], self.headroom))
+        best = max(leads, key=lambda one: one.value)
+        luck = NormalDist().inv_cdf(1 - 1 / (len(leads) + 1)) * best.stderr
+        return min(max(best.value - luck, 0.0), self.headroom)
 
     @property
     def headroom(self) -> float:
@@ -104,13 +126,11 @@ class Outlook:
                 "policy nor an instruction has anything to learn from; make the questions easier, "
                 "or show the model how to do it first"
             )
-        if not self.spread:
+        if not self.is_shown or not self.needed:
             return (
-                f"no: {len(self.weights)} instructions differ by no more than chance; training "
-                "alone has as much to go on"
+                f"no: none of {len(self.weights) - 1} instructions is better than the first one "
+                "beyond chance; training alone has as much to go on"
             )
-        if not self.needed:
-            return "no: nothing tried is better than the first instruction; look for others"
         if self.needed > self.budget:
             return (
                 f"no: a gain of {self.gain:.3f} takes about {self.needed:,} rollouts to see, and "

@@ -198,6 +198,15 @@ def test_rewards_beyond_their_range_decide_and_break_nothing(scale: float) -> No
     assert all(better) if scale > 0 else not any(better)
 
 
+def test_of_two_that_are_equally_better_the_older_takes_the_place() -> None:
+    world = World(lambda number: float(number in (1, 2)))
+    engine = world.engine(proposals_per_round=2)
+    world.train(engine, 60)
+    verdicts = {e["candidate"]: e["admitted"] for e in engine.log if e["event"] == "verified"}
+    assert (verdicts["c1"], verdicts["c2"]) == (True, False)
+    assert engine.best.text == "Note 1."
+
+
 def test_a_child_that_was_never_drawn_is_neither_admitted_nor_dropped() -> None:
     world = World(questions=1)
     engine = world.engine()

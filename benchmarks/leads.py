@@ -1,0 +1,159 @@
+"""Who is found to be better than its parent in training, and how often somebody is who is not.
+
+    python -m benchmarks.leads FOLDER --replications 200
+    python -m benchmarks.leads FOLDER --looks 10000   # pairs of equals, looked at after each step
+
+Through the real engine at its default settings, with 16 questions and five rollouts each: the first
+child of a generation is better than its parent by a *lead*, in points of expected reward, and the
+others are worth what the parent is. The replication ends when all of them are decided. With
+``--looks`` equals are compared without an end: nobody is dropped, and it is noted how high the odds
+ever were that the one is better.
+"""
+
+from __future__ import annotations
+
+import math
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from benchmarks.simulation import (
+    MEAN,
+    SPREAD,
+    Journal,
+    Nature,
+    effect_of,
+    interval,
+    table,
+)
+from evoprompt.comparison import Lead
+
+QUESTIONS = 16
+ERRORS = (0.2, 0.05, 0.01)
+"""Chances of an error; the first is that of the usual odds of 5 : 1."""
+EQUALS = -1
+_MOST_STEPS = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One replication.
+
+    Attributes:
+        lead: of the first child, in points.
+        children: of the generation; -1 where equals are looked at.
+        seed: of the replication.
+        found: whether the first child took its parent's place.
+        others: other children that took the place of whoever had it then.
+        rollouts: of the first child.
+        steps: until all were decided, or looks.
+        odds: the highest of the equals.
+    """
+
+    lead: float
+    children: int
+    seed: int
+    found: bool = False
+    others: int = 0
+    rollouts: int = 0
+    steps: int = 0
+    odds: float = 0.0
+
+
+def replicate(lead: float, children: int, seed: int) -> Result:
+    """Plays one generation."""
+    better = effect_of(lead)
+    nature = Nature(seed, lambda _, number: better * (number == 1), QUESTIONS, _MOST_STEPS)
+    engine = nature.engine(seed, {"evolve_until": None, "proposals_per_round": children})
+    each = engine.share_out(5, "rollouts")
+    steps = 0
+    while steps < _MOST_STEPS:
+        engine.tell(nature(engine.ask(nature.batch(), each)))
+        if steps and not engine.selection.challengers.candidates:
+            break
+        if not steps:
+            engine.evolve(nature)
+        nature.step += 1
+        steps += 1
+    ended = [event for event in engine.log if event["event"] == "verified"]
+    first = next((event for event in ended if event["candidate"] == "c1"), None)
+    admitted = {event["candidate"] for event in ended if event["admitted"]}
+    return Result(
+        lead,
+        children,
+        seed,
+        "c1" in admitted,
+        len(admitted - {"c1"}),
+        first["scored"] if first else 0,
+        steps,
+    )
+
+
+def look(looks: int, seed: int) -> Result:
+    """Compares equals after each step of 16 pairs, and keeps the highest odds."""
+    rng = np.random.default_rng(seed)
+    chances = 1 / (1 + np.exp(-(MEAN + SPREAD * rng.standard_normal((looks, QUESTIONS)))))
+    one, other = (rng.random(chances.shape) < chances for _ in range(2))
+    gains = one.astype(float) - other
+    totals, squares = gains.sum(axis=1).cumsum(), (gains**2).sum(axis=1).cumsum()
+    odds = 0.0
+    for step, (total, square) in enumerate(zip(totals, squares, strict=True), 1):
+        if square:
+            pairs = QUESTIONS * step
+            odds = max(odds, Lead(total / pairs, math.sqrt(square) / pairs).odds())
+    return Result(0.0, EQUALS, seed, steps=looks, odds=odds)
+
+
+def share(hits: Sequence[bool]) -> str:
+    """With its 95 % interval."""
+    return "{:.3f} ({:.3f} ± {:.3f})".format(sum(hits) / len(hits), *interval(hits))
+
+
+def main() -> None:
+    """Goes on with the replications, then prints the tables."""
+    journal = Journal(__doc__ or "", Result, ("lead", "children", "seed"), 200)
+    journal.parser.add_argument("--leads", type=float, nargs="*", default=[8, 5, 3, 0, -1.4, -8])
+    journal.parser.add_argument("--children", type=int, nargs="*", default=[1, 6])
+    journal.parser.add_argument("--looks", type=int, help="at equals, without an end")
+
+    def plan(given: Namespace, seed: int) -> Iterator[tuple[tuple[Any, ...], Callable[[], Result]]]:
+        if given.looks:
+            yield (0.0, EQUALS, seed), partial(look, given.looks, seed)
+            return
+        for lead in given.leads:
+            for children in given.children:
+                yield (lead, children, seed), partial(replicate, lead, children, seed)
+
+    results = journal.run(plan)
+    rows = []
+    for lead, children in dict.fromkeys((one.lead, one.children) for one in results):
+        own = [one for one in results if (one.lead, one.children) == (lead, children)]
+        if children == EQUALS:
+            for error in ERRORS:
+                hits = [one.odds >= 1 / error for one in own]
+                print(f"{own[0].steps:,} looks at equals, error {error:g}: {share(hits)}")
+            continue
+        spent = sorted(one.rollouts for one in own)
+        rows.append(
+            [
+                f"{lead:g}",
+                str(children),
+                str(len(own)),
+                share([one.found for one in own]),
+                f"{sum(one.others for one in own) / len(own):.3f}",
+                f"{median(spent):.0f}, {spent[int(0.9 * (len(spent) - 1))]}",
+                f"{median(one.steps for one in own):.0f}",
+            ]
+        )
+    header = ["lead", "children", "n", "found", "others", "rollouts, median and 90 %", "steps"]
+    if rows:
+        print(table(header, rows))
+
+
+if __name__ == "__main__":
+    main()
