@@ -343,10 +343,13 @@ def main() -> None:
     """Goes on with the replications, then prints the tables."""
     journal = Journal(__doc__ or "", Result, ("world", "design", "seed"), 400)
     journal.parser.add_argument("--worlds", nargs="*", default=[world.name for world in WORLDS])
+    journal.parser.add_argument("--designs", nargs="*", help="only these")
 
     def plan(given: Namespace, seed: int) -> Iterator[tuple[tuple[Any, ...], Callable[[], Result]]]:
         for world in (one for one in WORLDS if one.name in given.worlds):
             for design in world.designs:
+                if given.designs and design.name not in given.designs:
+                    continue
                 yield (world.name, design.name, seed), partial(replicate, world, design, seed)
 
     results = journal.run(plan)

@@ -369,7 +369,9 @@ def meta_talk(proposal: Proposal, context: ScreeningContext) -> str | None:
     What is quoted is only mentioned.
     """
     raw = proposal.text.strip()
-    fault = _wrapping(raw) or _stopped(raw) or _stuck(raw)
+    # each component by itself: several may begin alike, as "You are stage 1." and "... 2."
+    stuck = next(filter(None, map(_stuck, proposal.components.values())), "")
+    fault = _wrapping(raw) or _stopped(raw) or stuck
     if fault and not any(fault in (_wrapping(p), _stopped(p), _stuck(p)) for p in context.parents):
         return fault
     text = _QUOTED.sub('""', raw.strip("\"'`")).replace("\u2019", "'")

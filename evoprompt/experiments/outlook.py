@@ -127,9 +127,11 @@ class Outlook:
                 "or show the model how to do it first"
             )
         if not self.is_shown or not self.needed:
+            best = max(self.leads, key=lambda one: one.value)
             return (
                 f"no: none of {len(self.weights) - 1} instructions is better than the first one "
-                "beyond chance; training alone has as much to go on"
+                f"beyond chance, the best by {best.value:+.3f} ± {best.stderr:.3f}; training alone "
+                "has as much to go on, as far as that tells"
             )
         if self.needed > self.budget:
             return (
@@ -144,7 +146,7 @@ class Outlook:
 
 
 class _Groups(Adjusted):
-    """Also keeps the rewards of each group.
+    """Also keeps the rewards of each group that shares a baseline.
 
     Attributes:
         seen: the different rewards of each group.
@@ -159,7 +161,7 @@ class _Groups(Adjusted):
         super().observe(step, trajectories)
         for one in trajectories:
             if one.reward is not None:
-                self.seen.setdefault(one.assignment.id, set()).add(one.reward)
+                self.seen.setdefault(one.assignment.group, set()).add(one.reward)
 
 
 def outlook(config: RunConfig, trial: TrialId, rollouts: int, texts: Sequence[str] = ()) -> Outlook:
@@ -222,10 +224,8 @@ def _probe(config: RunConfig, trial: TrialId, rollouts: int, texts: Sequence[str
         "evolve_until": 0 if texts else 1,
         "verify_rounds": 1,
         "accept": "all",
-        "candidates_per_question": 1,
-        "grouping": "candidate",
-        "unmeasured": "explore",
-        "min_groups": rollouts,
+        "sampling": "even",
+        "min_groups": 1,
     }
     changed = {
         "engine": merge(arm.engine, numbers),

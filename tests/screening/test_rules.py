@@ -47,6 +47,12 @@ def test_one_empty_component_is_enough() -> None:
     assert finding.rule == "empty"
 
 
+def test_components_that_differ_in_a_number_are_no_repetition() -> None:
+    stages = {f"stage {n}": f"You are stage {n} of a pipeline." for n in range(4)}
+    assert check(Proposal(stages), ALONE) is None
+    assert found("1. Look it up.\n2. Look it up.\n3. Look it up.\n4. Look it up.") == "meta_talk"
+
+
 def test_length_is_counted_with_the_policys_tokenizer() -> None:
     context = ScreeningContext(limits=TextLimits(len, max_tokens=6))
     assert found("Search", context) == ""
