@@ -143,7 +143,9 @@ RECIPES = ROOT / "examples" / "search_qa"
 GUIDES = {
     **dict.fromkeys(("qwen2.5-0.5b-trl", "qwen2.5-3b-trl", "qwen2.5-7b-trl"), "docs/search-qa.md"),
     **dict.fromkeys(("qwen2.5-1.5b-trl-lora", "qwen2.5-3b-trl-lora"), "docs/search-qa.md"),
-    **dict.fromkeys(("qwen2.5-3b-verl", "qwen2.5-7b-verl"), "docs/search-qa.md"),
+    **dict.fromkeys(
+        ("qwen2.5-3b-verl", "qwen2.5-7b-verl", "qwen2.5-3b-verl-lora"), "docs/search-qa.md"
+    ),
     "tiny-verl": "docs/search-qa.md",
 }
 """Where the command is that installs for a recipe; the README for all others."""
