@@ -21,7 +21,7 @@ from evoprompt.evaluation import Headline
 from evoprompt.events import Evaluated, Notice
 from evoprompt.requests import supervise
 from evoprompt.storage import RECIPE_FILE, STATE_FILE, load_state, saving, write_whole
-from evoprompt.text import format_error
+from evoprompt.text import format_error, many
 from evoprompt.types import Assignment, Candidate, Question, Trajectory, Turn, legible
 
 Purpose = Literal["train", "verify", "evaluate"]
@@ -230,7 +230,7 @@ class Binding:
 
     def __str__(self) -> str:
         """The trainer, and what the engine knows now."""
-        alive = _count(len(self.engine.population.alive), "instruction")
+        alive = many(len(self.engine.population.alive), "instruction")
         return (
             f"attached to {self._name}, step {self.engine.step}, {alive}, "
             f"best {best_in_words(self.engine)}"
@@ -243,7 +243,7 @@ class Binding:
     def announce(self) -> None:
         """Tells when it evolves, and the most that it may cost."""
         engine, config = self.engine, self.engine.config
-        alive = _count(len(engine.population.alive), "instruction")
+        alive = many(len(engine.population.alive), "instruction")
         if engine.is_static:
             self._say(f"attached to {self._name} with {alive}; no proposer, so nothing evolves")
             return
@@ -443,7 +443,7 @@ class Binding:
         engine, stats = self.engine, self.engine.generation_stats
         fruitless = engine.conclude()
         self._say(
-            f"ended at step {engine.step}: {_count(stats.generations, 'generation')}, "
+            f"ended at step {engine.step}: {many(stats.generations, 'generation')}, "
             f"{stats.admitted_total} admitted, {engine.verification_rollouts:,} rollouts of "
             f"verification, best {best_in_words(engine)}; {engine.best_statement()}"
         )
@@ -479,10 +479,6 @@ def best_in_words(engine: Engine) -> str:
     text = " ".join(legible(best.components).split())
     shown = text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
     return f'{best.id} ({worth}): "{shown}"'
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _speak() -> None:

@@ -72,6 +72,15 @@ def english(text: str) -> str:
     return re.sub(r"(?:^|(?<=[.?!])\s+)[a-z]", lambda found: found.group().upper(), joined)
 
 
+def many(number: int, noun: str) -> str:
+    """A number with its noun.
+
+    >>> many(1, "round"), many(1200, "round")
+    ('1 round', '1,200 rounds')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def printable(text: str) -> str:
     r"""``text`` without effect on a terminal: controls (C1 too) and directions are escaped.
 

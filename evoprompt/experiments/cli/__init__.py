@@ -110,6 +110,7 @@ def build_app(arguments: Sequence[str]) -> typer.Typer:
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
+        rich_markup_mode="markdown",  # which fills paragraphs
     )
     app.callback()(_options)
     for heading, commands in PANELS.items():

@@ -7,14 +7,12 @@ import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from importlib import metadata
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import typer
-from evoprompt_trl.host import TESTED
-from evoprompt_verl.versions import findings as verl_findings
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
-from packaging.version import Version
+
+if TYPE_CHECKING:
+    from packaging.version import Version
 
 STYLES = {"note": "yellow", "problem": "red"}
 
@@ -61,6 +59,9 @@ def doctor() -> None:
 
 def findings() -> Iterator[Finding]:
     """Everything the doctor looks at, one after the other."""
+    from packaging.utils import canonicalize_name
+    from packaging.version import Version
+
     from evoprompt.plugins import plugins
 
     versions: dict[str, Version] = {}
@@ -77,6 +78,9 @@ def findings() -> Iterator[Finding]:
 
 def packages(versions: Mapping[str, Version]) -> Iterator[Finding]:
     """One line for each package of the core, then one for each of the extras."""
+    from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
+
     extras = metadata.metadata("evoprompt").get_all("Provides-Extra") or []
     told = {"evoprompt"}
     for extra in ("", *(one for one in extras if one not in ("dev", "docs", "test"))):
@@ -102,6 +106,10 @@ def packages(versions: Mapping[str, Version]) -> Iterator[Finding]:
 
 def conflicts(versions: Mapping[str, Version]) -> Iterator[Finding]:
     """Hosts that do not go together, or are newer than what was tested."""
+    from evoprompt_trl.host import TESTED
+    from evoprompt_verl.versions import findings as verl_findings
+    from packaging.version import Version
+
     trl, verl = versions.get("trl"), versions.get("verl")
     for found in verl_findings(str(verl) if verl else None, str(trl) if trl else None):
         subject = "trl + verl" if "TRL" in found.text else "verl"

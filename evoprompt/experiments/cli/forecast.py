@@ -17,6 +17,7 @@ from evoprompt.experiments.check import ArmForecast, Forecast
 from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.settings import differences
 from evoprompt.section import Settings
+from evoprompt.text import many
 
 MISSING = 3
 """Exit code of a dry run that found something missing on this machine."""
@@ -55,9 +56,9 @@ def show_forecast(
         for line in (*arm.notices, *(f"{name}: {text}" for name, text in figures)):
             said.setdefault(line, []).append(arm.arm)
     console.print(table)
-    each = f"{_many(len(found.arms), 'arm')} x {_many(found.seeds, 'seed')}"
+    each = f"{many(len(found.arms), 'arm')} x {many(found.seeds, 'seed')}"
     most = f"at most {found.rollouts:,} rollouts in all"
-    console.print(f"{_many(found.trials, 'trial')} ({each}), {most}", soft_wrap=True)
+    console.print(f"{many(found.trials, 'trial')} ({each}), {most}", soft_wrap=True)
     notices = {notice for arm in found.arms for notice in arm.notices}
     for line, names in said.items():
         style = "yellow" if line in notices else None
@@ -82,10 +83,6 @@ def _time_of(arm: ArmForecast) -> list[tuple[str, str]]:
         return []
     parts = ", ".join(f"{name} {part / hours:.0%}" for name, part in arm.hours.items() if part)
     return [("a trial", f"about {hours:,.1f} h ({parts}), {arm.gpu_hours:,.0f} GPU hours")]
-
-
-def _many(number: int, one: str) -> str:
-    return f"{number:,} {one}{'' if number == 1 else 's'}"
 
 
 def end_dry_run(plan: Plan) -> NoReturn:

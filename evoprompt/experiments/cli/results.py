@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from statistics import fmean
 
 from rich.console import Console
-from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
@@ -41,8 +40,8 @@ def show_results(directory: RunDirectory, summary: Summary, console: Console) ->
         table.add_row(f"{name} ({len(arm.seeds)})", f"{arm.test.mean:.3f}{spread}", *cells)
     console.print(table)
     best = best_trial(directory)
-    text = Text(printable(best.instruction))
-    console.print(Panel(text, title="best instruction", title_align="left"))
+    console.print(f"best instruction, {best.trial}:", style="dim")
+    console.print(Text(printable(best.instruction)), soft_wrap=True)  # so that it can be copied
     if best.statement:
         console.print(Text(best.statement))
 

@@ -105,6 +105,9 @@ def launch(
         dry_run: whether to say what would be done, and no more.
         gpu_price: USD of a GPU hour, for the cost that is said then.
     """
+    root = output or _default_output(config, resume)
+    if not dry_run:
+        typer.secho(f"run of {config} -> {root}", dim=True)
     from functools import partial
 
     from rich.console import Console
@@ -124,7 +127,6 @@ def launch(
     starter = build("launcher", wanted.launcher)
     if dry_run:
         wanted = with_host_defaults(wanted)
-        root = output or _default_output(config, resume)
         found = look_ahead(wanted, root=root, here=not starter.elsewhere)
         if starter.elsewhere:
             found = replace(found, needs=(*found.needs, starter.reach()))
@@ -135,7 +137,6 @@ def launch(
         following = RunDirectory.resumed(output, wanted) if resume else RunDirectory(output, wanted)
         follow(following)
         return
-    root = output or _default_output(config, resume)
     directory = RunDirectory.resumed(root, wanted) if resume else RunDirectory.new(root, wanted)
     begun = directory.spending.exists()
     spending = SpendTracker(directory.spending if begun else None)
@@ -147,7 +148,6 @@ def launch(
     told = [notice for arm in found.arms for notice in arm.plan.notices]
     for notice in dict.fromkeys([*notices, *told]):
         say(notice, style="yellow")
-    say(f"run of {config} -> {root}", style="dim")
     if found.language.calls:
         say(f"language model: {found.language}", style="dim")
     if not begun:

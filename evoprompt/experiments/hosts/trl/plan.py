@@ -44,7 +44,8 @@ def plan(task: Task, settings: TrlSettings, trial: Trial) -> Plan:
     if not model(name).missing:
         tokenizer = tokenizer_of(name)
         player = EpisodeRunner(task, tokenizer, limits, settings.template_variables)
-        if tokenizer.chat_template is None and not trial.policy:
+        bundled = task.host_defaults.get("trl", {}).get("model")  # nobody chose it
+        if tokenizer.chat_template is None and not trial.policy and name != bundled:
             notices.append(
                 f"{name} has no chat template, so that it is asked in plain text, the instruction "
                 "before the question; if it was taught to chat, put its authors' "

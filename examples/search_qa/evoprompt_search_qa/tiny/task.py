@@ -127,7 +127,8 @@ class SearchQa(TinyTask):
 
     def score(self, episode: Episode, question: Question) -> Score:
         """Exact match; the strata are the numbers of hops."""
-        return score(episode, question, str(question.row[STRATUM]))
+        hops = question.row[STRATUM]
+        return score(episode, question, "1 hop" if hops == "1" else f"{hops} hops")
 
     def diagnose(self, trajectory: Trajectory) -> Sequence[str]:
         """What went wrong in a failed trajectory; see ``diagnosis.py``."""
