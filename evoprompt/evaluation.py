@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, stdev
+from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -96,6 +97,14 @@ class Failures:
         return Failures(failed, self.of + 1, self.first or why)
 
 
+class Outcome(NamedTuple):
+    """One question of an evaluation; ``value`` is the headline, None where it has no score."""
+
+    question: str
+    stratum: str
+    value: float | None
+
+
 class Evaluation(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     """Means over the questions of one split; what was not measured is left out.
 
@@ -105,12 +114,14 @@ class Evaluation(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
         metrics: whatever else the task measured, by names of its choosing. The table of results
             shows ``tool_calls`` where it is given.
         failures: how many of the episodes failed, and why the first one did, where that is known.
+        outcomes: of every question in order, where that is known; in no JSON, as it may be long.
     """
 
     value: float
     by_stratum: Mapping[str, float] = Field(default_factory=dict)
     metrics: Mapping[str, float] = Field(default_factory=dict)
     failures: Failures = Failures()
+    outcomes: Sequence[Outcome] = Field(default=(), exclude=True, repr=False)
 
     @classmethod
     def of(
@@ -148,6 +159,18 @@ class Evaluation(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
             by_stratum={name: fmean(by_stratum[name]) for name in sorted(by_stratum)},
             metrics={name: fmean(numbers) for name, numbers in metrics.items()},
         )
+
+
+def outcomes_of(
+    questions: Sequence[str], scores: Sequence[Score | None], headline: Headline
+) -> list[Outcome]:
+    """The outcome of each question, of which nothing is known where its score is None."""
+    return [
+        Outcome(question, "", None)
+        if score is None
+        else Outcome(question, score.stratum, value_of(score, headline))
+        for question, score in zip(questions, scores, strict=True)
+    ]
 
 
 def value_of(score: Score, headline: Headline) -> float:

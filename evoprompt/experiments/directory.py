@@ -4,6 +4,7 @@
 
     OUTPUT/
       config.yaml             every setting with the value in use
+      about.json              when, where and by which version it was begun
       summary.json            what was found
       best_instruction.txt
       lm-spending.jsonl       what the language models of all trials have spent
@@ -11,6 +12,7 @@
       report.html
       trials/ARM/seed-N/
         events.jsonl          the trial's own events, written as they happen
+        tested.json           what came of each test question
         result.json           there when, and only when, the trial is finished
         seconds.json          time spent so far, for a resumed trial to add to
         error.txt             why it failed, if it did
@@ -26,14 +28,17 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import NamedTuple
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from evoprompt import yamlfile
 from evoprompt.errors import InputError
+from evoprompt.evaluation import Outcome
+from evoprompt.experiments.about import About
 from evoprompt.experiments.config import RunConfig, is_limit, load, with_host_defaults
 from evoprompt.experiments.settings import differences
 from evoprompt.experiments.summary import (
@@ -44,6 +49,8 @@ from evoprompt.experiments.summary import (
 from evoprompt.lm.budget import SPENDING_FILE
 from evoprompt.storage import LOCK, STATE_FILE, is_temporary, write_whole
 from evoprompt.validation import explain
+
+_OUTCOMES = TypeAdapter(list[Outcome])
 
 
 class TrialId(NamedTuple):
@@ -62,6 +69,7 @@ class TrialDirectory:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.events = root / "events.jsonl"
+        self.tested = root / "tested.json"
         self.result = root / "result.json"
         self.seconds = root / "seconds.json"
         self.error = root / "error.txt"
@@ -83,6 +91,19 @@ class TrialDirectory:
             raise InputError(
                 f"{self.result} is not a result ({explain(error, SeedSummary)}); required: the "
                 "file as it was written; delete it to repeat the trial"
+            ) from error
+
+    @property
+    def outcomes(self) -> list[Outcome]:
+        """What came of each test question; empty where that is not known."""
+        try:
+            return _OUTCOMES.validate_python(json.loads(self.tested.read_bytes()))
+        except FileNotFoundError:
+            return []
+        except ValueError as error:
+            raise InputError(
+                f"{self.tested} does not hold what came of the test questions; required: the file "
+                "as it was written; delete it to leave them out"
             ) from error
 
     @property
@@ -114,6 +135,7 @@ class RunDirectory:
     Attributes:
         summary: what was found.
         spending: what the language models of all trials have spent.
+        about: when, where and by which version it was begun.
         best: the best instruction.
         limits_changed: whether it is continued with other limits, under which every optimization
             goes on from its journal, one with a result too.
@@ -124,6 +146,7 @@ class RunDirectory:
         self.config = config
         self.summary = root / "summary.json"
         self.spending = root / SPENDING_FILE
+        self.about = root / "about.json"
         self.best = root / "best_instruction.txt"
         self.limits_changed = False
 
@@ -193,12 +216,14 @@ class RunDirectory:
         return None if after is None else TrialId(after, trial.seed)
 
     def write_config(self) -> None:
-        """Writes ``config.yaml``; the directory is a run from now on.
+        """Writes ``config.yaml`` and, once, ``about.json``; the directory is a run from now on.
 
         Raises:
             InputError: nothing can be written there.
         """
         try:
+            if not self.about.exists():
+                write_whole(self.about, to_json(About.now()))
             write_whole(self.root / "config.yaml", yamlfile.dump(self.config.resolved()))
         except OSError as error:
             raise InputError(

@@ -112,6 +112,7 @@ class History:
         compared: whether the best was ever compared with the first candidate.
         in_training: whether the best took the place of its parent in training.
         step: the last one.
+        rollouts: spent so far, as far as it was told.
         steps: of training.
         headline: what ``evaluations`` hold; None before the first.
         evaluations: (rollouts, headline) on validation.
@@ -129,6 +130,7 @@ class History:
     compared: bool = False
     in_training: bool = False
     step: int = 0
+    rollouts: int = 0
     steps: list[Step] = field(default_factory=list)
     headline: Headline | None = None
     evaluations: list[tuple[int, float]] = field(default_factory=list)
@@ -240,6 +242,8 @@ class History:
 
     def _take(self, event: Json) -> None:
         step = self.step = event["step"]
+        if event["event"] in ("told", "evaluated"):
+            self.rollouts = event["rollouts"]
         match event["event"]:
             case "seeded":
                 name, origin = event["candidate"], event["origin"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -360,11 +361,13 @@ def write_result(
         fruitless: see :class:`SeedSummary`.
         tested_after: likewise.
     """
-    points = History.read(run.trial(trial).events).evaluations
+    files = run.trial(trial)
+    points = History.read(files.events).evaluations
+    write_whole(files.tested, json.dumps(test.outcomes))
     result = SeedSummary(
         seed=trial.seed,
         headline=headline,
-        test=test,
+        test=test.model_copy(update={"outcomes": ()}),
         rollouts=rollouts,
         rollouts_to_target=rollouts_to(run.config.target, points, headline),
         train_seconds=seconds,
@@ -373,7 +376,7 @@ def write_result(
         fruitless=fruitless,
         tested_after=tested_after,
     )
-    write_whole(run.trial(trial).result, to_json(result))
+    write_whole(files.result, to_json(result))
     return result
 
 

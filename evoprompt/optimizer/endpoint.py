@@ -13,7 +13,7 @@ from evoprompt.agents.endpoint import ChatEndpoint
 from evoprompt.agents.server import KEY
 from evoprompt.agents.tasks import EpisodeRunner, Task, scored
 from evoprompt.errors import BudgetError, EvopromptError, InputError, LmError
-from evoprompt.evaluation import EMPTY, Evaluation, Failures, Score
+from evoprompt.evaluation import EMPTY, Evaluation, Failures, Outcome, Score, outcomes_of
 from evoprompt.lm.budget import Charge, Spending, SpendTracker, require_prices
 from evoprompt.lm.loop import completed
 from evoprompt.lm.settings import BudgetSettings, Prices
@@ -238,14 +238,16 @@ class TaskAgent:
             return await asyncio.gather(*map(one, questions))
 
         found = completed(ask())
-        failures, scores = Failures(), []
+        failures, scores, outcomes = Failures(), [], list[Outcome]()
         for question, episode in zip(questions, found, strict=True):
             if isinstance(episode, BudgetError):
                 continue
             if isinstance(episode, Exception):
                 failures = failures.with_one(str(episode))
+                outcomes.append(Outcome(question.text, "", None))
                 continue
             scores.append(self.metric(question, episode))
+            outcomes += outcomes_of([question.text], scores[-1:], self._task.headline)
             is_silent = is_empty(episode.answer or "", episode.turns)
             failures = failures.with_one(EMPTY if is_silent else "")
         if not failures.of:
@@ -253,7 +255,7 @@ class TaskAgent:
         if not scores:
             raise InputError(f"no episode of {split} could be played: {failures.first}")
         mean = Evaluation.of(scores, self._task.headline, 1 - len(scores) / failures.of)
-        return mean.model_copy(update={"failures": failures}), failures.of
+        return mean.model_copy(update={"failures": failures, "outcomes": outcomes}), failures.of
 
     async def _played(self, written: Written, question: Question, split: str) -> Episode:
         if split not in self._tools:

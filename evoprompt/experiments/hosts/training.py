@@ -9,12 +9,13 @@ from evoprompt.agents import Limits
 from evoprompt.agents.tasks import Evaluation, Headline, Need, Plan, Score, Task, Trial
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
-from evoprompt.evaluation import Failures
+from evoprompt.evaluation import Failures, outcomes_of
 from evoprompt.events import Notice
 from evoprompt.experiments import requirements
 from evoprompt.experiments.hosts import timing
 from evoprompt.experiments.hosts.settings import HostSettings
 from evoprompt.experiments.requirements import GIB, ModelSize
+from evoprompt.types import Question
 
 _POLICY = 4
 """Bytes that a weight of the trained policy takes at most."""
@@ -118,11 +119,16 @@ def training_plan(
 
 
 def evaluation_of(
-    found: Sequence[Score | str], split: str, headline: Headline, engine: Engine | None
+    questions: Sequence[Question],
+    found: Sequence[Score | str],
+    split: str,
+    headline: Headline,
+    engine: Engine | None,
 ) -> Evaluation:
     """The mean over the questions that have a score; the events say why others have none.
 
     Args:
+        questions: that were asked.
         found: the score of each question, or why it has none.
         split: of the questions.
         headline: of the task.
@@ -131,7 +137,8 @@ def evaluation_of(
     Raises:
         InputError: no question has a score.
     """
-    scores = [one for one in found if isinstance(one, Score)]
+    each = [one if isinstance(one, Score) else None for one in found]
+    scores = [one for one in each if one is not None]
     errors = [one for one in found if isinstance(one, str)]
     first = next(iter(errors), "there are none")
     if errors and engine is not None:
@@ -144,4 +151,5 @@ def evaluation_of(
         )
     mean = Evaluation.of(scores, headline, 1 - len(scores) / len(found))
     failures = Failures(len(errors), len(found), first if errors else "")
-    return mean.model_copy(update={"failures": failures})
+    outcomes = outcomes_of([one.text for one in questions], each, headline)
+    return mean.model_copy(update={"failures": failures, "outcomes": outcomes})

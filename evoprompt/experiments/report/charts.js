@@ -10,13 +10,14 @@ const look = (dark) => {
 };
 
 const zooming = { name: "zoom", select: { type: "interval", zoom: "wheel![event.shiftKey]" }, bind: "scales" };
-const DASHES = [[1, 0], [8, 3], [2, 2]];
-const LINES = ["solid", "dashed", "dotted"]; // the same in the list of arms
+const DASHES = { solid: [1, 0], dashed: [8, 3], dotted: [2, 2] };
 
 class Chart {
   constructor(host, title, description) {
     this.place = element("div", { className: "chart" });
-    host.append(element("figure", {}, title ? element("figcaption", {}, visible(title)) : null, this.place));
+    const picture = pushed("PNG", async () => save(`${title}.png`, await this.drawing.view.toImageURL("png", 2)));
+    picture.setAttribute("aria-label", `PNG: ${visible(title)}`);
+    host.append(element("figure", {}, element("figcaption", {}, visible(title), " ", picture), this.place));
     this.description = visible(description);
     this.drawing = null;
   }
@@ -44,11 +45,11 @@ const withTexts = (spec) => {
 
 const plain = (text) => visible(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;");
 
-// Lines with their bands; arms: {name: colour} in their order, rows: {arm, x, y, low, high, seeds}.
+// Lines with their bands; arms: {name: {color, line}} in their order, rows: {arm, x, y, low, high, seeds}.
 const curves = (rows, arms, x, y, height, target) => {
   const names = Object.keys(arms);
-  const color = { field: "arm", type: "nominal", legend: null, scale: { domain: names, range: Object.values(arms) } };
-  const strokeDash = { field: "arm", type: "nominal", legend: null, scale: { domain: names, range: names.map((_, at) => DASHES[at % DASHES.length]) } };
+  const color = { field: "arm", type: "nominal", legend: null, scale: { domain: names, range: Object.values(arms).map((one) => one.color) } };
+  const strokeDash = { field: "arm", type: "nominal", legend: null, scale: { domain: names, range: Object.values(arms).map((one) => DASHES[one.line]) } };
   const horizontal = { field: "x", type: "quantitative", title: x, axis: { tickCount: 6, tickMinStep: 1, labelExpr: "format(datum.value, '~s')" }, scale: { nice: false, zero: false } };
   const vertical = { field: "y", type: "quantitative", title: y, scale: { zero: false } };
   const layer = [
@@ -70,13 +71,14 @@ const curves = (rows, arms, x, y, height, target) => {
 // Lives as bars in lanes.
 const timeline = (trial) => {
   const end = trial.end * 1.02; // so that those of the last step are seen
-  const lane = new Map(trial.lives.map((life) => [life.id, life.lane]));
-  const bars = trial.lives.map((life) => ({
+  const lives = trial.texts.filter(lived);
+  const lane = new Map(lives.map((life) => [life.id, life.lane]));
+  const bars = lives.map((life) => ({
     id: life.id, born: life.born, until: Math.max(life.died ?? end, life.born + trial.end / 400), left: life.died ?? "alive",
-    top: life.lane + 0.12, bottom: life.lane + 0.88, weight: life.weight, error: life.weights.at(-1)?.[2] ?? null, verified: life.verified, draws: life.draws, wins: life.wins, text: shorter(life.text, 200),
+    top: life.lane + 0.12, bottom: life.lane + 0.88, weight: life.weight, told: number(life.weight) || "not measured", error: number(life.weights.at(-1)?.[2]) || "unknown", verified: number(life.verified) || "never", draws: life.draws, wins: life.wins, text: shorter(life.text, 200),
   }));
-  const wins = new Set(trial.lives.filter((life) => life.wins).map((life) => life.id));
-  const links = trial.lives.flatMap((life) => life.parents.filter((parent) => lane.has(parent)).map((parent) => (
+  const wins = new Set(lives.filter((life) => life.wins).map((life) => life.id));
+  const links = lives.flatMap((life) => life.parents.filter((parent) => lane.has(parent)).map((parent) => (
     { born: life.born, from: lane.get(parent) + 0.5, to: life.lane + 0.5, wins: wins.has(parent) && life.wins })));
   const rows = 1 + Math.max(0, ...lane.values());
   const dark = isDark();
@@ -97,7 +99,7 @@ const timeline = (trial) => {
           x2: { field: "until" }, y: { ...y, field: "top" }, y2: { field: "bottom" },
           color: { condition: { test: "!isValid(datum.weight)", value: dark ? "#333" : "#eee" }, field: "weight", type: "quantitative", title: "weight", legend: { orient: "top", title: "weight", gradientLength: 120 }, scale: { range: dark ? ["#484848", "#f4f4f4"] : ["#d9d9d9", "#202020"] } },
           stroke: { condition: { test: "datum.wins", value: accent }, value: null }, strokeWidth: { condition: { test: "datum.wins", value: 3 }, value: 0 },
-          tooltip: [{ field: "id", title: "candidate" }, { field: "born", title: "added at step" }, { field: "left", title: "removed at step" }, { field: "weight", format: ".3f" }, { field: "error", title: "± standard error", format: ".3f" }, { field: "verified", title: "reward in verification", format: ".3f" }, { field: "draws", title: "questions drawn" }, { field: "text" }],
+          tooltip: [{ field: "id", title: "candidate" }, { field: "born", title: "added at step" }, { field: "left", title: "removed at step" }, { field: "told", title: "weight" }, { field: "error", title: "± standard error" }, { field: "verified", title: "reward in verification" }, { field: "draws", title: "questions drawn" }, { field: "text" }],
         },
       },
       ...(bars.length > 80 ? [] : [{ data: { values: bars }, mark: { type: "text", align: "left", dx: 5, fontSize: 10, clip: true, fontWeight: "bold" }, encoding: { y: { ...y, field: "middle" }, text: { field: "id" }, color: { condition: { test: `datum.weight > ${middle}`, value: dark ? "#111" : "#fff" }, value: dark ? "#fff" : "#111" } }, transform: [{ calculate: "(datum.top + datum.bottom) / 2", as: "middle" }] }]),
@@ -105,13 +107,35 @@ const timeline = (trial) => {
   };
 };
 
+// What came of each test question in each trial; rows: {text, kind, values}.
+const heat = (tests) => {
+  const trials = tests.trials.map((one) => `${one.arm}, ${one.seed}`);
+  const total = (row) => row.values.reduce((sum, value) => sum + (value ?? 0), 0);
+  const sorted = [...tests.rows].sort((one, other) => one.kind.localeCompare(other.kind) || total(other) - total(one));
+  const values = sorted.flatMap((row, at) => row.values.map((value, column) => (
+    { at, trial: trials[column], value, told: number(value) || "no score", kind: row.kind || "questions", text: shorter(row.text, 200) })));
+  return {
+    data: { values }, height: Math.max(120, Math.min(600, 4 * sorted.length)), mark: { type: "rect", invalid: "show" },
+    encoding: {
+      x: { field: "trial", type: "nominal", title: null, sort: trials, axis: { labelAngle: 0, labelLimit: 160 } },
+      y: { field: "at", type: "ordinal", axis: null, scale: { paddingInner: 0 } },
+      color: { field: "value", type: "quantitative", title: "value", legend: { orient: "top", title: "value", gradientLength: 120 }, scale: { range: isDark() ? ["#333333", "#6db3ea"] : ["#e6e6e6", "#1f77b4"] } },
+      tooltip: [{ field: "trial" }, { field: "text", title: "question" }, { field: "kind" }, { field: "told", title: "value" }],
+    },
+  };
+};
+
 // The importance weight of one candidate over its life, with its 95% interval where that is known.
-const weights = (life) => ({
+// No weight lies beyond the lowest and the highest reward, and so does no interval.
+const weights = (life, [lowest, highest]) => ({
   height: 120,
-  data: { values: life.weights.map(([step, weight, error]) => ({ step, weight, ...(error === null ? {} : { low: weight - 1.96 * error, high: weight + 1.96 * error }) })) },
+  data: { values: life.weights.map(([step, weight, error]) => {
+    const ends = error === null ? {} : { low: Math.max(weight - 1.96 * error, Math.min(lowest, weight)), high: Math.min(weight + 1.96 * error, Math.max(highest, weight)) };
+    return { step, weight, ...ends, interval: error === null ? "unknown" : `${number(ends.low)} to ${number(ends.high)}` };
+  }) },
   encoding: { x: { field: "step", type: "quantitative", title: "training step", axis: { tickMinStep: 1, format: "d" }, scale: { nice: false, zero: false } } },
   layer: [
     { transform: [{ filter: "isValid(datum.low)" }], mark: { type: "area", opacity: 0.2 }, encoding: { y: { field: "low", type: "quantitative", title: "weight", scale: { zero: false } }, y2: { field: "high" } } },
-    { mark: { type: "line", point: true }, encoding: { y: { field: "weight", type: "quantitative", title: "weight" }, tooltip: [{ field: "step" }, { field: "weight", format: ".3f" }, { field: "low", title: "95% from", format: ".3f" }, { field: "high", title: "to", format: ".3f" }] } },
+    { mark: { type: "line", point: true }, encoding: { y: { field: "weight", type: "quantitative", title: "weight" }, tooltip: [{ field: "step" }, { field: "weight", format: ".3f" }, { field: "interval", title: "95% interval" }] } },
   ],
 });

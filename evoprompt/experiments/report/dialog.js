@@ -2,6 +2,17 @@
 
 const dialog = document.getElementById("story");
 document.getElementById("story-close").addEventListener("click", () => dialog.close());
+dialog.addEventListener("close", () => history.replaceState(null, "", location.pathname));
+
+const link = (trial, id) => `#${[trial.arm, trial.seed, id].map(encodeURIComponent).join("/")}`;
+
+const copy = (button, text) =>
+  navigator.clipboard.writeText(text).then(() => (button.textContent = "Copied"), () => (button.textContent = "The browser refused: copy it by hand"));
+
+const copying = (text) => {
+  const button = pushed("Copy", () => copy(button, text));
+  return button;
+};
 
 const sentences = (text) =>
   text.split(/\r?\n/).flatMap((line) => line.split(/(?<=[.!?])\s+/)).map((one) => one.trim()).filter(Boolean);
@@ -30,8 +41,8 @@ const others = (trial, ids) => {
   return line;
 };
 
-const find = (trial, id) =>
-  trial.lives.find((life) => life.id === id) ?? trial.proposals.find((one) => one.id === id && id);
+const find = (trial, id) => trial.texts.find((one) => id && one.id === id);
+const lived = (one) => one.lane !== undefined;
 
 const measured = (check) =>
   `${number(check.mean) || "nothing scored"}${check.stderr === null ? "" : ` ± ${number(check.stderr)}`} over ${check.scored} rollouts, ` +
@@ -59,16 +70,47 @@ const rollouts = (title, kept) => {
   return [element("h3", {}, `${title}, worst first`), ...sorted.map(episode)];
 };
 
+// Two texts beside each other: what each says, what differs, and what is known of both.
+const beside = (told, other) => {
+  const number3 = (one, name) => number(one[name]) || "not known";
+  const measures = ["weight", "verified", "draws"].map((name) => element("tr", {}, element("th", { scope: "row" }, { weight: "weight", verified: "reward in verification", draws: "questions drawn" }[name]), element("td", {}, number3(told, name)), element("td", {}, number3(other, name))));
+  const found = [element("table", {}, element("thead", {}, element("tr", {}, element("td"), ...[told, other].map((one) => element("th", { scope: "col" }, visible(one.id || "this proposal"))))), element("tbody", {}, ...measures))];
+  for (const name of Object.keys(told.texts)) {
+    const [now, before] = [told.texts[name], other.texts[name]];
+    if (before === undefined) continue;
+    found.push(element("h4", {}, `Changes in ${visible(name)} from ${visible(other.id)}`), before === now ? element("p", {}, "Unchanged.") : difference(before, now));
+  }
+  return found;
+};
+
+// What a text is compared with: its first parent, or whichever other one is chosen.
+const comparing = (trial, told) => {
+  const others = trial.texts.filter((one) => one.id && one !== told);
+  if (!others.length) return [];
+  const select = element("select", {}, ...others.map((one) => element("option", { value: one.id, selected: one.id === told.parents[0] }, visible(one.id))));
+  const body = element("div");
+  const show = () => body.replaceChildren(...beside(told, find(trial, select.value)));
+  select.addEventListener("change", show);
+  show();
+  return [element("h3", {}, element("label", {}, "Beside ", select)), body];
+};
+
+// The lowest and the highest reward of the rollouts that are there to read.
+const extremes = (trial) => {
+  const rewards = trial.texts.flatMap((one) => [...(one.answers ?? []), ...(one.episodes ?? [])].map((rollout) => rollout.reward));
+  return rewards.reduce(([low, high], one) => [Math.min(low, one), Math.max(high, one)], [Infinity, -Infinity]);
+};
+
 // Opens the dialog for a candidate's id, or for a proposal that has none.
 const tell = (trial, which) => {
   const told = typeof which === "object" ? which : find(trial, which);
   if (!told) return;
-  const children = told.id ? trial.lives.filter((life) => life.parents.includes(told.id)).map((life) => life.id) : [];
+  const children = told.id ? trial.texts.filter((one) => lived(one) && one.parents.includes(told.id)).map((one) => one.id) : [];
   const body = [facts([
     ["Outcome", told.outcome],
     ["Why not", told.reason],
-    ["In the population", told.born === undefined ? null : `from step ${told.born} ${told.died === null ? "until now" : `to step ${told.died}`}`],
-    ["Proposed", told.step === undefined ? null : `at step ${told.step}`],
+    ["In the population", lived(told) ? `from step ${told.born} ${told.died === null ? "until now" : `to step ${told.died}`}` : null],
+    ["Proposed", lived(told) ? null : `at step ${told.born}`],
     ["Written by", told.by],
     ["Parents", told.parents.length ? others(trial, told.parents) : null],
     ["Children", children.length ? others(trial, children) : null],
@@ -78,24 +120,21 @@ const tell = (trial, which) => {
     ["Rationale", told.why],
     ...told.checks.map((check) => [`Verification, round ${check.round}`, measured(check)]),
   ])];
-  const parent = told.parents.length ? find(trial, told.parents[0]) : null;
   const names = Object.keys(told.texts);
   for (const name of names) {
     const text = told.texts[name];
     body.push(element("h3", {}, names.length > 1 ? `Text of ${visible(name)}` : "Text"));
-    body.push(element("div", { className: "text", dir: "auto" }, visible(text)));
-    const before = parent?.texts?.[name];
-    if (before === undefined) continue;
-    body.push(element("h3", {}, `Changes from its parent ${visible(parent.id)}`));
-    body.push(before === text ? element("p", {}, "Unchanged.") : difference(before, text));
+    body.push(element("div", { className: "text", dir: "auto" }, visible(text)), copying(text));
   }
+  body.push(...comparing(trial, told));
   body.push(...rollouts("Rollouts in verification", told.answers), ...rollouts("Rollouts in training", told.episodes));
   const drawn = element("div");
   body.push(drawn);
   document.getElementById("story-title").textContent = told.id ? `Candidate ${visible(told.id)}` : "A refused proposal";
   document.getElementById("story-body").replaceChildren(...body);
+  if (told.id) history.replaceState(null, "", link(trial, told.id));
   if (!dialog.open) dialog.showModal();
   dialog.scrollTop = 0;
   document.getElementById("story-title").focus();
-  if (told.weights?.length > 1) new Chart(drawn, "Importance weight, with its 95% interval", `Importance weight of ${told.id}`).draw(() => weights(told));
+  if (told.weights?.length > 1) new Chart(drawn, "Importance weight, with its 95% interval", `Importance weight of ${told.id}`).draw(() => weights(told, extremes(trial)));
 };

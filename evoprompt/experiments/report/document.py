@@ -24,11 +24,13 @@ PANELS = {
 }
 """The curves of the paper's Figure 2, by the name of the step's value."""
 
-_COLORS = ("#d1590c", "#12775a", "#a04a87", "#8a6d00", "#6b6b6b", "#3f9bc4")
-_STATIC = "#2f74b5"
+_EVOLVING = ("#1f77b4", "#d1590c", "#12775a", "#a04a87", "#8a6d00", "#3f9bc4")
+_STILL = "#777777"
+_LINES = ("solid", "dotted")
 _SMOOTH = 5  # steps; as many as the window of Eq. 6
 _POINTS = 300  # of a curve
 _WEIGHTS = 24  # of a candidate's weights
+_SHOWN = 300  # characters of a question
 _READ = 150  # candidates of a trial whose rollouts a page has room for, beside the best descent
 _CHECK = ("step", "round", "mean", "stderr", "scored", "admitted", "reason")
 _CYCLE = ("step", "rounds", "proposed", "refused", "rollouts", "failure")
@@ -41,7 +43,6 @@ def document(source: Source) -> Json:
     others = sorted({name for h in histories for step in h.steps for name in step.values})
     titles = PANELS | {name: name.replace("_", " ") for name in others if name not in PANELS}
     measured = [(trial.arm, trial.history.evaluations) for trial in source.trials]
-    colors = {arm: _COLORS[at % len(_COLORS)] for at, arm in enumerate(source.arms)}
     panels: list[Json] = []
     for name, title in titles.items():
         rows = _bands(source.arms, _steps(source.trials, name))
@@ -52,11 +53,38 @@ def document(source: Source) -> Json:
         "label": "evaluation" if headline is None else headline.label,
         "target": source.summary.target,
         "finished": 0 < len(source.trials) == len(source.summary.seeds),
-        "arms": {arm: _STATIC if arm == "static" else color for arm, color in colors.items()},
+        "arms": _styles(source),
         "validation": _bands(source.arms, measured),
         "panels": panels,
         "trials": [_trial(trial) for trial in source.trials],
+        "tests": _tests(source),
+        "higher": headline is None or headline.higher_is_better,
     }
+
+
+def _styles(source: Source) -> Json:
+    """Colour and kind of line of each arm: grey and dashed where no instruction evolves."""
+    found: Json = {}
+    for arm in source.arms:
+        at = sum(one not in source.still for one in found)
+        found[arm] = (
+            {"color": _STILL, "line": "dashed"}
+            if arm in source.still
+            else {"color": _EVOLVING[at % len(_EVOLVING)], "line": _LINES[at % len(_LINES)]}
+        )
+    return found
+
+
+def _tests(source: Source) -> Json:
+    """What came of each test question in each trial that is finished, hard questions last."""
+    tested = [trial for trial in source.trials if trial.outcomes]
+    kinds = {one.question: one.stratum for trial in tested for one in trial.outcomes}
+    values = [{one.question: one.value for one in trial.outcomes} for trial in tested]
+    rows = [
+        {"text": text[:_SHOWN], "kind": kind, "values": [_short(one.get(text)) for one in values]}
+        for text, kind in kinds.items()
+    ]
+    return {"trials": [{"arm": one.arm, "seed": one.seed} for one in tested], "rows": rows}
 
 
 def _steps(trials: Sequence[Trial], name: str) -> list[tuple[str, Points]]:
@@ -97,28 +125,18 @@ def _trial(trial: Trial) -> Json:
     winning = {entry.id for entry in history.path()}
     read = winning | set(list(history.candidates)[-_READ:])
     lives = sorted(history.lives.values(), key=lambda entry: entry.id not in winning)
+    lanes = {entry.id: lane for lane, entry in enumerate(lives)}
     return {
         "arm": trial.arm,
         "seed": trial.seed,
         "trained": bool(history.steps),
         "end": max(1, history.step),
-        "lives": [
-            _text(entry, read) | _life(entry, history) | {"lane": lane, "wins": entry.id in winning}
-            for lane, entry in enumerate(lives)
-        ],
-        "proposals": [
-            {
-                "step": entry.born,
-                "outcome": outcome(entry, entry.id in waiting),
-                "reason": why_not(entry),
-                # the others are among the lives
-                **(
-                    {"id": entry.id, "parents": list(entry.parents), "by": entry.proposer}
-                    if entry.admitted
-                    else _text(entry, read)
-                ),
-            }
-            for entry in history.proposals
+        "texts": [
+            _text(entry, read)
+            | {"outcome": outcome(entry, entry.id in waiting), "reason": why_not(entry)}
+            | ({"lane": lanes[entry.id], "wins": entry.id in winning} if entry.admitted else {})
+            | (_life(entry, history) if entry.admitted else {})
+            for entry in history.texts
         ],
         "cycles": [
             {name: one[name] for name in _CYCLE}
@@ -136,7 +154,6 @@ def _trial(trial: Trial) -> Json:
 
 def _life(entry: Entry, history: History) -> Json:
     return {
-        "born": entry.born,
         "died": entry.died,
         "weight": _short(history.worth(entry)),
         "weights": [
@@ -153,6 +170,7 @@ def _text(entry: Entry, read: set[str]) -> Json:
     rollouts = {"answers": list(entry.answers), "episodes": list(entry.episodes)}
     return {
         "id": entry.id,
+        "born": entry.born,
         "text": english(entry.text),
         "texts": dict(entry.components),
         "parents": list(entry.parents),
@@ -167,7 +185,7 @@ def _text(entry: Entry, read: set[str]) -> Json:
 def outcome(entry: Entry, waits: bool = False) -> str:
     """What became of a text, in a word or two."""
     if entry.admitted:
-        return "admitted"
+        return "alive" if entry.alive else "removed"
     if entry.rule:
         return "refused"
     if waits:

@@ -33,25 +33,17 @@ const changed = (one) => {
 };
 
 const lists = {
-  candidates: new Table(by("lists"), "Candidates", [
-    { label: "id", kind: "short", value: (one) => one.id, show: (one) => named(trial, one.id) },
-    { label: "added", kind: "number", value: (one) => one.born },
-    { label: "removed", kind: "number", value: (one) => one.died, show: (one) => (one.died === null ? "alive" : number(one.died)) },
-    { label: "weight", kind: "number", value: (one) => one.weight },
-    { label: "verified", kind: "number", value: (one) => one.verified },
-    { label: "questions", kind: "number", value: (one) => one.draws },
-    { label: "written by", kind: "short", value: (one) => one.by, filter: true },
-    { label: "parents", kind: "short", value: (one) => one.parents.join(", ") },
-    { label: "changes", kind: "words", value: (one) => one.text, show: changed },
-  ]),
-  proposals: new Table(by("lists"), "Proposals", [
-    { label: "step", kind: "number", value: (one) => one.step },
-    { label: "text", kind: "short", value: (one) => one.id, show: (one) => (one.id ? named(trial, one.id) : reading(one)) },
+  texts: new Table(by("lists"), "Texts", [
+    { label: "id", kind: "short", value: (one) => one.id, show: (one) => (one.id ? named(trial, one.id) : pushed("read", () => tell(trial, one))) },
     { label: "outcome", kind: "short", value: (one) => one.outcome, filter: true },
+    { label: "step", kind: "number", value: (one) => one.born },
+    { label: "removed", kind: "number", value: (one) => one.died ?? null },
+    { label: "weight", kind: "number", value: (one) => one.weight ?? null },
+    { label: "verified", kind: "number", value: (one) => one.verified },
+    { label: "questions", kind: "number", value: (one) => one.draws ?? null },
     { label: "written by", kind: "short", value: (one) => one.by, filter: true },
-    { label: "parents", kind: "short", value: (one) => one.parents.join(", ") },
     { label: "why not", kind: "words", value: (one) => one.reason, show: (one) => visible(shorter(one.reason)) },
-    { label: "changes", kind: "words", value: (one) => (one.texts ? one.text : (find(trial, one.id)?.text ?? "")), show: (one) => changed(one.texts ? one : find(trial, one.id)) },
+    { label: "changes", kind: "words", value: (one) => one.text, show: changed },
   ]),
   cycles: new Table(by("lists"), "Generations", [
     { label: "step", kind: "number", value: (one) => one.step },
@@ -67,12 +59,43 @@ const lists = {
     { label: "step", kind: "number", value: (one) => one.step },
     { label: "message", kind: "words", value: (one) => one.message },
   ]),
+  tests: new Table(by("tests"), "Questions", [
+    { label: "question", kind: "words", value: (one) => one.text },
+    { label: "kind", kind: "short", value: (one) => one.kind, filter: true },
+    { label: "before", kind: "number", value: (one) => one.before },
+    { label: "after", kind: "number", value: (one) => one.after },
+    { label: "change", kind: "short", value: (one) => one.change, filter: true },
+  ]),
 };
 
-const reading = (one) => {
-  const button = element("button", { type: "button" }, "read");
-  button.addEventListener("click", () => tell(trial, one));
-  return button;
+// Which test questions flipped between two arms; an arm is the mean over its seeds.
+const fillTests = () => {
+  const { trials, rows } = found.tests;
+  const names = Object.keys(found.arms).filter((arm) => trials.some((one) => one.arm === arm));
+  by("questions-section").hidden = by("to-questions").hidden = !rows.length;
+  for (const [at, select] of [by("before"), by("after")].entries()) {
+    const kept = names.includes(select.value) ? select.value : names[Math.min(at, names.length - 1)];
+    select.replaceChildren(...names.map((arm) => element("option", { value: arm, selected: arm === kept }, visible(arm))));
+    select.onchange = fillTests;
+  }
+  const mean = (row, arm) => {
+    const values = row.values.filter((value, at) => trials[at].arm === arm && value !== null);
+    return values.length ? values.reduce((sum, one) => sum + one, 0) / values.length : null;
+  };
+  const compared = rows.map((row) => {
+    const [before, after] = [mean(row, by("before").value), mean(row, by("after").value)];
+    const change = before === null || after === null ? "unknown" : before === after ? "same" : (after > before) === found.higher ? "better" : "worse";
+    return { ...row, before, after, change };
+  });
+  const count = (change) => compared.filter((one) => one.change === change).length.toLocaleString("en");
+  by("flipped").textContent = `From ${visible(by("before").value)} to ${visible(by("after").value)}, ${count("better")} of ${rows.length.toLocaleString("en")} questions came out better and ${count("worse")} worse.`;
+  lists.tests.set(compared);
+};
+
+const drawHeat = async () => {
+  if (!found.tests.rows.length) return;
+  charts.heat ??= new Chart(by("heat"), "What came of each test question", "What came of each test question in each trial; the table of questions holds the same");
+  await charts.heat.draw(() => heat(found.tests));
 };
 
 const drawValidation = async () => {
@@ -92,11 +115,12 @@ const drawPanels = async () => {
 
 const fillTables = () => {
   if (!trial) return;
-  const refused = trial.proposals.filter((one) => one.outcome === "refused").length;
+  const entered = trial.texts.filter(lived).length;
+  const written = trial.texts.filter((one) => one.by !== "seed");
+  const refused = written.filter((one) => one.outcome === "refused").length;
   const many = (number, one) => `${number.toLocaleString("en")} ${one}${number === 1 ? "" : "s"}`;
-  by("counts").textContent = `${many(trial.lives.length, "instruction")} entered the population, the first ones included. Of ${many(trial.proposals.length, "proposal")}, screening refused ${refused.toLocaleString("en")} before any rollout.`;
-  lists.candidates.set(trial.lives);
-  lists.proposals.set(trial.proposals);
+  by("counts").textContent = `${many(entered, "instruction")} entered the population, the first ones included. Of ${many(written.length, "proposal")}, screening refused ${refused.toLocaleString("en")} before any rollout.`;
+  lists.texts.set(trial.texts);
   lists.cycles.set(trial.cycles);
   lists.notices.set(trial.notices);
 };
@@ -104,17 +128,17 @@ const fillTables = () => {
 const drawTrial = async () => {
   by("timeline").hidden = !trial;
   if (!trial) return;
-  charts.timeline ??= new Chart(by("timeline"), "", "Lives of the candidates over training steps; the table of candidates holds the same");
+  charts.timeline ??= new Chart(by("timeline"), "Lives of the candidates", "Lives of the candidates over training steps; the table of texts holds the same");
   await charts.timeline.draw(() => timeline(trial), (bar) => tell(trial, bar.id));
 };
 
 const drawArms = () => {
   by("arms").hidden = Object.keys(found.arms).length < 2;
-  by("arms").replaceChildren(by("arms").querySelector("legend"), ...Object.keys(found.arms).map((name, at) => {
+  by("arms").replaceChildren(by("arms").querySelector("legend"), ...Object.entries(found.arms).map(([name, { color, line }]) => {
     const box = element("input", { type: "checkbox", checked: !hidden.has(name) });
     box.addEventListener("change", () => (box.checked ? hidden.delete(name) : hidden.add(name), draw()));
     const swatch = element("span", { className: "swatch" });
-    swatch.style.borderTop = `3px ${LINES[at % LINES.length]} ${found.arms[name]}`;
+    swatch.style.borderTop = `3px ${line} ${color}`;
     return element("label", {}, box, swatch, visible(name));
   }));
 };
@@ -122,7 +146,7 @@ const drawArms = () => {
 const chooseTrial = () => {
   const shown = found.trials.filter((one) => !hidden.has(one.arm));
   const same = (one) => trial && one.arm === trial.arm && one.seed === trial.seed;
-  trial = shown.find(same) ?? shown.find((one) => one.lives.some((life) => life.wins && life.parents.length)) ?? shown[0];
+  trial = shown.find(same) ?? shown.find((one) => one.texts.some((text) => text.wins && text.parents.length)) ?? shown[0];
   by("trial").replaceChildren(...shown.map((one, at) => element("option", { value: at, selected: same(one) }, visible(`${one.arm}, seed ${one.seed}`))));
   by("trial").onchange = () => ((trial = shown[by("trial").value]), fillTables(), drawTrial());
 };
@@ -134,9 +158,11 @@ const draw = () => (pending = pending.then(async () => {
   chooseTrial();
   drawSay(found.trials);
   fillTables();
+  fillTests();
   await drawValidation();
   await drawTrial();
   await drawPanels();
+  await drawHeat();
   document.body.dataset.ready = "true";
 }));
 const redraw = () => (pending = pending.then(async () => {
@@ -145,8 +171,24 @@ const redraw = () => (pending = pending.then(async () => {
 darkness.addEventListener("change", redraw);
 matchMedia("print").addEventListener("change", () => darkness.matches && redraw());
 
+document.addEventListener("click", ({ target }) => {
+  const { copies, saves } = target.dataset;
+  if (copies) copy(target, by(copies).textContent);
+  if (saves) csv(saves, [...by(saves).rows].map((row) => [...row.cells].map((cell) => cell.innerText)));
+});
+
+// A link to a candidate: #arm/seed/id.
+const follow = () => {
+  const [arm, seed, id] = location.hash.slice(1).split("/").map(decodeURIComponent);
+  const linked = id && found.trials.find((one) => one.arm === arm && String(one.seed) === seed);
+  if (linked) tell((trial = linked), id);
+  if (linked) return draw();
+};
+addEventListener("hashchange", follow);
+
 found = await unpack(by("data").textContent);
 await draw();
+await follow();
 
 let { version } = by("data").dataset;
 if (version) {
@@ -178,9 +220,9 @@ if (version) {
     await draw();
     return "";
   };
-  const follow = async () => {
+  const keepUp = async () => {
     tellState(await renew());
-    setTimeout(follow, 1000);
+    setTimeout(keepUp, 1000);
   };
-  follow();
+  keepUp();
 }

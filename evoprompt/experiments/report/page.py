@@ -14,9 +14,10 @@ import vl_convert
 from markupsafe import Markup
 
 from evoprompt.experiments.report.document import document
+from evoprompt.experiments.report.progress import duration, progress
 from evoprompt.experiments.report.source import Source, Trial
-from evoprompt.experiments.report.verdict import comparisons
-from evoprompt.text import english, printable, sentences
+from evoprompt.experiments.report.verdict import Measure, standings
+from evoprompt.text import english, many, printable, sentences
 
 _SCRIPTS = ("table.js", "say.js", "dialog.js", "charts.js", "page.js")
 
@@ -30,7 +31,7 @@ def render_page(source: Source, version: str = "", written: float = 0.0) -> str:
             asks nobody.
         written: when something was last written to the run, in seconds since 1970.
     """
-    best = _best_trial(source.trials)
+    best, headline = _best_trial(source.trials), source.summary.headline
     found = document(source)
     text = json.dumps(found, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return (
@@ -40,7 +41,10 @@ def render_page(source: Source, version: str = "", written: float = 0.0) -> str:
             source=source,
             summary=source.summary,
             label=found["label"],
-            comparisons=comparisons(source),
+            standings=standings(source),
+            measure=None if headline is None else Measure.of(source, headline),
+            progress=progress(source),
+            facts=_facts(source),
             best=best,
             path=[] if best is None else best.history.path(),
             english=english,
@@ -61,6 +65,23 @@ def drawing() -> Markup:
     """Vega, Vega-Lite and Vega-Embed, as vl-convert brings them; the first call takes seconds."""
     code = vl_convert.javascript_bundle("window.vegaEmbed=vegaEmbed;window.vega=vega;")
     return Markup(code.replace("</script", "<\\/script").replace("<!--", "<\\!--"))
+
+
+def _facts(source: Source) -> list[str]:
+    """When, how long, by what and where."""
+    found, about = [], source.about
+    if about is not None:
+        found.append(f"Begun {about.begun:%d %B %Y, %H:%M} UTC")
+    if seeds := source.summary.seeds:
+        spent = duration(sum(seed.train_seconds for seed in seeds))
+        rollouts = sum(seed.rollouts for seed in seeds)
+        found.append(
+            f"{spent} of training and {rollouts:,} rollouts in {many(len(seeds), 'trial')}"
+        )
+    if about is not None:
+        commit = f", commit {about.commit}" if about.commit else ""
+        found += [f"evoprompt {about.version}{commit}", about.machine]
+    return found
 
 
 def _best_trial(trials: Sequence[Trial]) -> Trial | None:

@@ -6,16 +6,23 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
+
+from pydantic import JsonValue
 
 from evoprompt.errors import EvopromptError, InputError
+from evoprompt.evaluation import Outcome
+from evoprompt.experiments.about import About
+from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory, TrialDirectory
 from evoprompt.experiments.history import LOGS, History, log_in
-from evoprompt.experiments.summary import SeedSummary, Summary
+from evoprompt.experiments.settings import differences
+from evoprompt.experiments.summary import Clock, SeedSummary, Summary
 from evoprompt.lm.budget import SPENDING_FILE, Charge, SpendTracker
 from evoprompt.optimizer.folder import is_begun
 from evoprompt.optimizer.result import read_result
 from evoprompt.requests import Request, RequestFiles, Waiting
+from evoprompt.section import Settings
 
 _CONFIGS = ("config.yaml", "settings.yaml", "attached.yaml")
 _ONLY = "run"
@@ -38,6 +45,10 @@ class Trial:
         history: what its events tell.
         waiting: who waits for a person's answer now.
         asked: what persons asked and nobody has taken up yet.
+        outcomes: of the test questions, once it is finished.
+        is_finished: whether it is.
+        seconds: spent until its last evaluation; 0 where that is not known.
+        budget: rollouts after which it ends; 0 where that is not known.
     """
 
     arm: str
@@ -45,6 +56,13 @@ class Trial:
     history: History
     waiting: Sequence[Waiting] = ()
     asked: Sequence[Request] = ()
+    outcomes: Sequence[Outcome] = ()
+    is_finished: bool = False
+    seconds: float = 0.0
+    budget: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.arm}, seed {self.seed}"
 
 
 @dataclass(slots=True)
@@ -55,7 +73,11 @@ class Source:
         title: of the page.
         lead: a sentence about the result, of an optimization or an attached training.
         trials: that have begun.
+        planned: how many there will be; 0 where that is not known.
         arms: in the order in which they are drawn.
+        still: those of them in which no instruction evolves.
+        differences: by setting, what it is in each arm, of those that are not the same in all.
+        about: when, where and by which version it was begun, where that is known.
         summary: what the finished trials found.
         config: every setting, as it was written; empty where nothing was.
         spending: by model, what was paid for language models.
@@ -65,7 +87,11 @@ class Source:
     title: str
     lead: str = ""
     trials: Sequence[Trial] = ()
+    planned: int = 0
     arms: Sequence[str] = ()
+    still: Sequence[str] = ()
+    differences: Mapping[str, Mapping[str, JsonValue]] = field(default_factory=dict)
+    about: About | None = None
     summary: Summary = field(default_factory=lambda: Summary.of({}))
     config: str = ""
     spending: Mapping[str, Charge] = field(default_factory=dict)
@@ -102,12 +128,23 @@ def read_source(root: Path) -> Source:
     arms: Sequence[str] = ()
     if run is not None:
         config, arms = run.config, list(run.config.arms)
-        name, host = config.task["name"], config.host["name"]
-        found.title = f"{name} on {host}, {config.budget:,} rollouts per trial"
-    found.trials = [_trial(found, *log) for log in logs]
+        compared = " and ".join(arms) if len(arms) < 3 else f"{len(arms)} arms"
+        found.title = f"{config.task['name']}: {compared}{' compared' if len(arms) > 1 else ''}"
+        found.planned = len(run.trials())
+        found.differences = _differences(config)
+        found.about = found.tried(lambda: About.read(run.about))
+    config = None if run is None else run.config
+    found.trials = [_trial(found, config, *log) for log in logs]
     begun = {trial.arm for trial in found.trials}
     found.arms = [arm for arm in arms if arm in begun] + sorted(begun.difference(arms))
-    found.summary = _summary(found, logs, None if run is None else run.config.target)
+    evolved = {trial.arm for trial in found.trials if trial.history.evolved}
+    found.still = [
+        arm
+        for arm in found.arms
+        if arm not in evolved
+        and (config is None or arm not in arms or config.engine_of(arm).proposer is None)
+    ]
+    found.summary = _summary(found, logs, None if config is None else config.target)
     found.lead = found.tried(lambda: _lead(root)) or ""
     found.spending = found.tried(lambda: _spending(root, logs)) or {}
     if not logs:
@@ -139,14 +176,38 @@ def _logs(root: Path) -> Iterator[tuple[str, int, Path]]:
                 yield arm, int(log.parent.name.removeprefix("seed-")), log
 
 
-def _trial(source: Source, arm: str, seed: int, log: Path) -> Trial:
+def _differences(config: RunConfig) -> Mapping[str, Mapping[str, JsonValue]]:
+    arms = cast(Mapping[str, Settings], config.resolved()["arms"])
+    first, *others = arms
+    found: dict[str, dict[str, JsonValue]] = {}
+    for other in others:
+        for setting, usual, value in differences(arms[first], arms[other]):
+            found.setdefault(setting, dict.fromkeys(arms, usual))[other] = value
+    return found
+
+
+def _trial(source: Source, config: RunConfig | None, arm: str, seed: int, log: Path) -> Trial:
     history, damage = History.read_until_damage(log)
     if damage is not None:
         source.problems.append(f"What follows in a file of events is left out: {damage}")
     requests = RequestFiles(log)
     asked = source.tried(requests.everything) or ()
     waiting = source.tried(requests.waiting) or ()
-    return Trial(arm, seed, history, waiting, [one for one in asked if one.step is None])
+    asked = [one for one in asked if one.step is None]
+    if arm == _ONLY:
+        return Trial(arm, seed, history, waiting, asked)
+    files = TrialDirectory(log.parent)
+    return Trial(
+        arm,
+        seed,
+        history,
+        waiting,
+        asked,
+        outcomes=source.tried(lambda: files.outcomes) or (),
+        is_finished=files.result.is_file(),
+        seconds=source.tried(lambda: Clock(files.seconds).earlier) or 0.0,
+        budget=config.budget_of(arm) if config is not None and arm in config.arms else 0,
+    )
 
 
 def _summary(

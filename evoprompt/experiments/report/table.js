@@ -18,6 +18,23 @@ const number = (value, digits = 3) =>
 
 const PAGE = 25;
 
+// Hands a file to whoever reads the page; nothing leaves this machine.
+const save = (name, content) => {
+  const link = element("a", { download: name, href: typeof content === "string" ? content : URL.createObjectURL(content) });
+  link.click();
+  if (typeof content !== "string") setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+};
+// Quoted, and with a leading apostrophe where a spreadsheet would take the text for a formula.
+const csv = (name, rows) => {
+  const cell = (value) => (typeof value === "number" ? value : `"${visible(value ?? "").replace(/^[=+@-]/, "'$&").replaceAll('"', '""')}"`);
+  save(`${name}.csv`, new Blob([rows.map((row) => row.map(cell).join(",") + "\r\n").join("")], { type: "text/csv" }));
+};
+const pushed = (label, action) => {
+  const button = element("button", { type: "button" }, label);
+  button.addEventListener("click", action);
+  return button;
+};
+
 // columns: {label, value(row), kind: "number" | "words" | "short", filter: bool, show(row) -> Node or text}
 class Table {
   constructor(host, title, columns) {
@@ -32,6 +49,7 @@ class Table {
       return [column, select];
     });
     this.search.addEventListener("input", () => this.first());
+    tools.append(pushed("CSV", () => csv(title, [columns.map((one) => one.label), ...this.found().map((row) => columns.map((one) => one.value(row)))])));
     this.caption = element("caption", {});
     this.head = columns.map((column) => {
       const button = element("button", { type: "button" }, column.label);
@@ -42,10 +60,8 @@ class Table {
     const table = element("table", {}, this.caption, element("thead", {}, element("tr", {}, ...this.head)), this.body);
     const wide = element("div", { className: "wide", tabIndex: 0, role: "region" }, table);
     wide.setAttribute("aria-label", title);
-    this.before = element("button", { type: "button" }, "Previous");
-    this.after = element("button", { type: "button" }, "Next");
-    this.before.addEventListener("click", () => this.turn(-1));
-    this.after.addEventListener("click", () => this.turn(1));
+    this.before = pushed("Previous", () => this.turn(-1));
+    this.after = pushed("Next", () => this.turn(1));
     this.pager = element("div", { className: "tools" }, this.before, this.after);
     this.summary = element("summary");
     this.details = element("details", { open: true }, this.summary, tools, wide, this.pager);

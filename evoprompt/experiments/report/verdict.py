@@ -1,13 +1,15 @@
-"""The result in a sentence: an arm against the arm whose instruction stayed as it was."""
+"""The result in words: the arms against the one whose instruction stayed as it was."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import NamedTuple
 
+from evoprompt.evaluation import Headline
 from evoprompt.experiments.report.source import Source
+from evoprompt.text import many
 
 _T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
 """Student's distribution at .975, by degrees of freedom; the last for more, so never too small."""
@@ -22,28 +24,66 @@ class Interval(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
-    """An arm against the static one, on test questions.
+class Measure:
+    """What the arms are compared by, and how it is told.
+
+    Attributes:
+        headline: of the task.
+        questions: of the test split; 0 where that is not known.
+        is_share: whether it is known that every question is either solved, 1, or not, 0.
+    """
+
+    headline: Headline
+    questions: int
+    is_share: bool
+
+    @classmethod
+    def of(cls, source: Source, headline: Headline) -> Measure:
+        """The measure of the finished trials of a run."""
+        tests = [trial.outcomes for trial in source.trials if trial.outcomes]
+        values = {one.value for test in tests for one in test}
+        return cls(
+            headline, max(map(len, tests), default=0), bool(tests) and values <= {0, 1, None}
+        )
+
+    def text(self, value: float) -> str:
+        """A value, such as ``99 %`` or ``0.512``."""
+        if not self.is_share:
+            return f"{value:.3f}"
+        return f"{100 * value:.1f}".removesuffix(".0") + " %"
+
+    def gain(self, value: float) -> str:
+        """A difference, such as ``+53 points`` or ``+0.120``."""
+        if not self.is_share:
+            return f"{value:+.3f}"
+        return f"{100 * value:+.1f}".removesuffix(".0") + " points"
+
+    @property
+    def of_questions(self) -> str:
+        """Such as ``of 300 test questions``."""
+        return f"of {many(self.questions, 'test question')}" if self.questions else "of the test"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A finished arm beside the one whose instruction stayed as it was.
 
     Attributes:
         arm: its name.
-        baseline: the static one's name.
-        label: of the headline.
-        value: mean of the headline over the seeds of ``arm``.
-        against: the same of the baseline.
-        seeds: in which both were finished.
-        higher_is_better: whether a higher value is the better one.
-        gain: by which ``arm`` is better, seed by seed, with its interval; None for one seed.
+        value: mean of the headline over its seeds.
+        seeds: in which both were finished; its own where nothing is compared.
+        baseline: the other arm; empty for that arm itself, and where there is none.
+        gain: by which it is better, seed by seed, with its interval; None for fewer than two seeds.
+        flipped: questions that came right by it, and those that went wrong, over all those seeds;
+            None where that is not known.
     """
 
     arm: str
-    baseline: str
-    label: str
     value: float
-    against: float
     seeds: int
-    higher_is_better: bool
-    gain: Interval | None
+    baseline: str = ""
+    gain: Interval | None = None
+    flipped: tuple[int, int] | None = None
 
     @property
     def is_shown(self) -> bool:
@@ -52,37 +92,73 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """What the interval says, for people who read no intervals."""
+        """What is shown, for people who read no intervals."""
+        if not self.baseline:
+            return ""
         if self.gain is None:
-            return "One seed only, so this may be chance: run several (--seeds)."
+            return "Not shown: one seed only, so this may be chance; run several (--seeds)."
         if not self.is_shown:
-            return "No difference is shown beyond what chance explains."
-        return f"{'Better' if self.gain.mean > 0 else 'Worse'}, beyond what chance explains."
+            return "Not shown: chance alone may explain the difference."
+        return f"Shown: {'better' if self.gain.mean > 0 else 'worse'} than chance explains."
 
 
-def comparisons(source: Source) -> list[Comparison]:
-    """Every finished arm against the one named ``static``, or else the only one that is static.
+def standings(source: Source) -> list[Standing]:
+    """The finished arms, the best first, each beside the one whose instruction stayed as it was.
 
-    Empty where there is no such arm, or it has not finished a seed.
+    That is the arm named ``static``, or else the only one of its kind.
     """
     arms, headline = source.summary.arms, source.summary.headline
-    evolved = {trial.arm for trial in source.trials if trial.history.evolved}
-    still = [arm for arm in arms if arm not in evolved]
-    baseline = "static" if "static" in still else still[0] if len(still) == 1 else None
-    if baseline is None or headline is None:
+    if headline is None:
         return []
-    before = {seed.seed: seed.test.value for seed in arms[baseline].seeds}
+    measure = Measure.of(source, headline)
+    still = [arm for arm in source.still if arm in arms]
+    baseline = "static" if "static" in still else still[0] if len(still) == 1 else ""
     found = []
     for arm, summary in arms.items():
         after = {seed.seed: seed.test.value for seed in summary.seeds}
+        before = {seed.seed: seed.test.value for seed in arms[baseline].seeds} if baseline else {}
         both = sorted(before.keys() & after.keys())
         if arm == baseline or not both:
+            found.append(Standing(arm, summary.test.mean, len(after)))
             continue
         gains = [headline.merit(after[one]) - headline.merit(before[one]) for one in both]
-        means = fmean(after[one] for one in both), fmean(before[one] for one in both)
-        told = (arm, baseline, headline.label, *means, len(both), headline.higher_is_better)
-        found.append(Comparison(*told, interval(gains)))
-    return found
+        gain = interval(gains)
+        if gain is not None and measure.is_share:  # nobody solves more than all of them
+            against = headline.merit(fmean(before[one] for one in both))
+            lowest, highest = sorted(headline.merit(end) - against for end in (0.0, 1.0))
+            gain = gain._replace(low=max(gain.low, lowest), high=min(gain.high, highest))
+        flipped = _flipped(source, arm, baseline, both, headline)
+        found.append(
+            Standing(
+                arm,
+                fmean(after[one] for one in both),
+                len(both),
+                baseline,
+                gain,
+                flipped if measure.is_share else None,
+            )
+        )
+    return sorted(found, key=lambda one: headline.merit(one.value), reverse=True)
+
+
+def _flipped(
+    source: Source, arm: str, baseline: str, seeds: Sequence[int], headline: Headline
+) -> tuple[int, int] | None:
+    tests: dict[tuple[str, int], Mapping[str, float | None]] = {
+        (trial.arm, trial.seed): {one.question: one.value for one in trial.outcomes}
+        for trial in source.trials
+    }
+    pairs = [(tests[arm, seed], tests[baseline, seed]) for seed in seeds]
+    if not all(after and before for after, before in pairs):
+        return None
+    right = wrong = 0
+    for after, before in pairs:
+        for question, now in after.items():
+            old = before.get(question)
+            if now is not None and old is not None:
+                right += headline.merit(now) > headline.merit(old)
+                wrong += headline.merit(now) < headline.merit(old)
+    return right, wrong
 
 
 def interval(values: Sequence[float]) -> Interval | None:

@@ -175,14 +175,16 @@ class TrlTrainingJob(Policy):
         shared = [written]
         broadcast_object_list(shared)
         candidate = Candidate.of(shared[0])
-        questions = self._task.questions(split)
-        mine = questions[accelerator.process_index :: accelerator.num_processes]
+        everything, processes = self._task.questions(split), accelerator.num_processes
+        shares = [everything[process::processes] for process in range(processes)]
+        mine = shares[accelerator.process_index]
         if self._vllm is not None:
             self._vllm.load_weights()
         with self._evaluating():
             found = self._scored(mine, split, candidate)
         teller = self._engine if accelerator.is_main_process else None
-        return evaluation_of(gather_object(found), split, self._task.headline, teller)
+        gathered, asked = gather_object(found), [one for share in shares for one in share]
+        return evaluation_of(asked, gathered, split, self._task.headline, teller)
 
     @contextmanager
     def _evaluating(self) -> Iterator[None]:

@@ -141,7 +141,8 @@ class VerlTrainingJob:
             else f"too long for the instruction within data.max_prompt_length {most}; raise it"
             for fitting in fits
         ]
-        return evaluation_of(found, split, self._task.headline, self._engine)
+        questions = self._task.questions(split)
+        return evaluation_of(questions, found, split, self._task.headline, self._engine)
 
     def _started(self) -> HostManager:
         """Starts veRL's workers; they live until the next training begins."""
