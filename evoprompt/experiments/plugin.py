@@ -1,4 +1,4 @@
-"""The hosts and launchers that ship with evoprompt; what they need is imported when one is used."""
+"""Hosts, launchers and a task that ship with evoprompt; what they need is imported late."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from evoprompt.experiments.hosts.verl.host import VerlHost
 from evoprompt.experiments.launchers.local import LocalLauncher
 from evoprompt.experiments.launchers.on_ray import Ray
 from evoprompt.experiments.launchers.on_slurm import Slurm
+from evoprompt.experiments.questions import QUESTIONS, Questions
 from evoprompt.experiments.settings import FROZEN
 from evoprompt.hookspecs import hookimpl
 from evoprompt.plugins import named
@@ -18,12 +19,13 @@ from evoprompt.roles import Component
 
 @hookimpl
 def evoprompt_components() -> Sequence[type[Component] | tuple[str, type[Component]]]:
-    """Hosts and launchers."""
+    """Hosts, launchers, and the task that is a file of questions."""
     return [
         named(FROZEN, FrozenHost),
         named("trl", TrlHost),
         named("verl", VerlHost),
         named("local", LocalLauncher),
+        named(QUESTIONS, Questions),
         Ray,
         Slurm,
     ]

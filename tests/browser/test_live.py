@@ -19,7 +19,10 @@ pytestmark = pytest.mark.browser
 
 
 def test_the_page_follows_a_run_and_keeps_what_was_chosen(
-    opened: Callable[..., Page], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    opened: Callable[..., Page],
+    serious: Callable[[Page], list[str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("evoprompt.experiments.report.live._SHARE", 0)
     logs = {arm: EventLog(tmp_path / "trials" / arm / "seed-0" / "events.jsonl") for arm in "ab"}
@@ -40,10 +43,11 @@ def test_the_page_follows_a_run_and_keeps_what_was_chosen(
             log.append(Evolved(1, 1, ("c1",), ("c0", "c1"), 4))
             right = Headline("right", "share right")
             log.append(Evaluated(1, "validation", "c1", 8, {"right": 0.5}, {}, right))
-            table = page.get_by_role("region", name="Candidates", exact=True)
+            table = page.get_by_role("region", name="Texts", exact=True)
             expect(table).to_contain_text("Look twice.", timeout=60_000)
             expect(page.locator("blockquote")).to_have_text("Look twice.")
             expect(page.get_by_label("Trial", exact=True)).to_have_text("b, seed 0")
+            assert serious(page) == []
             page.clock.install(time=time.time() + 600)
             page.reload()
             quiet = "Nothing was written for 10 minutes: the run is waiting"

@@ -40,9 +40,7 @@ def test_axe_finds_nothing_serious(
 ) -> None:
     page = opened(report, width, dark)
     assert serious(page) == []
-    page.get_by_role("region", name="Candidates", exact=True).get_by_role(
-        "button", name="c0"
-    ).click()
+    page.get_by_role("region", name="Texts", exact=True).get_by_role("button", name="c0").click()
     page.wait_for_selector("dialog[open]")
     assert serious(page) == []
 
@@ -83,33 +81,31 @@ def test_a_curve_says_its_numbers_where_it_is_pointed_at(opened: Open, report: s
 
 def test_a_table_is_sorted_searched_and_filtered(opened: Open, report: str) -> None:
     page = opened(report)
-    table = page.get_by_role("region", name="Candidates", exact=True)
+    table = page.get_by_role("region", name="Texts", exact=True)
     details = page.locator("details", has=table)
-    everybody = rows(page, "Candidates")
+    everybody = rows(page, "Texts")
     assert len(everybody) > 2
-    table.get_by_role("button", name="added").click()
-    born = [int(row.split("\t")[1]) for row in rows(page, "Candidates")]
+    table.get_by_role("button", name="step").click()
+    born = [int(row.split("\t")[2]) for row in rows(page, "Texts")]
     assert born == sorted(born, reverse=True)
-    assert (
-        table.get_by_role("columnheader", name="added").get_attribute("aria-sort") == "descending"
-    )
+    assert table.get_by_role("columnheader", name="step").get_attribute("aria-sort") == "descending"
     details.get_by_label("written by").select_option("seed")
-    assert len(rows(page, "Candidates")) == sum("seed" in row for row in everybody)
+    assert len(rows(page, "Texts")) == sum("seed" in row for row in everybody)
     details.get_by_label("written by").select_option("")
     details.get_by_label("Search").fill("no such words at all")
-    assert rows(page, "Candidates") == []
+    assert rows(page, "Texts") == []
     expect(table).to_contain_text("No row matches.")
 
 
 def test_a_candidate_tells_its_story(opened: Open, report: str) -> None:
     page = opened(report)
-    table = page.get_by_role("region", name="Candidates", exact=True)
-    name = next(row.split("\t")[0] for row in rows(page, "Candidates") if row.split("\t")[7])
+    table = page.get_by_role("region", name="Texts", exact=True)
+    name = next(row.split("\t")[0] for row in rows(page, "Texts") if "\tseed\t" not in row)
     link = table.get_by_role("button", name=name, exact=True)
     link.focus()
     page.keyboard.press("Enter")
     story = page.get_by_role("dialog")
-    expect(story).to_contain_text("Changes from its parent")
+    expect(story).to_contain_text("Changes in instruction from")
     expect(story).to_contain_text("Verification, round 1")
     expect(story).to_contain_text("(standard error)")
     expect(story).to_contain_text("Rollouts in verification, worst first")
@@ -142,7 +138,7 @@ def test_hostile_texts_are_shown_and_do_nothing(
 ) -> None:
     page = opened(written(hostile(tmp_path)))
     page.on("dialog", lambda dialog: pytest.fail(f"a text made the page say {dialog.message}"))
-    refused = page.get_by_role("region", name="Proposals", exact=True)
+    refused = page.get_by_role("region", name="Texts", exact=True)
     refused.get_by_role("button", name="read").click()
     story = page.get_by_role("dialog")
     expect(story).to_contain_text("A refused proposal")
@@ -150,7 +146,7 @@ def test_hostile_texts_are_shown_and_do_nothing(
         "leak: </script><img src=x onerror=alert(1)> \\u001b[31m \\u202egnp"
     )
     page.keyboard.press("Escape")
-    lives = page.get_by_role("region", name="Candidates", exact=True)
+    lives = page.get_by_role("region", name="Texts", exact=True)
     lives.get_by_role("button", name="c0").click()
     story.locator("summary").click()
     expect(story.locator("details")).to_contain_text(

@@ -23,12 +23,15 @@ from evoprompt.events import (
     Told,
     Verified,
 )
+from evoprompt.experiments.config import RunConfig
+from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.report import live
 from evoprompt.experiments.report.document import document
 from evoprompt.experiments.report.live import LivePage, LiveServer
 from evoprompt.experiments.report.page import render_page
+from evoprompt.experiments.report.progress import progress
 from evoprompt.experiments.report.source import read_source
-from evoprompt.experiments.report.verdict import comparisons
+from evoprompt.experiments.report.verdict import standings
 from evoprompt.experiments.summary import SeedSummary, to_json
 from evoprompt.requests import RequestFiles, Waiting
 
@@ -126,21 +129,24 @@ def test_a_run_that_went_away_is_said_to_and_comes_back(server: LiveServer, root
     assert get(server, "/")[0] == 200
 
 
+def summary(value: float, seed: int = 0) -> SeedSummary:
+    return SeedSummary(
+        seed=seed,
+        headline=Headline("right", "right"),
+        test=Evaluation(value=value),
+        rollouts=8,
+        rollouts_to_target=None,
+        train_seconds=1.0,
+        best={"instruction": "Search."},
+        curve=[],
+    )
+
+
 def finished(root: Path, static: float, coevolve: float) -> Path:
     """A run of two arms that has ended, with one evaluation on test questions each."""
     for arm, value in (("static", static), ("coevolve", coevolve)):
         trial = begun(root / "trials" / arm / "seed-0")
-        found = SeedSummary(
-            seed=0,
-            headline=Headline("right", "right"),
-            test=Evaluation(value=value),
-            rollouts=8,
-            rollouts_to_target=None,
-            train_seconds=1.0,
-            best={"instruction": "Search."},
-            curve=[],
-        )
-        (trial / "result.json").write_text(to_json(found))
+        (trial / "result.json").write_text(to_json(summary(value)))
     log = EventLog(trial / "events.jsonl")
     log.append(Proposed(1, "c1", {"instruction": "Look."}, ("c0",), "p"))
     log.append(Evolved(1, 1, ("c1",), ("c0", "c1"), 4))
@@ -149,12 +155,70 @@ def finished(root: Path, static: float, coevolve: float) -> Path:
 
 def test_each_arm_is_compared_with_the_static_one(tmp_path: Path) -> None:
     source = read_source(finished(tmp_path / "run", 0.25, 0.5))
-    (found,) = comparisons(source)
-    assert (found.arm, found.value, found.against) == ("coevolve", 0.5, 0.25)
-    assert "One seed only" in found.verdict
+    first, second = standings(source)
+    assert (first.arm, first.value, first.baseline) == ("coevolve", 0.5, "static")
+    assert (second.arm, second.value, second.baseline) == ("static", 0.25, "")
+    assert "one seed only" in first.verdict
     page = " ".join(render_page(source).split())
     assert "<q>coevolve</q> has right 0.500, and <q>static</q>" in page
-    assert "stayed as it was, 0.250." in page
+    assert "stayed as it was, 0.250 of the test." in page
+
+
+def test_a_result_known_question_by_question_is_said_in_words(tmp_path: Path) -> None:
+    root = tmp_path / "run"
+    solved = {"static": [0.25, 0.5, 0.25], "coevolve": [1.0, 1.0, 0.75]}
+    for arm, values in solved.items():
+        for seed, value in enumerate(values):
+            trial = begun(root / "trials" / arm / f"seed-{seed}")
+            (trial / "result.json").write_text(to_json(summary(value, seed)))
+            tested = [[f"question {at}", "easy", float(at < 4 * value)] for at in range(4)]
+            (trial / "tested.json").write_text(json.dumps(tested))
+    log = EventLog(trial / "events.jsonl")
+    log.append(Proposed(1, "c1", {"instruction": "Look."}, ("c0",), "p"))
+    log.append(Evolved(1, 1, ("c1",), ("c0", "c1"), 4))
+    source = read_source(root)
+    first, _ = standings(source)
+    assert first.flipped == (7, 0)
+    assert first.gain is not None
+    assert first.gain.high == pytest.approx(2 / 3), "nobody solves more than all"
+    page = " ".join(render_page(source).split())
+    assert "<q>coevolve</q> solves 91.7 %, and <q>static</q>" in page
+    assert "stayed as it was, 33.3 % of 4 test questions." in page
+    assert "7 answers came right, 0 went wrong." in page
+    tests = document(source)["tests"]
+    assert [len(row["values"]) for row in tests["rows"]] == [6] * 4  # type: ignore[index]
+
+
+def test_three_arms_are_a_table_the_best_first(tmp_path: Path) -> None:
+    root = finished(tmp_path / "run", 0.25, 0.5)
+    shutil.copytree(root / "trials" / "coevolve", root / "trials" / "another")
+    (root / "trials" / "another" / "seed-0" / "result.json").write_text(to_json(summary(0.75)))
+    source = read_source(root)
+    assert [one.arm for one in standings(source)] == ["another", "coevolve", "static"]
+    assert "The arms, the best first" in render_page(source)
+
+
+def test_a_finished_baseline_is_told_while_the_other_arm_goes_on(tmp_path: Path) -> None:
+    root = finished(tmp_path / "run", 0.25, 0.5)
+    (root / "trials" / "coevolve" / "seed-0" / "result.json").unlink()
+    page = " ".join(render_page(read_source(root)).split())
+    assert "<q>static</q> has right 0.250 of the test" in page
+    assert "Nothing is compared" not in page
+
+
+def test_how_far_a_run_is(tmp_path: Path) -> None:
+    config = RunConfig.model_validate(
+        {"task": "fake", "host": "fake", "budget": 80, "evaluate_every": 40, "seeds": 2}
+    )
+    run = RunDirectory(tmp_path, config)
+    run.write_config()
+    begun(run.trial(TrialId("static", 0)).root)
+    run.trial(TrialId("static", 0)).seconds.write_text("2.0")
+    assert progress(read_source(tmp_path)) == [
+        "0 of 4 trials finished; about 78 seconds left where one runs at a time.",
+        "static, seed 0: step 1 of about 10, 8 of 80 rollouts, 4.0 rollouts a second, about 18 "
+        "seconds left.",
+    ]
 
 
 def waiting(root: Path) -> Path:

@@ -108,11 +108,12 @@ def test_the_page_knows_every_candidate_and_every_proposal(directory: RunDirecto
     assert len(told["trials"]) == 4
     assert told["finished"]
     for shown, trial in zip(told["trials"], source.trials, strict=True):
-        assert len(shown["lives"]) == len(trial.history.lives)
-        assert len(shown["proposals"]) == len(trial.history.proposals)
-        assert [one["id"] for one in shown["lives"] if one["wins"]][-1:] == [trial.history.winner]
-        lanes = {(one["lane"], one["born"]) for one in shown["lives"]}
-        assert len(lanes) == len(shown["lives"]), "no two overlap"
+        lives = [one for one in shown["texts"] if "lane" in one]
+        assert len(lives) == len(trial.history.lives)
+        assert len(shown["texts"]) == len(trial.history.texts)
+        assert [one["id"] for one in lives if one["wins"]][-1:] == [trial.history.winner]
+        lanes = {(one["lane"], one["born"]) for one in lives}
+        assert len(lanes) == len(lives), "no two overlap"
     assert {file: file.stat().st_mtime_ns for file in directory.root.rglob("*")} == before
 
 
@@ -139,7 +140,7 @@ def test_any_text_is_shown_as_it_is_and_does_nothing(tmp_path: Path) -> None:
     assert "&lt;answer&gt;" in page
     packed = re.search(r'<script type="text/plain" id="data"[^>]*>([^<]*)</script>', page)
     assert packed is not None
-    shown = json.loads(gzip.decompress(base64.b64decode(packed.group(1))))["trials"][0]["lives"]
+    shown = json.loads(gzip.decompress(base64.b64decode(packed.group(1))))["trials"][0]["texts"]
     assert [life["text"] for life in shown] == ["Write <answer>.", *TEXTS]
 
 
@@ -181,7 +182,7 @@ def test_the_files_of_a_verl_job_are_read(tmp_path: Path) -> None:
     source = read_source(tmp_path)
     assert source.spending["m"].usd == 0.25
     assert journal in files_of(tmp_path)
-    (life,) = document(source)["trials"][0]["lives"]
+    (life,) = document(source)["trials"][0]["texts"]
     assert life["weights"] == [[1, 0.5, 0.1]]
     assert life["episodes"][0]["turns"] == [{"action": "5", "observation": "a tool's answer"}]
 

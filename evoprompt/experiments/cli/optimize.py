@@ -30,8 +30,9 @@ def optimize(
     source: Annotated[
         str,
         typer.Argument(
-            help="YAML file of a run, the name of a task, or with --resume its output.",
-            metavar="CONFIG|TASK",
+            help="YAML file of a run, the name of a task, a JSONL of questions, or with --resume "
+            "its output.",
+            metavar="CONFIG|TASK|JSONL",
         ),
     ],
     model: Annotated[
@@ -63,6 +64,16 @@ def optimize(
             show_default="the proposer of CONFIG, else the task's sentences",
         ),
     ] = None,
+    prompt: Annotated[
+        Path | None, typer.Option(help="File with the first instruction; of a JSONL.")
+    ] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            help="What solves a question: exact, contains or number; of a JSONL.",
+            show_default="exact",
+        ),
+    ] = None,
     compare: Annotated[
         bool, typer.Option("--compare", help="Also test the instruction that it starts from.")
     ] = False,
@@ -80,6 +91,10 @@ def optimize(
     The same as evoprompt run with the host frozen: task and proposer are those of
     CONFIG, its host, arms and budget are not. best, report, eval and --seeds-from
     work on what it leaves.
+
+    Of a JSONL each line is an object with question and answer, and no task is needed: half of the
+    questions are for training, a quarter each for validation and test. The model writes its
+    instructions itself where --lm names no other.
     """
     from evoprompt import yamlfile
     from evoprompt.errors import InputError
@@ -87,6 +102,15 @@ def optimize(
     from evoprompt.experiments.config import config_of, load
 
     path = Path(source)
+    of_file = path.suffix == ".jsonl"
+    if (prompt is None) == of_file or (metric and not of_file):
+        raise InputError(
+            f"{source} with --prompt {prompt} and --metric {metric}; required: a JSONL of "
+            "questions and answers with --prompt FILE, or neither option"
+        )
+    if of_file and lm is None and model is not None:
+        lm = f"openai/{model.removeprefix('openai:')}"
+    writer = {"model": lm, "api_base": base_url} if of_file and base_url else lm
     given = {
         "host.model": model,
         "host.base_url": base_url,
@@ -95,7 +119,7 @@ def optimize(
         "host.budget.usd": usd,
         "budget": budget,
         "evaluate_every": budget,
-        "engine.proposer": lm and {"name": "reflection", "lm": lm},
+        "engine.proposer": lm and {"name": "reflection", "lm": writer},
     }
     overrides = [f"{key}={json.dumps(value)}" for key, value in given.items() if value is not None]
     overrides = with_seeds_from([*overrides, *(changes or ())], seeds_from)
@@ -111,8 +135,12 @@ def optimize(
     elif path.is_dir():
         raise InputError(f"{path} is a directory; required: a YAML file or a task, or --resume")
     else:
-        is_file = path.is_file() or path.suffix in (".yaml", ".yml")
-        raw: Settings = yamlfile.read(path) if is_file else {"task": {"name": source}}
+        is_file = not of_file and (path.is_file() or path.suffix in (".yaml", ".yml"))
+        task: Settings = {"name": source}
+        if of_file:
+            settings = {"data": source, "prompt": str(prompt), "metric": metric or "exact"}
+            task = {"name": "questions", **settings}
+        raw: Settings = yamlfile.read(path) if is_file else {"task": task}
         host = raw.get("host")
         frozen = isinstance(host, dict) and host.get("name") == "frozen"
         most = (raw.get("budget") if frozen else None) or _BUDGET

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,9 @@ import typer
 
 from evoprompt.errors import InputError
 from evoprompt.experiments.cli.report import require_extra
+from evoprompt.storage import LOCK, is_temporary
+
+_PATIENCE = 0.5  # seconds between two looks for a run
 
 
 def watch(
@@ -25,12 +29,21 @@ def watch(
 ) -> None:
     """Serve the report of a run to this machine, and follow it.
 
-    The run may be stopped, killed and resumed meanwhile. Nothing is written to its folder.
-    Ctrl-C ends it.
+    The run may be stopped, killed and resumed meanwhile, and need not have begun. Nothing is
+    written to its folder. Ctrl-C ends it.
     """
     require_extra()
     from evoprompt.experiments.report.live import LivePage, LiveServer
 
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a service is ended so
+    try:
+        if _is_empty(run):
+            typer.echo(f"{run} holds no run yet; waits for one; Ctrl-C ends it")
+        while _is_empty(run):
+            time.sleep(_PATIENCE)
+    except KeyboardInterrupt:
+        typer.echo("ended; no run has begun")
+        return
     page = LivePage(run)
     page.page()
     try:
@@ -41,9 +54,15 @@ def watch(
             "another --port, or 0 for any"
         ) from error
     typer.echo(f"{server.address} follows {run}; Ctrl-C ends it")
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a service is ended so
     with server:
         try:
             server.serve_forever()
         except KeyboardInterrupt:
             typer.echo("ended; the run goes on")
+
+
+def _is_empty(run: Path) -> bool:
+    """Whether nothing is there that says what it is: a run that begins has its lock first."""
+    if not run.exists():
+        return True
+    return run.is_dir() and all(one.name == LOCK or is_temporary(one) for one in run.iterdir())

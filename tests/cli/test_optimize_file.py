@@ -1,0 +1,116 @@
+"""``evoprompt optimize QUESTIONS.jsonl --prompt FILE``: without a task."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import evoprompt
+
+from evoprompt.agents import Episode
+from evoprompt.errors import InputError
+from evoprompt.experiments.directory import RunDirectory
+from evoprompt.experiments.questions import Metric, Questions, QuestionSettings
+from evoprompt.experiments.testing import TaskSuite
+from evoprompt.testing.openai_server import OpenAIServer, chat_fields
+from evoprompt.types import Question
+
+ADVICE = "Add carefully."
+
+
+def files(folder: Path, *more: Mapping[str, object]) -> tuple[Path, Path]:
+    rows = [{"question": f"{one}+1?", "answer": one + 1} for one in range(40)]
+    data, prompt = folder / "sums.jsonl", folder / "prompt.txt"
+    data.write_text("".join(json.dumps(row) + "\n" for row in [*rows, *more]), "utf-8")
+    prompt.write_text("Answer with a number.\n", "utf-8")
+    return data, prompt
+
+
+def task(folder: Path, metric: Metric = "exact") -> Questions:
+    data, prompt = files(folder)
+    return Questions(QuestionSettings(data=data, prompt=prompt, metric=metric))
+
+
+class TestQuestions(TaskSuite):
+    @pytest.fixture(autouse=True)
+    def _folder(self, tmp_path: Path) -> None:
+        self.folder = tmp_path
+
+    def build(self) -> Questions:
+        return task(self.folder)
+
+
+@pytest.mark.parametrize(
+    ("metric", "said", "reward"),
+    [
+        ("exact", " Paris. ", 1.0),
+        ("exact", "It is Paris.", 0.0),
+        ("contains", "It is PARIS, France.", 1.0),
+        ("contains", "Lyon", 0.0),
+        ("number", "6 * 7 is 42.0", 1.0),
+        ("number", "42 or 43", 0.0),
+        ("number", "no idea", 0.0),
+    ],
+)
+def test_a_metric_by_name(tmp_path: Path, metric: Metric, said: str, reward: float) -> None:
+    expected = "42" if metric == "number" else "Paris"
+    question = Question("q", "?", (expected,))
+    found = task(tmp_path, metric).score(Episode([], answer=said, end="answered"), question)
+    assert found.reward == reward
+
+
+def test_a_file_may_name_its_splits(tmp_path: Path) -> None:
+    data, prompt = files(tmp_path)
+    splits = ["train", "validation", "test", "train"]
+    rows = [{"question": str(at), "answer": 1, "split": one} for at, one in enumerate(splits)]
+    data.write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    found = Questions(QuestionSettings(data=data, prompt=prompt))
+    assert [one.text for one in found.questions("train")] == ["0", "3"]
+    assert [one.text for one in found.questions("test")] == ["2"]
+
+
+@pytest.mark.parametrize("row", [{"question": "Why?"}, {"answer": "4"}, {"question": ""}])
+def test_a_line_that_is_no_question_is_named(tmp_path: Path, row: Mapping[str, object]) -> None:
+    data, prompt = files(tmp_path, row)
+    with pytest.raises(InputError, match=r"sums.jsonl:41 "):
+        Questions(QuestionSettings(data=data, prompt=prompt)).questions("train")
+
+
+@pytest.mark.endpoint
+@pytest.mark.lm
+def test_a_prompt_becomes_better_with_no_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    data, prompt = files(tmp_path)
+
+    def answer(body: Mapping[str, Any]) -> str:
+        told, asked = body["messages"][0]["content"], body["messages"][-1]["content"]
+        if not asked.endswith("+1?"):
+            better = f"Answer with a number. {ADVICE}"
+            return chat_fields(analysis="It hurries.", candidates=[better])
+        number = int(asked.removesuffix("+1?"))
+        return str(number + 1 if ADVICE in told or number % 2 else "no idea")
+
+    given = ["optimize", str(data), "--prompt", str(prompt), "--metric", "number"]
+    out = tmp_path / "run"
+    with OpenAIServer([], answer) as server:
+        address = ["--model", "mine", "--base-url", server.url]
+        more = ["--compare", "--budget", "200", "--output", str(out)]
+        assert evoprompt(*given, *address, *more) == 0
+    arms = RunDirectory.open(out).collect().arms
+    assert arms["optimized"].test.mean == 1.0 > arms["static"].test.mean
+    assert ADVICE in capsys.readouterr().out
+    tested = RunDirectory.open(out)
+    outcomes = [tested.trial(one).outcomes for one in tested.trials()]
+    assert [sum(one.value or 0 for one in each) == len(each) for each in outcomes].count(True) == 1
+
+
+def test_a_file_needs_its_prompt(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data, prompt = files(tmp_path)
+    assert evoprompt("optimize", str(data), "--model", "openai:m") == 2
+    assert "with --prompt FILE" in capsys.readouterr().err
+    assert evoprompt("optimize", "fake", "--prompt", str(prompt), "--model", "openai:m") == 2
