@@ -25,7 +25,8 @@ from evoprompt.experiments.config import load
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLE = ROOT / "examples/search_qa/tiny.yaml"
 NUMBERS = ROOT / "docs/images/tiny.json"
-COLOURS = {"static": "#777777", "coevolve": "#0b62a4"}
+COLOURS = {"static": "#777777", "coevolve": "#1f77b4"}  # and lines: those of the report
+LINES = {"static": "--", "coevolve": "-"}
 NAMES = {"static": "fixed instruction", "coevolve": "evolving instruction"}
 
 
@@ -61,19 +62,20 @@ def draw(numbers: Mapping[str, Any]) -> str:
         for name, label in NAMES.items():
             rollouts, right = zip(*numbers["curves"][name], strict=True)
             shown = f"{label}: {numbers['test'][name]:.0%} of the test questions"
-            curves.plot(rollouts, right, color=COLOURS[name], linewidth=2.5, label=shown)
+            style = {"color": COLOURS[name], "linestyle": LINES[name], "linewidth": 2.5}
+            curves.plot(rollouts, right, label=shown, **style)
         curves.set(xlabel="rollouts, verification included", ylim=(0, 1.02), xlim=(0, None))
         curves.set_title("share of validation questions answered", loc="left", fontsize=11)
         curves.spines[["top", "right"]].set_visible(False)
         curves.legend(frameon=False, loc="center right")
         texts.set_axis_off()
         before, after = (fill(numbers[name], 58) for name in ("before", "after"))
-        style = {"transform": texts.transAxes, "va": "top", "fontsize": 10.5}
-        texts.text(0, 1, "before", color=COLOURS["static"], weight="bold", **style)
-        texts.text(0, 0.93, before, color="#333333", **style)
+        place = {"transform": texts.transAxes, "va": "top", "fontsize": 10.5}
+        texts.text(0, 1, "before", color=COLOURS["static"], weight="bold", **place)
+        texts.text(0, 0.93, before, color="#333333", **place)
         below = 0.93 - 0.06 * (before.count("\n") + 2)
-        texts.text(0, below, "after", color=COLOURS["coevolve"], weight="bold", **style)
-        texts.text(0, below - 0.07, after, color="#333333", **style)
+        texts.text(0, below, "after", color=COLOURS["coevolve"], weight="bold", **place)
+        texts.text(0, below - 0.07, after, color="#333333", **place)
         file = io.StringIO()
         figure.savefig(file, format="svg", metadata={"Date": None}, facecolor="white")
     return file.getvalue()

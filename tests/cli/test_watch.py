@@ -29,3 +29,17 @@ def test_serves_until_it_is_interrupted_and_writes_nothing(tmp_path: Path) -> No
         finally:
             process.kill()
     assert [file.name for file in tmp_path.iterdir()] == ["events.jsonl"]
+
+
+def test_waits_for_a_run_that_has_not_begun(tmp_path: Path) -> None:
+    root = tmp_path / "later"
+    command = [sys.executable, "-m", "evoprompt", "watch", str(root), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert "waits for one" in process.stdout.readline()
+            EventLog(root / "events.jsonl").append(Seeded(0, "c0", {"instruction": "Search."}))
+            address = process.stdout.readline().split()[0]
+            assert b"Search." in urllib.request.urlopen(address, timeout=PATIENCE).read()
+        finally:
+            process.kill()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -26,10 +27,11 @@ PATHS: dict[str, dict[str, Option]] = {
     },
     "optimize": {
         "output": Option("output", ("{}/run.yaml", *MODEL)),
+        "prompt": Option("file", ("{}/sums.jsonl", *MODEL, "--output", "{}/out"), "some"),
         "seeds_from": Option("folder", ("{}/run.yaml", *MODEL, "--output", "{}/out")),
     },
     "report": {"run": Option("folder")},
-    "watch": {"run": Option("folder", ("--port", "0"))},
+    "watch": {"run": Option("awaited", ("--port", "0"))},
     "best": {"run": Option("folder")},
     "simplify": {
         "source": Option("either"),
@@ -67,4 +69,6 @@ def test_a_wrong_path_is_refused_in_one_line(
     typed: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "run.yaml").write_text(CONFIG, encoding="utf-8")
+    sums = [{"question": f"{one}+1?", "answer": one + 1} for one in range(8)]
+    (tmp_path / "sums.jsonl").write_text("\n".join(map(json.dumps, sums)), encoding="utf-8")
     require_refusals(capsys, typed, name, PATHS[typed][name], tmp_path)

@@ -27,8 +27,8 @@ class Option:
     """A path that a command takes.
 
     Attributes:
-        role: ``file`` or ``folder`` to read, ``either`` of them; ``output``, a folder to write, or
-            ``written``, a file.
+        role: ``file`` or ``folder`` to read, ``either`` of them; ``awaited``, a folder that may be
+            there later; ``output``, a folder to write, or ``written``, a file.
         others: what else to type so that it is this path that is wrong; ``{}`` is a folder with
             what the test has prepared.
         before: what to type before the path.
@@ -84,6 +84,8 @@ def wrong(option: Option, folder: Path) -> dict[str, str]:
         return {**found, "a file": str(file)}
     if option.role == "written":
         return {**found, "a folder": str(folder)}
+    if option.role == "awaited":
+        return {**found, "a file": str(file)}
     found["missing"] = str(folder / "missing")
     if option.role == "folder":
         return {**found, "a file": str(file), "an empty folder": str(_folder(folder / "empty"))}
