@@ -58,7 +58,9 @@ class Page(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.loaded += [value for name, value in attrs if name in ("src", "href") and value]
+        self.loaded += [
+            value for name, value in attrs if name in ("src", "href") and value and value[0] != "#"
+        ]
         if tag not in ("meta", "img", "input"):  # these are never closed
             self.open.append(tag)
 
@@ -91,7 +93,7 @@ def test_the_page_needs_nothing_but_itself_and_tells_everything(directory: RunDi
     result = directory.trial(TrialId("coevolve", 1)).finished
     assert result is not None
     for told in (
-        f"{result.test.value:.3f}",
+        f"{100 * result.test.value:.1f}".removesuffix(".0") + " %",
         result.best_instruction,
         "population_size: 7",
         "first instruction, c0",  # whether the best is shown to be better
