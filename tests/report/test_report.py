@@ -93,7 +93,7 @@ def test_the_page_needs_nothing_but_itself_and_tells_everything(directory: RunDi
     result = directory.trial(TrialId("coevolve", 1)).finished
     assert result is not None
     for told in (
-        f"{100 * result.test.value:.1f}".removesuffix(".0") + " %",
+        f"{result.test.value:.3f}",
         result.best_instruction,
         "population_size: 7",
         "first instruction, c0",  # whether the best is shown to be better

@@ -125,15 +125,14 @@ def read_source(root: Path) -> Source:
     found = Source(root.resolve().name)
     found.config = "\n".join(file.read_text("utf-8", errors="replace") for file in configs)
     run = found.tried(lambda: RunDirectory.open(root)) if root / _CONFIGS[0] in configs else None
-    arms: Sequence[str] = ()
-    if run is not None:
-        config, arms = run.config, list(run.config.arms)
+    config = None if run is None else run.config
+    arms: Sequence[str] = () if config is None else list(config.arms)
+    if run is not None and config is not None:
         compared = " and ".join(arms) if len(arms) < 3 else f"{len(arms)} arms"
         found.title = f"{config.task['name']}: {compared}{' compared' if len(arms) > 1 else ''}"
         found.planned = len(run.trials())
         found.differences = _differences(config)
         found.about = found.tried(lambda: About.read(run.about))
-    config = None if run is None else run.config
     found.trials = [_trial(found, config, *log) for log in logs]
     begun = {trial.arm for trial in found.trials}
     found.arms = [arm for arm in arms if arm in begun] + sorted(begun.difference(arms))
