@@ -106,8 +106,6 @@ def launch(
         gpu_price: USD of a GPU hour, for the cost that is said then.
     """
     root = output or _default_output(config, resume)
-    if not dry_run:
-        typer.secho(f"run of {config} -> {root}", dim=True)
     from functools import partial
 
     from rich.console import Console
@@ -148,6 +146,7 @@ def launch(
     told = [notice for arm in found.arms for notice in arm.plan.notices]
     for notice in dict.fromkeys([*notices, *told]):
         say(notice, style="yellow")
+    say(f"run of {config} -> {root}", style="dim")
     if found.language.calls:
         say(f"language model: {found.language}", style="dim")
     if not begun:
