@@ -37,6 +37,11 @@ arguments of its class.
 
 def table(model: type[BaseModel]) -> str:
     """The settings of one model as a table."""
+    for one in rows(model):
+        if not one.purpose:
+            raise LookupError(
+                f"{model.__module__}.{model.__qualname__}.{one.name} has no description"
+            )
     head = ["setting | type | default | what it does", "--- | --- | --- | ---"]
     lines = [
         f"`{one.name}` | {one.kind} | {one.default} | {one.purpose.replace('|', PIPE)}"

@@ -27,14 +27,11 @@ class Row(NamedTuple):
 def rows(model: type[BaseModel]) -> Iterator[Row]:
     """Each setting of ``model``; its purpose is its description, or stands in the docstring.
 
-    Raises:
-        LookupError: a setting has neither.
+    It is empty where a setting has neither.
     """
     told = _attributes(model)
     for name, field in model.model_fields.items():
-        purpose = field.description or told.get(name)
-        if purpose is None:
-            raise LookupError(f"{model.__module__}.{model.__qualname__}.{name} has no description")
+        purpose = field.description or told.get(name, "")
         purpose = purpose.rstrip(".").replace("``", "`")
         yield Row(name, _kind(field.annotation), _default(field), purpose)
 

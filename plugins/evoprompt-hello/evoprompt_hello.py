@@ -1,6 +1,6 @@
 """A proposer that adds one of its sentences to the best instruction so far."""
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from evoprompt import Component, Proposal, ProposalRequest, Proposer, hookimpl
 
@@ -9,7 +9,9 @@ class Hello(Proposer):
     """Adds a sentence of its own"""
 
     class Settings(BaseModel, extra="forbid"):
-        sentences: list[str] = ["Take your time.", "Check every step.", "Be brief."]
+        sentences: list[str] = Field(
+            ["Take your time.", "Check every step.", "Be brief."], description="what it may add"
+        )
 
     def __init__(self, sentences: list[str]) -> None:
         self.sentences = sentences

@@ -38,6 +38,37 @@ def test_what_can_be_set_of_one_is_shown(
     assert "did you mean 'reflection'?" in capsys.readouterr().err
 
 
+def test_a_setting_of_other_people_s_that_nobody_described_is_shown_too(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pydantic import BaseModel
+
+    from evoprompt import Component, Proposal, ProposalRequest, Proposer, hookimpl, named
+    from evoprompt.plugins import plugins
+
+    class Mine(Proposer):
+        """Adds a sentence."""
+
+        class Settings(BaseModel):
+            sentences: list[str] = ["Be brief."]
+
+        def propose(self, request: ProposalRequest) -> list[Proposal]:
+            return []
+
+    @hookimpl
+    def evoprompt_components() -> list[tuple[str, type[Component]]]:
+        return [named("mine", Mine)]
+
+    monkeypatch.setattr(
+        import_module("evoprompt_fake"), "evoprompt_components", evoprompt_components
+    )
+    plugins.cache_clear()
+    monkeypatch.setenv("COLUMNS", "120")
+    assert evoprompt("plugins", "mine") == 0
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert 'sentences list ["Be brief."]' in lines
+
+
 def test_a_component_that_keeps_its_promises_passes(capsys: pytest.CaptureFixture[str]) -> None:
     assert evoprompt("plugins", "--check", "softmax") == 0
     text = capsys.readouterr().out
