@@ -252,7 +252,7 @@ class Binding:
         start = "at the start, then " if config.fill_at_start else ""
         when = f"every {every} steps"
         if engine.selection.challengers.mode == "in-training":
-            when = "whenever those before are decided"
+            when = "whenever all instructions on trial are admitted or dropped,"
         self._say(
             f"attached to {self._name} with {alive}; evolves {start}{when} "
             f"{last}: each time {self._most_cost()}"
@@ -442,10 +442,11 @@ class Binding:
         """Warns if nothing evolved, tells how it ended, and returns why nothing evolved, if so."""
         engine, stats = self.engine, self.engine.generation_stats
         fruitless = engine.conclude()
+        undecided = f"; {engine.undecided}" if engine.undecided else ""
         self._say(
             f"ended at step {engine.step}: {many(stats.generations, 'generation')}, "
             f"{stats.admitted_total} admitted, {engine.verification_rollouts:,} rollouts of "
-            f"verification, best {best_in_words(engine)}; {engine.best_statement()}"
+            f"verification, best {best_in_words(engine)}; {engine.best_statement()}{undecided}"
         )
         return fruitless
 
@@ -456,7 +457,7 @@ class Binding:
         proposals = engine.requests.wanted(places, step=1)
         rounds = engine.generations.most_rounds(engine.waits)
         most = engine.generations.most_rollouts(proposals) * rounds
-        found = [f"at most {most:,} rollouts of verification"]
+        found = [f"at most {most:,} rollouts of verification" if most else "no extra rollouts"]
         written = engine.proposer.estimate(rounds, proposals, config.parents)
         if written.calls:
             found.append(f"{written} of its language model".replace("about", "at most about", 1))

@@ -200,11 +200,13 @@ class Challengers:
         dropped: list[VerificationResult] = []
         for child in list(state.children):
             lead = self._lead(child, parent)
-            worth = f"a lead of {lead.value:+.3f} on {parent.id} after {child.scored} rollouts"
+            side = "behind" if lead.value < 0 else "ahead of"
+            worth = f"{abs(lead.value):.3f} {side} {parent.id} after {child.scored} rollouts"
             if self._verdict(child, lead) == "drop":
-                dropped.append(child.result(f"{worth} is unlikely to become {self.delta:.3f}"))
+                hoped = f"unlikely to be {self.delta:.3f} ahead"
+                dropped.append(child.result(f"{worth}; {hoped}"))
             elif child.scored >= _ENOUGH / self._waited_for**2:
-                dropped.append(child.result(f"{worth} decides nothing"))
+                dropped.append(child.result(f"{worth}, which decides nothing"))
         gone = {one.candidate.id for one in dropped}
         state.children = [one for one in state.children if one.candidate.id not in gone]
         return dropped

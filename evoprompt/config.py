@@ -177,8 +177,9 @@ class EngineConfig(CheckedSettings):
     )
     candidates_per_question: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
         default="auto",
-        description="candidates drawn for each question; auto: up to five, as many as divide the "
-        "trainer's rollouts of a question, which then share one baseline (grouping 'question')",
+        description="candidates drawn for each question; auto: up to five and up to "
+        "population_size, as many as divide the trainer's rollouts of a question, which then share "
+        "one baseline (grouping 'question')",
     )
     draw_per: Literal["question", "step"] = Field(
         default="question",

@@ -370,10 +370,15 @@ class Engine:
         if auto and (not several or (self.is_static and len(self.selection.living) == 1)):
             each = rollouts
         elif auto and each == rollouts and config.population_size > 1 and not self.is_static:
+            most = min(MOST_PER_QUESTION, config.population_size)
+            enough = [n for n in range(most + 1, MOST_PER_QUESTION + 1) if rollouts % n == 0]
+            remedy = "take a multiple of 5 (best) or of 4, or one of 2 or 3"
+            if enough:
+                remedy = f"raise population_size, which is {most}, to {enough[-1]} or more"
             self._undivided = (
-                f"{setting} is {rollouts}, which no number from 2 to {MOST_PER_QUESTION} divides: "
-                "each question has one instruction, so that little is learnt of which "
-                "is better; take a multiple of 5 (best) or of 4, or one of 2 or 3"
+                f"{setting} is {rollouts}, which no number from 2 to "
+                f"{most if enough else MOST_PER_QUESTION} divides: each question has one "
+                f"instruction, so that little is learnt of which is better; {remedy}"
             )
         challengers.each = rollouts // each
         return each
@@ -554,16 +559,18 @@ class Engine:
     def conclude(self) -> str:
         """Warns if nothing evolved, and returns the ``failure_reason``, at the end of training."""
         self.selection.announce_best(self.step)
-        if undecided := self.selection.challengers.candidates:
-            names = ", ".join(one.id for one in undecided)
-            message = (
-                f"training has ended while {names} were being tried: nothing was shown of them"
-            )
-            self.log.append(events.Notice(self.step, message))
+        if self.undecided:
+            self.log.append(events.Notice(self.step, f"training has ended while {self.undecided}"))
         self._announce_sentences()
         if self.failure_reason:
             self._announce(f"training has ended and nothing evolved: {self.failure_reason}")
         return self.failure_reason
+
+    @property
+    def undecided(self) -> str:
+        """Who is being tried in training now, and what is known of them; empty if nobody is."""
+        names = ", ".join(one.id for one in self.selection.challengers.candidates)
+        return f"{names} were being tried: nothing was shown of them" if names else ""
 
     # ----------------------------------------------------------------------------- for people
 

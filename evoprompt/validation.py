@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import reprlib
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -43,12 +43,15 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
-def explain(error: ValidationError, model: type[BaseModel]) -> str:
+def explain(
+    error: ValidationError, model: type[BaseModel], sections: Mapping[str, Container[str]] = {}
+) -> str:
     """All findings in one line, each with the setting, the value given and what is required.
 
     Args:
         error: what validating ``model`` raised.
         model: names the known settings for unknown keys at the top level.
+        sections: of settings below it, which an unknown key may belong into.
     """
     findings = []
     for finding in error.errors(include_url=False):
@@ -60,7 +63,11 @@ def explain(error: ValidationError, model: type[BaseModel]) -> str:
             top_level = len(finding["loc"]) == 1
             known = sorted(model.model_fields) if top_level else []
             listing = f" (known: {', '.join(known)})" if known else ""
-            findings.append(f"unknown setting {setting!r}{nearest(setting, known)}{listing}")
+            section = next((name for name, held in sections.items() if setting in held), "")
+            hint = nearest(setting, known)
+            if top_level and section:
+                hint = f"; did you mean {f'{section}.{setting}'!r}?"
+            findings.append(f"unknown setting {setting!r}{hint}{listing}")
         elif setting:
             findings.append(f"{setting} is {_shown(finding)}: {required}")
         else:

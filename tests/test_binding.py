@@ -73,6 +73,17 @@ def test_it_says_how_many_rollouts_of_a_generation_failed(
     assert re.search(rf"{rollouts:,} rollouts \(failed: \d+ of \d+.*\), best now c", line)
 
 
+def test_the_last_line_names_those_who_were_being_tried(caplog: pytest.LogCaptureFixture) -> None:
+    found = engine(accept="in-training")
+    each = found.share_out(5, "num_generations")
+    bound = Binding(found, Trainer())
+    for step in range(2):
+        asked = bound.begin([Question(f"q{step}", "why?", ("so",))], each, rolled)
+        bound.end((one, [Outcome(0.5)] * one.rollouts) for one in asked)
+    bound.conclude()
+    assert re.search(r"c1, .* were being tried: nothing was shown of them$", lines(caplog)[-1])
+
+
 def test_only_the_process_that_owns_the_engine_speaks(caplog: pytest.LogCaptureFixture) -> None:
     follower = Binding(engine(), Trainer(), leads=False)
     follower.announce()

@@ -23,6 +23,7 @@ from pydantic import (
 
 from evoprompt import yamlfile
 from evoprompt.errors import InputError
+from evoprompt.experiments.hosts.settings import HostSettings
 from evoprompt.experiments.sections import (
     BUILT_IN_ARMS,
     MOST_ROLLOUTS,
@@ -388,7 +389,9 @@ def _validated(raw: Settings, path: Path) -> RunConfig:
     except ValidationError as error:
         own = [finding.get("ctx", {}).get("error") for finding in error.errors()]
         told = [str(found) for found in own if isinstance(found, InputError)]
-        raise InputError(f"{path}: {told[0] if told else explain(error, RunConfig)}") from error
+        sections = {"engine": EngineSection.model_fields, "host": HostSettings.model_fields}
+        said = told[0] if told else explain(error, RunConfig, sections)
+        raise InputError(f"{path}: {said}") from error
 
 
 def _arms(resolved: Settings) -> Settings:

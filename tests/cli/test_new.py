@@ -11,6 +11,7 @@ from command_line import evoprompt
 from fresh_site import fresh_site
 
 from evoprompt.experiments.config import load
+from evoprompt.experiments.hosts.settings import HostSettings
 
 FILES = ["README.md", "pyproject.toml", "test_word_count.py", "word-count.yaml", "word_count.py"]
 
@@ -37,6 +38,8 @@ def test_it_writes_five_files_and_says_how_to_begin(
         assert path.suffix == ".md" or all(len(line) <= 100 for line in text.splitlines())
     config = load(folder / "word-count.yaml", smoke=True)
     assert (config.task, config.host["name"]) == ({"name": "word-count"}, "trl")
+    shared = HostSettings.model_fields["rollouts_per_question"].default
+    assert config.engine_of("coevolve").candidates_for(shared) == 5
     assert evoprompt("new", "task", "word-count") == 2
     assert "word-count is not empty; required: a new or empty folder" in capsys.readouterr().err
     assert "class WordCountTask(Task):" in (folder / "word_count.py").read_text(encoding="utf-8")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -117,7 +118,8 @@ def test_the_better_takes_its_parents_place_without_an_extra_rollout() -> None:
     assert engine.generation_stats.generations == world.written // 6 >= 3
     verdicts = [event for event in engine.log if event["event"] == "verified"]
     assert {bool(one["reason"]) for one in verdicts if one["admitted"]} == {False}
-    assert all(one["reason"] for one in verdicts if not one["admitted"])
+    reason = r"\d\.\d{3} (ahead of|behind) c\d+ after \d+ rollouts(; unlikely to be|, which) .*"
+    assert all(re.fullmatch(reason, one["reason"]) for one in verdicts if not one["admitted"])
 
 
 def test_who_is_worse_is_not_admitted_and_the_best_is_not_whoever_was_lucky() -> None:
@@ -228,6 +230,16 @@ def test_one_candidate_a_question_takes_extra_rollouts_and_says_so() -> None:
     assert not in_training(engine)
     assert {e["step"] for e in engine.log if e["event"] == "evolved"} == {15, 30}
     assert "every 15 steps" in messages(engine)
+
+
+def test_a_population_too_small_to_share_out_the_rollouts_is_named() -> None:
+    world = World()
+    engine = world.engine(population_size=4, verify_questions=4)
+    with pytest.warns(
+        EvopromptWarning,
+        match="no number from 2 to 4 divides: .* raise population_size, which is 4, to 5 or more",
+    ):
+        world.train(engine, 1)
 
 
 def test_a_short_run_of_large_steps_takes_extra_rollouts_and_says_so() -> None:

@@ -133,6 +133,8 @@ def test_a_run_takes_further_arms_and_seeds_and_nothing_else(file: Path) -> None
 
 BAD = [
     ("engine.temprature=1", "unknown setting 'temprature'; did you mean 'temperature'?"),
+    ("evolve_every=30", "unknown setting 'evolve_every'; did you mean 'engine.evolve_every'?"),
+    ("learning_rate=1", "unknown setting 'learning_rate'; did you mean 'host.learning_rate'?"),
     ("engine.temperature=warm", "temperature is 'warm'"),
     ("engine.parents=6", "required: parents <="),
     ("engine.proposer={size: 2, name: }", "a mapping with a 'name' is required"),
