@@ -250,7 +250,7 @@ class Binding:
         every, until = engine.requests.period, config.evolve_until
         last = "to the end" if until is None else f"up to step {until // every * every}"
         start = "at the start, then " if config.fill_at_start else ""
-        when = f"every {every} steps"
+        when = engine.requests.period_in_words
         if engine.selection.challengers.mode == "in-training":
             when = "whenever all instructions on trial are admitted or dropped,"
         self._say(

@@ -129,8 +129,8 @@ class EngineConfig(CheckedSettings):
     evolve_every: int | None = Field(
         default=None,
         ge=1,
-        description="K_e, in steps; the least distance where children are verified in training, as "
-        "soon as the last of them is decided if not given, and else 15",
+        description="K_e: least steps from one generation to the next; null: none where children "
+        "are verified in training (the next begins when all are decided), and else 15",
     )
     evolve_until: int | None = Field(
         default=150,
@@ -146,16 +146,14 @@ class EngineConfig(CheckedSettings):
     verify_rounds: int = Field(
         default=5,
         ge=1,
-        description="most propose-verify rounds a generation, one where the proposer works in the "
-        "background; one usually fills it, and inspo then verifies twice the paper's rollouts, "
-        "three times with a proposer in the background",
+        description="most rounds of proposing and verifying in a generation; a proposer that works "
+        "in the background has one",
     )
     proposals_per_round: int | None = Field(
         default=None,
         ge=1,
-        description="proposals asked for; null for two for each free place, since a round of "
-        "verification admits at most half of what it tried, for three of a proposer in the "
-        "background, which has one round, and for one where nothing is verified",
+        description="new instructions asked for in a round; null: 6 or 12 where they are verified "
+        "in training, and else 1 to 3 for each free place",
     )
     replay_capacity: int = Field(
         default=1024, ge=1, description="trajectories and questions remembered"

@@ -720,12 +720,12 @@ class Engine:
         if mode not in ("alone", "short"):
             return
         alone, short = "a question has one candidate", "there are under ten steps of 512 questions"
-        why, every = alone if mode == "alone" else short, self.requests.period
+        why, every = alone if mode == "alone" else short, self.requests.period_in_words
         self.log.append(
             events.Notice(
                 self.step,
                 f"new instructions are not verified in training, since {why}, but by extra "
-                f"rollouts, {self.config.verify_questions} questions each, every {every} steps",
+                f"rollouts, {self.config.verify_questions} questions each, {every}",
             )
         )
 

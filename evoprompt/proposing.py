@@ -168,6 +168,11 @@ class ProposalRequests:
         return self.config.every(soon=self.selection.challengers.mode in ("in-training", "short"))
 
     @property
+    def period_in_words(self) -> str:
+        """As ``"every 15 steps"``."""
+        return "every step" if self.period == 1 else f"every {self.period} steps"
+
+    @property
     def period_expected(self) -> int:
         """As :attr:`period`, with the steps that deciding about challengers takes on average."""
         challengers = self.selection.challengers

@@ -29,7 +29,7 @@ class CheckedSettings(BaseModel, extra="forbid"):
         except ValidationError as error:
             said = explain(error, type(self))
             if "required: " not in said:
-                said = f"{said}; required: settings of {type(self).__name__}; correct it"
+                said = f"{said}; required: what docs/settings.md says of it"
             raise InputError(said) from error
 
 

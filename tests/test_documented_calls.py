@@ -73,7 +73,7 @@ def executed(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch, **given: 
 
 def test_each_page_is_looked_at_whole() -> None:
     """A call that is added to a page has to be added here."""
-    assert [len(blocks(page)) for page in PAGES] == [3, 1, 1]
+    assert [len(blocks(page)) for page in PAGES] == [4, 1, 1]
 
 
 def test_the_first_call_with_its_folder_and_its_report(
@@ -96,6 +96,21 @@ def test_the_first_call_with_its_folder_and_its_report(
     page = (folder / "report.html").read_text(encoding="utf-8")
     for fact in ("failed: 0 of ", "the writer: 2 calls, ", "the program: what"):
         assert fact in page
+
+
+def test_a_proposer_that_asks_no_language_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = {
+        "trainset": TRAIN,
+        "valset": VALIDATION,
+        "program": lambda instruction, example: "right" if IDEA in instruction else "wrong",
+        "metric": lambda example, output: float(output == "right"),
+        "evoprompt": evoprompt,
+    }
+    found = executed(block("frozen.md", "SentenceEdit"), tmp_path, monkeypatch, **given)
+    assert IDEA in found["result"].best.text
+    assert found["result"].value == 1.0
 
 
 def test_the_call_of_the_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,7 +41,9 @@ def test_the_commands_install_check_train_and_evaluate(tmp_path: Path) -> None:
     new, install, listing, check, dry_run, train, evaluate = COMMANDS
     run(new)
     assert "Successfully installed letters-0.1.0" in run(install)
-    assert re.search(r"task +letters 0\.1\.0\s+letters +Counts letters in words", run(listing))
+    assert re.search(
+        r"task +letters 0\.1\.0\s+letters +An example to make your own: counts", run(listing)
+    )
     assert "FAIL" not in run(check)
     # The model of the document is not on this machine, and a dry run says so.
     assert "missing" in run(dry_run, "--set", "host.model=nobody/nothing", code=3)
