@@ -432,7 +432,8 @@ class Engine:
         drawn = self.selection.draw(candidate_stats, len(questions))
         assignments = self.assignments.issue(questions, drawn, rollouts, self.grouping, self.step)
         chances = self.selection.chances(candidate_stats)
-        self.log.append(summarise_ask(self.step + 1, candidate_stats, chances, drawn))
+        asked = summarise_ask(self.step + 1, candidate_stats, chances, drawn, rollouts)
+        self.log.append(asked)
         self.engine_seconds += time.perf_counter() - started
         return assignments
 

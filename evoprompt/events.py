@@ -51,11 +51,13 @@ class Asked(Event):
 
     Attributes:
         draws: questions given to each candidate.
+        rollouts: of each of those questions under each candidate.
         probabilities: selection probability of each living candidate (Eq. 4), if the sampler
             knows it.
     """
 
     draws: Mapping[str, int]
+    rollouts: int
     probabilities: Mapping[str, float] = field(default_factory=dict)
 
 

@@ -22,12 +22,13 @@ def summarise_ask(
     candidate_stats: Sequence[CandidateStats],
     chances: Sequence[float],
     drawn: Sequence[Candidate],
+    rollouts: int,
 ) -> Asked:
-    """Who was drawn how often, and how likely the likeliest were."""
+    """Who was drawn how often, for ``rollouts`` each, and how likely the likeliest were."""
     named = zip((stats.candidate.id for stats in candidate_stats), chances, strict=False)
     likeliest = sorted(named, key=lambda pair: -pair[1])[:_MOST_LISTED]
     draws = Counter(candidate.id for candidate in drawn).most_common(_MOST_LISTED)
-    return Asked(step, dict(draws), dict(likeliest))
+    return Asked(step, dict(draws), rollouts, dict(likeliest))
 
 
 def summarise_tell(

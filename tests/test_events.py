@@ -29,7 +29,7 @@ from evoprompt.types import SentenceWorth, Turn
 
 ONE_OF_EACH: list[Event] = [
     Seeded(0, "c0", {"instruction": "Search."}),
-    Asked(1, {"c0": 3}, {"c0": 1.0}),
+    Asked(1, {"c0": 3}, 2, {"c0": 1.0}),
     Told(1, 6, 6, 1, 0.5, {"c0": 0.5}, {"tool_calls": 1.5}, 1.0),
     Shown(1, (Excerpt("c0", "2+2?", "4", 0.0, (Turn("5", "no"),), "expected 4", 7),)),
     Pruned(5, ("c1",), ("c0",)),

@@ -10,7 +10,7 @@ import re
 import reprlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import (
     BaseModel,
@@ -70,7 +70,8 @@ class RunConfig(BaseModel):
         keep_policies: whether the policy of each evaluation is kept and tested, and the result is
             that of the one with the best validation, such as the last before a collapse; ``false``
             tests and keeps the last policy alone.
-        smoke: settings that win when the run is only to show that everything works.
+        smoke: settings that win when the run is only to show that everything works; true says that
+            this is such a run.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -89,7 +90,7 @@ class RunConfig(BaseModel):
     launcher: Choice = Field(default_factory=_this_machine)
     keep_checkpoints: bool = True
     keep_policies: bool = False
-    smoke: Settings = Field(default_factory=dict)
+    smoke: Settings | Literal[True] = Field(default_factory=dict)
 
     @model_validator(mode="before")
     @classmethod
@@ -303,6 +304,7 @@ class RunConfig(BaseModel):
                 include={"launcher", "keep_checkpoints", "keep_policies"},
                 exclude_defaults=True,
             ),
+            **({"smoke": True} if self.smoke is True else {}),
         }
 
 
@@ -351,8 +353,10 @@ def config_of(
                 f"{path}: has no smoke section; required for a smoke run: smoke: {{budget: ...}}"
             )
         return config
+    if config.smoke is True:
+        return config
     # A broken smoke section is found in every run, not only when it is in a hurry.
-    small = _validated({**merge(raw, config.smoke), "smoke": {}}, path)
+    small = _validated({**merge(raw, config.smoke), "smoke": True}, path)
     return small if smoke else config
 
 

@@ -58,7 +58,7 @@ class Entry:
         died: step at which it left; None if it never did.
         mean: its mean reward in verification; None if it was never verified.
         weights: its importance weights while it lived.
-        draws: questions it was asked in training.
+        rollouts: asked for under it in training.
         checks: its verification, an event a round.
         answers: excerpts of rollouts of its verification, bad and good.
         episodes: those of the last rollouts of training under it.
@@ -78,7 +78,7 @@ class Entry:
     died: int | None = None
     mean: float | None = None
     weights: list[Weight] = field(default_factory=list)
-    draws: int = 0
+    rollouts: int = 0
     checks: list[Json] = field(default_factory=list)
     answers: list[Json] = field(default_factory=list)
     episodes: deque[Json] = field(default_factory=lambda: deque(maxlen=_EPISODES))
@@ -265,7 +265,7 @@ class History:
             case "asked":
                 for name, count in event["draws"].items():
                     if name in self.candidates:
-                        self.candidates[name].draws += count
+                        self.candidates[name].rollouts += count * event["rollouts"]
             case "verified":
                 entry = self.candidates[event["candidate"]]
                 if event["mean"] is not None:

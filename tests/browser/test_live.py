@@ -28,7 +28,7 @@ def test_the_page_follows_a_run_and_keeps_what_was_chosen(
     logs = {arm: EventLog(tmp_path / "trials" / arm / "seed-0" / "events.jsonl") for arm in "ab"}
     for log in logs.values():
         log.append(Seeded(0, "c0", {"instruction": "Search."}))
-        log.append(Asked(1, {"c0": 4}, {"c0": 1.0}))
+        log.append(Asked(1, {"c0": 4}, 1, {"c0": 1.0}))
         log.append(Told(1, 8, 8, 0, 0.5, {"c0": 0.5}))
     with LiveServer(LivePage(tmp_path), 0) as server:
         thread = threading.Thread(target=server.serve_forever)

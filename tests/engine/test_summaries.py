@@ -11,7 +11,7 @@ class TestAsk:
         count = 1000
         chances = [number / 499_500 for number in range(count)]
         drawn = [candidate(number) for number in range(count)]
-        found = summarise_ask(1, candidate_stats([0.0] * count), chances, [*drawn, drawn[7]])
+        found = summarise_ask(1, candidate_stats([0.0] * count), chances, [*drawn, drawn[7]], 1)
         assert list(found.probabilities)[:2] == ["c999", "c998"]
         assert len(found.probabilities) == len(found.draws) == 64
         assert next(iter(found.draws.items())) == ("c7", 2)

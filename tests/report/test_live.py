@@ -129,7 +129,7 @@ def test_a_run_that_went_away_is_said_to_and_comes_back(server: LiveServer, root
     assert get(server, "/")[0] == 200
 
 
-def summary(value: float, seed: int = 0) -> SeedSummary:
+def summary(value: float, seed: int = 0, best: str = "Search.") -> SeedSummary:
     return SeedSummary(
         seed=seed,
         headline=Headline("right", "right"),
@@ -137,16 +137,16 @@ def summary(value: float, seed: int = 0) -> SeedSummary:
         rollouts=8,
         rollouts_to_target=None,
         train_seconds=1.0,
-        best={"instruction": "Search."},
+        best={"instruction": best},
         curve=[],
     )
 
 
 def finished(root: Path, static: float, coevolve: float) -> Path:
     """A run of two arms that has ended, with one evaluation on test questions each."""
-    for arm, value in (("static", static), ("coevolve", coevolve)):
+    for arm, value, best in (("static", static, "Search."), ("coevolve", coevolve, "Look.")):
         trial = begun(root / "trials" / arm / "seed-0")
-        (trial / "result.json").write_text(to_json(summary(value)))
+        (trial / "result.json").write_text(to_json(summary(value, best=best)))
     log = EventLog(trial / "events.jsonl")
     log.append(Proposed(1, "c1", {"instruction": "Look."}, ("c0",), "p"))
     log.append(Evolved(1, 1, ("c1",), ("c0", "c1"), 4))
@@ -162,6 +162,14 @@ def test_each_arm_is_compared_with_the_static_one(tmp_path: Path) -> None:
     page = " ".join(render_page(source).split())
     assert "<q>coevolve</q> has right 0.500, and <q>static</q>" in page
     assert "stayed as it was, 0.250 of the test." in page
+
+
+def test_arms_that_were_tested_under_the_same_instruction_are_said_to(tmp_path: Path) -> None:
+    root = finished(tmp_path / "run", 0.25, 0.5)
+    result = root / "trials" / "coevolve" / "seed-0" / "result.json"
+    result.write_text(to_json(summary(0.5, best="Search.")))
+    page = " ".join(render_page(read_source(root)).split())
+    assert "0.250 of the test, both under the same instruction." in page
 
 
 def test_a_result_known_question_by_question_is_said_in_words(tmp_path: Path) -> None:
@@ -183,7 +191,7 @@ def test_a_result_known_question_by_question_is_said_in_words(tmp_path: Path) ->
     assert first.gain.high == pytest.approx(2 / 3), "nobody solves more than all"
     page = " ".join(render_page(source).split())
     assert "<q>coevolve</q> solves 91.7 %, and <q>static</q>" in page
-    assert "stayed as it was, 33.3 % of 4 test questions." in page
+    assert "33.3 % of 4 test questions, both under the same instruction." in page
     assert "7 answers came right, 0 went wrong." in page
     tests = document(source)["tests"]
     assert [len(row["values"]) for row in tests["rows"]] == [6] * 4  # type: ignore[index]
@@ -250,7 +258,7 @@ def test_who_waits_is_in_the_page_and_news(tmp_path: Path) -> None:
     assert not source.trials[0].waiting
     assert not source.trials[0].asked
     shown = json.dumps(document(source))
-    assert "turned away" in shown
+    assert "dropped" in shown
     assert "refused by you" in shown
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from evoprompt import yamlfile
 from evoprompt.evaluation import REWARD, Headline
 from evoprompt.eventlog import EventLog
 from evoprompt.events import (
@@ -117,6 +118,14 @@ def test_the_page_knows_every_candidate_and_every_proposal(directory: RunDirecto
         lanes = {(one["lane"], one["born"]) for one in lives}
         assert len(lanes) == len(lives), "no two overlap"
     assert {file: file.stat().st_mtime_ns for file in directory.root.rglob("*")} == before
+
+
+def test_a_smoke_run_is_called_one(directory: RunDirectory, tmp_path: Path) -> None:
+    root = shutil.copytree(directory.root, tmp_path / "run")
+    title = read_source(root).title
+    smoke = directory.config.model_copy(update={"smoke": True})
+    (root / "config.yaml").write_text(yamlfile.dump(smoke.resolved()), encoding="utf-8")
+    assert read_source(root).title == f"Smoke run of {title}"
 
 
 def test_any_text_is_shown_as_it_is_and_does_nothing(tmp_path: Path) -> None:

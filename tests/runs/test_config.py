@@ -50,6 +50,7 @@ class TestLoading:
         assert load(file, given).host_of("static") == {"name": "fake", "learning_rate": 3e-4}
         config = load(file, given, smoke=True)
         assert config.budget == 80
+        assert config.smoke is True
         assert config.engine_of("coevolve").evolve_every == 2
         assert config.engine_of("coevolve").population_size == 5
         file.write_text(MINIMAL.partition("smoke")[0], encoding="utf-8")

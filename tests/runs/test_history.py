@@ -51,7 +51,7 @@ GENERATIONS: list[Event] = [
     Seeded(0, "c0", {"instruction": "Search."}),
     Best(0, "c0"),
     evaluated(0, "c0", 0.1),
-    Asked(1, {"c0": 4}),
+    Asked(1, {"c0": 4}, 2),
     told(1, {"c0": 0.1}),
     proposed("c1", "c0", 1),
     proposed("c2", "c0", 1),
@@ -60,7 +60,7 @@ GENERATIONS: list[Event] = [
     Verified(1, "c2", 1, 0.3, 0.1, 8, False, "too low"),
     shown(1, "c1", "c2"),
     Evolved(1, 1, ("c1",), ("c0", "c1"), 16),
-    Asked(2, {"c0": 1, "c1": 3}),
+    Asked(2, {"c0": 1, "c1": 3}, 2),
     told(2, {"c0": 0.1, "c1": 0.6}),
     Pruned(2, ("c0",), ("c1",)),
     proposed("c3", "c1", 2),
@@ -86,7 +86,7 @@ def test_lives_begin_with_admission_and_end_with_pruning(tmp_path: Path) -> None
     assert lives == {"c0": (0, 2), "c1": (1, None), "c3": (2, None)}
     assert [entry.id for entry in found.living] == ["c1", "c3"]
     one = found.candidate("c1")
-    assert (one.mean, one.draws, one.rationale) == (0.6, 3, "because")
+    assert (one.mean, one.rollouts, one.rationale) == (0.6, 6, "because")
     assert one.weights == [Weight(2, 0.6, 0.05), Weight(9, 0.7, 0.05)]
     assert [shown["step"] for shown in one.answers] == [1], "before it was admitted"
     assert [shown["step"] for shown in one.episodes] == [6, 7, 8, 9], "the last ones"
@@ -97,12 +97,19 @@ def test_lives_begin_with_admission_and_end_with_pruning(tmp_path: Path) -> None
 def test_proposals_that_never_lived_are_kept_with_the_reason(tmp_path: Path) -> None:
     found = history(GENERATIONS, tmp_path)
     outcomes = [(entry.id, outcome(entry)) for entry in found.proposals]
-    refused, lived = ("", "refused"), [("c1", "admitted"), ("c2", "turned away")]
-    assert outcomes == [*lived, refused, ("c3", "admitted")]
+    refused, lived = ("", "refused"), [("c1", "alive"), ("c2", "dropped")]
+    assert outcomes == [*lived, refused, ("c3", "alive")]
     assert [check["reason"] for check in found.candidate("c2").checks] == ["too low"]
     counts = [(one["proposed"], one["refused"]) for one in found.generations]
     assert counts == [(3, 1), (1, 0), (0, 0)]
     assert [one["failure"] for one in found.failures] == ["the writer is down"]
+
+
+def test_who_was_tried_in_training_and_not_decided_is_undecided(tmp_path: Path) -> None:
+    events = [*GENERATIONS[:4], proposed("c1", "c0", 1), proposed("c2", "c0", 1)]
+    found = history([*events, Asked(2, {"c0": 1, "c1": 3}, 2), told(2, {"c0": 0.1})], tmp_path)
+    outcomes = [(entry.id, outcome(entry), entry.rollouts) for entry in found.proposals]
+    assert outcomes == [("c1", "undecided", 6), ("c2", "not tried", 0)]
 
 
 def test_steps_and_evaluations_are_its_curves(tmp_path: Path) -> None:

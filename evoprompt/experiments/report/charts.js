@@ -75,7 +75,7 @@ const timeline = (trial) => {
   const lane = new Map(lives.map((life) => [life.id, life.lane]));
   const bars = lives.map((life) => ({
     id: life.id, born: life.born, until: Math.max(life.died ?? end, life.born + trial.end / 400), left: life.died ?? "alive",
-    top: life.lane + 0.12, bottom: life.lane + 0.88, weight: life.weight, told: number(life.weight) || "not measured", error: number(life.weights.at(-1)?.[2]) || "unknown", verified: number(life.verified) || "never", draws: life.draws, wins: life.wins, text: shorter(life.text, 200),
+    top: life.lane + 0.12, bottom: life.lane + 0.88, weight: life.weight, told: number(life.weight) || "not measured", error: number(life.weights.at(-1)?.[2]) || "unknown", verified: number(life.verified) || "never", rollouts: life.rollouts, wins: life.wins, text: shorter(life.text, 200),
   }));
   const wins = new Set(lives.filter((life) => life.wins).map((life) => life.id));
   const links = lives.flatMap((life) => life.parents.filter((parent) => lane.has(parent)).map((parent) => (
@@ -99,7 +99,7 @@ const timeline = (trial) => {
           x2: { field: "until" }, y: { ...y, field: "top" }, y2: { field: "bottom" },
           color: { condition: { test: "!isValid(datum.weight)", value: dark ? "#333" : "#eee" }, field: "weight", type: "quantitative", title: "weight", legend: { orient: "top", title: "weight", gradientLength: 120 }, scale: { range: dark ? ["#484848", "#f4f4f4"] : ["#d9d9d9", "#202020"] } },
           stroke: { condition: { test: "datum.wins", value: accent }, value: null }, strokeWidth: { condition: { test: "datum.wins", value: 3 }, value: 0 },
-          tooltip: [{ field: "id", title: "candidate" }, { field: "born", title: "added at step" }, { field: "left", title: "removed at step" }, { field: "told", title: "weight" }, { field: "error", title: "± standard error" }, { field: "verified", title: "reward in verification" }, { field: "draws", title: "questions drawn" }, { field: "text" }],
+          tooltip: [{ field: "id", title: "candidate" }, { field: "born", title: "added at step" }, { field: "left", title: "removed at step" }, { field: "told", title: "weight" }, { field: "error", title: "± standard error" }, { field: "verified", title: "reward in verification" }, { field: "rollouts", title: "rollouts in training" }, { field: "text" }],
         },
       },
       ...(bars.length > 80 ? [] : [{ data: { values: bars }, mark: { type: "text", align: "left", dx: 5, fontSize: 10, clip: true, fontWeight: "bold" }, encoding: { y: { ...y, field: "middle" }, text: { field: "id" }, color: { condition: { test: `datum.weight > ${middle}`, value: dark ? "#111" : "#fff" }, value: dark ? "#fff" : "#111" } }, transform: [{ calculate: "(datum.top + datum.bottom) / 2", as: "middle" }] }]),

@@ -46,7 +46,7 @@ const lived = (one) => one.lane !== undefined;
 
 const measured = (check) =>
   `${number(check.mean) || "nothing scored"}${check.stderr === null ? "" : ` ± ${number(check.stderr)}`} over ${check.scored} rollouts, ` +
-  (check.admitted ? "admitted" : "turned away") + (check.reason ? `: ${check.reason}` : "");
+  (check.admitted ? "admitted" : "dropped") + (check.reason ? `: ${check.reason}` : "");
 
 // One rollout: what the policy said, and in another colour what it was shown and not trained on.
 const episode = (one) => {
@@ -73,7 +73,7 @@ const rollouts = (title, kept) => {
 // Two texts beside each other: what each says, what differs, and what is known of both.
 const beside = (told, other) => {
   const number3 = (one, name) => number(one[name]) || "not known";
-  const measures = ["weight", "verified", "draws"].map((name) => element("tr", {}, element("th", { scope: "row" }, { weight: "weight", verified: "reward in verification", draws: "questions drawn" }[name]), element("td", {}, number3(told, name)), element("td", {}, number3(other, name))));
+  const measures = ["weight", "verified", "rollouts"].map((name) => element("tr", {}, element("th", { scope: "row" }, { weight: "weight", verified: "reward in verification", rollouts: "rollouts in training" }[name]), element("td", {}, number3(told, name)), element("td", {}, number3(other, name))));
   const found = [element("table", {}, element("thead", {}, element("tr", {}, element("td"), ...[told, other].map((one) => element("th", { scope: "col" }, visible(one.id || "this proposal"))))), element("tbody", {}, ...measures))];
   for (const name of Object.keys(told.texts)) {
     const [now, before] = [told.texts[name], other.texts[name]];
@@ -115,7 +115,7 @@ const tell = (trial, which) => {
     ["Parents", told.parents.length ? others(trial, told.parents) : null],
     ["Children", children.length ? others(trial, children) : null],
     ["Weight", number(told.weight) + (told.weights?.at(-1)?.[2] ? ` ± ${number(told.weights.at(-1)[2])} (standard error)` : "")],
-    ["Questions drawn", number(told.draws)],
+    ["Rollouts in training", number(told.rollouts)],
     ["Pinned", told.pinned ? "by a person: it is not removed, whatever its weight" : ""],
     ["Rationale", told.why],
     ...told.checks.map((check) => [`Verification, round ${check.round}`, measured(check)]),

@@ -160,7 +160,6 @@ def _life(entry: Entry, history: History) -> Json:
             [one.step, _short(one.value), _short(one.stderr)]
             for one in _thinned(entry.weights, _WEIGHTS)
         ],
-        "draws": entry.draws,
         "pinned": entry.pinned,
     }
 
@@ -177,6 +176,7 @@ def _text(entry: Entry, read: set[str]) -> Json:
         "by": entry.proposer,
         "why": entry.rationale,
         "verified": _short(entry.mean),
+        "rollouts": entry.rollouts if entry.id else None,
         "checks": [{name: one[name] for name in _CHECK} for one in entry.checks],
         **{name: mine if entry.id in read or not mine else None for name, mine in rollouts.items()},
     }
@@ -190,7 +190,9 @@ def outcome(entry: Entry, waits: bool = False) -> str:
         return "refused"
     if waits:
         return "waits for approval"
-    return "turned away" if entry.checks else "not tried"
+    if entry.checks:
+        return "dropped"
+    return "undecided" if entry.rollouts else "not tried"
 
 
 def why_not(entry: Entry) -> str:

@@ -130,6 +130,8 @@ def read_source(root: Path) -> Source:
     if run is not None and config is not None:
         compared = " and ".join(arms) if len(arms) < 3 else f"{len(arms)} arms"
         found.title = f"{config.task['name']}: {compared}{' compared' if len(arms) > 1 else ''}"
+        if config.smoke is True:
+            found.title = f"Smoke run of {found.title}"
         found.planned = len(run.trials())
         found.differences = _differences(config)
         found.about = found.tried(lambda: About.read(run.about))

@@ -76,6 +76,7 @@ class Standing:
         gain: by which it is better, seed by seed, with its interval; None for fewer than two seeds.
         flipped: questions that came right by it, and those that went wrong, over all those seeds;
             None where that is not known.
+        is_same_text: whether both were tested under the same instruction in each of those seeds.
     """
 
     arm: str
@@ -84,6 +85,7 @@ class Standing:
     baseline: str = ""
     gain: Interval | None = None
     flipped: tuple[int, int] | None = None
+    is_same_text: bool = False
 
     @property
     def is_shown(self) -> bool:
@@ -117,6 +119,7 @@ def standings(source: Source) -> list[Standing]:
     for arm, summary in arms.items():
         after = {seed.seed: seed.test.value for seed in summary.seeds}
         before = {seed.seed: seed.test.value for seed in arms[baseline].seeds} if baseline else {}
+        texts = {seed.seed: seed.best for seed in arms[baseline].seeds} if baseline else {}
         both = sorted(before.keys() & after.keys())
         if arm == baseline or not both:
             found.append(Standing(arm, summary.test.mean, len(after)))
@@ -136,6 +139,7 @@ def standings(source: Source) -> list[Standing]:
                 baseline,
                 gain,
                 flipped if measure.is_share else None,
+                all(seed.best == texts[seed.seed] for seed in summary.seeds if seed.seed in both),
             )
         )
     return sorted(found, key=lambda one: headline.merit(one.value), reverse=True)
