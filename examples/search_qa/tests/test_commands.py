@@ -38,6 +38,13 @@ def test_the_demo_takes_the_options_of_run_and_runs_the_recipe_of_the_example(
     assert "1,234" in capsys.readouterr().out
     example = Path(__file__).parents[1] / "tiny.yaml"
     assert RECIPE.read_text(encoding="utf-8") == example.read_text(encoding="utf-8")
+    assert evoprompt("demo", "--help") == 0
+    shown = capsys.readouterr().out
+    assert "evoprompt demo [OPTIONS]" in shown
+    assert "--dry-run" in shown
+    assert "CONFIG" not in shown
+    assert evoprompt("demo", "x") == 2
+    assert "evoprompt run" not in capsys.readouterr().err
 
 
 def test_the_plugin_is_found_and_loads_no_heavy_library() -> None:
