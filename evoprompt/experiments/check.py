@@ -52,6 +52,15 @@ class ArmForecast:
     hours: Mapping[str, float] = field(default_factory=dict)
 
     @property
+    def rollouts(self) -> int:
+        """Most of a trial: as steps are whole, the last one may exceed the budget.
+
+        Verification stays within it, but may take what was left for that step.
+        """
+        step = self.plan.rollouts_per_step or 1
+        return self.budget + step if self.verification else math.ceil(self.budget / step) * step
+
+    @property
     def gpu_hours(self) -> float:
         """Of a trial."""
         return sum(self.hours.values()) * self.plan.gpus
@@ -79,7 +88,7 @@ class Forecast:
     @property
     def rollouts(self) -> int:
         """Most rollouts that all trials take, verification included."""
-        return sum(arm.budget for arm in self.arms) * self.seeds
+        return sum(arm.rollouts for arm in self.arms) * self.seeds
 
     @property
     def gpu_hours(self) -> float:

@@ -57,7 +57,8 @@ class RunConfig(BaseModel):
         engine: settings and components common to all arms.
         arms: what to compare, by name.
         seeds: each arm is trained once with each; a number n means 0 to n - 1.
-        budget: rollouts per arm and seed, verification included.
+        budget: rollouts per arm and seed, verification included. A training makes whole steps and
+            ends with the one that reaches it; the dry run says the most that this comes to.
         evaluate_every: rollouts between two evaluations on the validation split.
         target: value of the task's headline on validation whose price in rollouts the summary
             states; none by default.

@@ -146,6 +146,13 @@ def ties_embeddings(name: str) -> bool:
     return config is None or bool(config.tie_word_embeddings)
 
 
+def positions(name: str) -> int | None:
+    """Tokens that a language model can attend to; None where its files do not tell."""
+    config = model_config(name)
+    text = None if config is None else config.get_text_config()
+    return getattr(text, "max_position_embeddings", None)
+
+
 def model_config(name: str) -> Any | None:
     """The configuration of a language model by ``transformers``; None where it is not here."""
     folder = model_folder(name)

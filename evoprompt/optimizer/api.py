@@ -139,8 +139,18 @@ def optimize(
     with nullcontext() if root is None else held(root, chosen.resume):
         found = _optimize_all(problem, ask, budget, chosen, root)
     if chosen.progress:
-        print(*found.facts, sep="\n", file=sys.stderr, flush=True)
+        print(*found.facts, *_way_on(found, root), sep="\n", file=sys.stderr, flush=True)
     return found
+
+
+def _way_on(found: OptimizationResult, root: Path | None) -> list[str]:
+    """How an optimization that was interrupted goes on, in a line; none where it was not."""
+    last = found.runs[-1] if found.runs else found
+    if last.stopped != INTERRUPTED:
+        return []
+    if root is None:
+        return ["nothing was kept to go on from: that takes directory=FOLDER from the beginning"]
+    return [f"go on with the same call and options=OptimizeOptions(resume=True), in {root}"]
 
 
 def _optimize_all(

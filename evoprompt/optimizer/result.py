@@ -20,7 +20,6 @@ from evoprompt.types import Candidate, CandidateStats, legible
 from evoprompt.validation import explain
 
 _RESAMPLES = 400
-_UNKNOWN = "what it cost is not counted"
 
 
 class Point(NamedTuple):
@@ -100,12 +99,13 @@ class OptimizationResult(BaseModel):
                 f"{self.asked} validation questions, corrected for having been chosen by them "
                 f"({measured})"
             )
+        writer = [] if self.writer_cost is None else [f"the writer: {self.writer_cost}"]
         return [
             f"it ended: {self.stopped}",
             f"value {self.value:.3f}{error} on {questions}",
             f"{self.rollouts:,} rollouts in {self.iterations:,} iterations, {self.failures}",
-            f"the writer: {self.writer_cost or _UNKNOWN}",
-            f"the program: {self.program_cost or _UNKNOWN}",
+            *writer,
+            f"the program: {self.program_cost or 'what it cost is not counted'}",
         ]
 
     def save(self, directory: str | Path) -> None:

@@ -60,3 +60,13 @@ def test_of_an_attached_training_the_events_are_enough(
     told = [" ".join(line.split()) for line in said.err.splitlines()]
     assert "+0.060 ± 0.020 good 3 Look twice." in told
     assert "+0.010 ± 0.020 2 Be nice." in told
+
+
+@pytest.mark.usefixtures("fake_task")
+def test_a_trial_that_has_ended_is_not_waited_for(
+    finished_run: RunDirectory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert evoprompt("best", str(finished_run.root), "--arm", "static", "--explain") == 2
+    said = capsys.readouterr().err
+    assert "does not say what sentences are worth" in said
+    assert "it has ended: name another with --arm and --seed" in said

@@ -256,6 +256,20 @@ def test_several_seeds_are_reported_with_their_spread_and_go_on_after_an_interru
     assert [run["value"] for run in kept["runs"]] == values
 
 
+@pytest.mark.parametrize("kept", [True, False])
+def test_an_interrupt_says_how_to_go_on(
+    kept: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = {"directory": tmp_path / "run"} if kept else {}
+    learn(Counted(40, KeyboardInterrupt()), progress=True, **where)
+    said = capsys.readouterr().err
+    assert "it ended: it was interrupted" in said
+    assert ("OptimizeOptions(resume=True)" in said) == kept
+    assert str(tmp_path / "run") in said if kept else "that takes directory=FOLDER" in said
+    learn(progress=True)
+    assert "go on" not in capsys.readouterr().err
+
+
 def test_the_pool_of_an_earlier_call_is_where_another_starts(tmp_path: Path) -> None:
     first = learn(directory=tmp_path / "first")
     pool = [one["instruction"] for one in read_pool(tmp_path / "first")]

@@ -167,5 +167,4 @@ def test_a_job_has_a_line_for_each_text_accepted_and_the_end() -> None:
     assert ended.startswith("it ended: the incumbent is perfect")
     assert "corrected for having been chosen by them" in value
     assert "failed: 0 of " in failed
-    unknown = "what it cost is not counted"
-    assert costs == [f"the writer: {unknown}", f"the program: {unknown}"]
+    assert costs == ["the program: what it cost is not counted"]  # no language model writes

@@ -25,6 +25,7 @@ from evoprompt.events import (
     Shown,
     Told,
 )
+from evoprompt.experiments.best import best_trial
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.report import write_report
 from evoprompt.experiments.report.document import document as build
@@ -164,6 +165,23 @@ def test_an_unfinished_or_empty_run_is_drawn_too(directory: RunDirectory, tmp_pa
     events.parent.mkdir(parents=True)
     events.write_text("".join(lines.splitlines(keepends=True)[:60]), encoding="utf-8")
     assert "No trial is finished yet." in write_report(part.root).read_text(encoding="utf-8")
+
+
+def test_the_best_instruction_is_that_of_the_command(
+    directory: RunDirectory, tmp_path: Path
+) -> None:
+    part = RunDirectory.new(tmp_path / "part", directory.config)
+    part.write_config()
+    rewards = {("coevolve", 0): 0.5, ("static", 1): 0.5, ("static", 0): 0.5, ("coevolve", 1): 0.4}
+    for (arm, seed), reward in rewards.items():
+        written(
+            part.trial(TrialId(arm, seed)).root,
+            Seeded(0, "c0", {"instruction": f"As {arm}."}),
+            Evaluated(1, "validation", "c0", 8, {"reward": reward}, headline=REWARD),
+        )
+    assert best_trial(part).trial == TrialId("static", 0)
+    shown = write_report(part.root).read_text(encoding="utf-8")
+    assert "Best instruction: static, seed 0, candidate c0" in shown
 
 
 def test_what_cannot_be_read_is_left_out_and_named(directory: RunDirectory, tmp_path: Path) -> None:

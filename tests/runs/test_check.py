@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -55,6 +56,10 @@ def test_what_every_arm_would_do_is_known_without_building_a_trainer() -> None:
     # Verified in training, which takes ten steps or so.
     assert (free.budget, free.generations, free.verification) == (800, 9, 0)
     assert ("rollouts a step", "8") in long.plan.figures
+    # Steps are whole, and verification may take all that the budget leaves before the last one.
+    assert [one.rollouts for one in found.arms] == [80, 808, 800]
+    assert replace(static, budget=81).rollouts == 88
+    assert found.rollouts == 2 * (80 + 808 + 800)
 
 
 @pytest.mark.parametrize(

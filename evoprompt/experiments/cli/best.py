@@ -94,16 +94,20 @@ def _explain(run: Path, arm: str | None, seed: int | None) -> None:
     from evoprompt.experiments.history import History, log_in
     from evoprompt.text import english, printable
 
-    log = log_in(run)
+    log, who, remedy = log_in(run), str(run), "wait, or leave --explain out"
     if (run / "config.yaml").is_file():
         directory = RunDirectory.open(run)
-        log = directory.trial(best_trial(directory, arm, seed).trial).events
+        trial = best_trial(directory, arm, seed).trial
+        files = directory.trial(trial)
+        log, who = files.events, f"{trial} of {run}"
+        if files.finished is not None:
+            remedy = "it has ended: name another with --arm and --seed, or leave --explain out"
     found = [] if log is None else History.read(log).sentences
     if not found:
         raise InputError(
-            f"{run} does not say what sentences are worth; required: the events of a training with "
+            f"{who} does not say what sentences are worth; required: the events of a training with "
             "the attributor adjusted (the default) and texts that differ in their sentences, after "
-            "its first generation; wait, or leave --explain out"
+            f"its first generation; {remedy}"
         )
     table = Table("adds", "", "texts", "sentence", box=None)
     for one in found:

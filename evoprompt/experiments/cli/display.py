@@ -115,7 +115,8 @@ def line_of(event: Event, texts: Mapping[str, str], budget: int) -> str:
         case Evaluated(headline=Headline() as headline):
             value = event.metrics[headline.name]
             line = f"{event.split} {headline.label} {value:.3f} with {event.candidate}"
-            return f"{line}; rollouts {event.rollouts:,} of {budget:,}"
+            whole = " (steps are whole)" if event.rollouts > budget else ""
+            return f"{line}; rollouts {event.rollouts:,} of {budget:,}{whole}"
         case Notice():
             return event.message
     return ""

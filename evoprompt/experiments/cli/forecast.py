@@ -47,7 +47,7 @@ def show_forecast(
         table.add_row(
             arm.arm,
             str(found.seeds),
-            f"{arm.budget:,}",
+            f"at most {arm.rollouts:,}" if arm.verification else f"{arm.rollouts:,}",
             f"at most {arm.generations:,}" if arm.generations else "none",
             f"at most {arm.verification:,} a round" if arm.verification else "none",
             str(arm.language.calls) if arm.generations else "none",

@@ -5,14 +5,13 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-import math
-from collections.abc import Sequence
 from functools import cache
 
 import jinja2
 import vl_convert
 from markupsafe import Markup
 
+from evoprompt.experiments.best import rank
 from evoprompt.experiments.report.document import document
 from evoprompt.experiments.report.progress import duration, progress
 from evoprompt.experiments.report.source import Source, Trial
@@ -31,7 +30,7 @@ def render_page(source: Source, version: str = "", written: float = 0.0) -> str:
             asks nobody.
         written: when something was last written to the run, in seconds since 1970.
     """
-    best, headline = _best_trial(source.trials), source.summary.headline
+    best, headline = _best_trial(source), source.summary.headline
     found = document(source)
     text = json.dumps(found, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return (
@@ -84,14 +83,13 @@ def _facts(source: Source) -> list[str]:
     return found
 
 
-def _best_trial(trials: Sequence[Trial]) -> Trial | None:
-    """The trial with the best last evaluation, before all those in which instructions evolved."""
-
-    def rank(trial: Trial) -> tuple[bool, float]:
-        merit = trial.history.merit
-        return trial.history.evolved, -math.inf if merit is None else merit
-
-    return max((one for one in trials if one.history.candidates), key=rank, default=None)
+def _best_trial(source: Source) -> Trial | None:
+    """The trial that did best on validation, which is that of ``evoprompt best``."""
+    return max(
+        (one for one in source.trials if one.history.candidates),
+        key=lambda one: rank(one.merit, source.arms.index(one.arm), one.seed),
+        default=None,
+    )
 
 
 @cache

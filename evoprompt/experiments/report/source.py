@@ -13,6 +13,7 @@ from pydantic import JsonValue
 from evoprompt.errors import EvopromptError, InputError
 from evoprompt.evaluation import Outcome
 from evoprompt.experiments.about import About
+from evoprompt.experiments.best import merit_of
 from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory, TrialDirectory
 from evoprompt.experiments.history import LOGS, History, log_in
@@ -49,6 +50,7 @@ class Trial:
         is_finished: whether it is.
         seconds: spent until its last evaluation; 0 where that is not known.
         budget: rollouts after which it ends; 0 where that is not known.
+        merit: on validation, see :func:`~evoprompt.experiments.best.merit_of`.
     """
 
     arm: str
@@ -60,6 +62,7 @@ class Trial:
     is_finished: bool = False
     seconds: float = 0.0
     budget: int = 0
+    merit: float | None = None
 
     def __str__(self) -> str:
         return f"{self.arm}, seed {self.seed}"
@@ -196,8 +199,11 @@ def _trial(source: Source, config: RunConfig | None, arm: str, seed: int, log: P
     waiting = source.tried(requests.waiting) or ()
     asked = [one for one in asked if one.step is None]
     if arm == _ONLY:
-        return Trial(arm, seed, history, waiting, asked)
+        return Trial(arm, seed, history, waiting, asked, merit=history.merit)
     files = TrialDirectory(log.parent)
+    finished = None
+    with suppress(EvopromptError, OSError, UnicodeError):  # a problem where the results are read
+        finished = files.finished
     return Trial(
         arm,
         seed,
@@ -208,6 +214,7 @@ def _trial(source: Source, config: RunConfig | None, arm: str, seed: int, log: P
         is_finished=files.result.is_file(),
         seconds=source.tried(lambda: Clock(files.seconds).earlier) or 0.0,
         budget=config.budget_of(arm) if config is not None and arm in config.arms else 0,
+        merit=merit_of(history, finished),
     )
 
 

@@ -202,6 +202,11 @@ class Untested(Adding):
             {"arguments": {"generation_kwargs": {"repetition_penality": 1.2, "min_p": 0.1}}},
             "has repetition_penality, .*did you mean 'repetition_penalty'",
         ),
+        (
+            Adding,
+            {"turn_tokens": 4096},
+            r"no room for a prompt in the .* lower .* the task's limits",
+        ),
         (Adding, {"model": "plain"}, r"tool calls were asked for, but .* no chat template"),
     ],
 )

@@ -6,6 +6,7 @@ from trl.trainer.grpo_config import GRPOConfig
 
 from evoprompt.agents import Limits, Sampling
 from evoprompt.agents.tasks import EpisodeRunner, Plan, Task, Trial, require_questions
+from evoprompt.errors import InputError
 from evoprompt.experiments.hosts.timing import Load, gpu_here
 from evoprompt.experiments.hosts.training import training_plan
 from evoprompt.experiments.hosts.trl.arguments import LORA, arguments
@@ -17,6 +18,7 @@ from evoprompt.experiments.requirements import (
     ModelSize,
     model,
     model_size,
+    positions,
 )
 
 _SAVED_8_BIT = 2 * (4 - 1)
@@ -30,10 +32,11 @@ def plan(task: Task, settings: TrlSettings, trial: Trial) -> Plan:
     """What ``trial`` would do and need.
 
     Raises:
-        InputError: a setting is wrong, a split has no questions, or the model cannot play the task,
-            as far as both are here to tell.
+        InputError: a setting is wrong, a split has no questions, or the model cannot play the task
+            or has no position left for a prompt, as far as both are here to tell.
     """
     name, limits = settings.model_of(trial), settings.limits(task)
+    _require_room(task, limits, name)
     size, needs = model_size(name), task.needs()
     sampling, gpus = Sampling(limits.turn_tokens), _gpus(settings)
     figures: dict[str, str] = {}
@@ -98,6 +101,19 @@ def plan(task: Task, settings: TrlSettings, trial: Trial) -> Plan:
     if not any(need.missing for need in found.needs):
         require_questions(task)
     return found
+
+
+def _require_room(task: Task, limits: Limits, name: str) -> None:
+    known, longest = positions(name), limits.response_tokens
+    if known is not None and longest >= known:
+        raise InputError(
+            f"an episode of {type(task).__name__} may take {longest:,} tokens ({limits.calls} "
+            f"calls, turn_tokens {limits.turn_tokens}, observation_tokens "
+            f"{limits.observation_tokens}), which leaves no room for a prompt in the {known:,} "
+            f"positions of {name}; required: less; lower calls, turn_tokens or observation_tokens "
+            "in the task's limits (or host.max_calls and host.turn_tokens), or take a model with "
+            "more positions"
+        )
 
 
 def _reads_before_updates(settings: TrlSettings, chosen: GRPOConfig) -> bool:
