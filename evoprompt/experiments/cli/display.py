@@ -102,7 +102,7 @@ def line_of(event: Event, texts: Mapping[str, str], budget: int) -> str:
         case Verified(parent=False, admitted=True):
             return f"admitted {event.candidate} at {_mean(event)}: {texts.get(event.candidate, '')}"
         case Verified(parent=False):
-            return f"refused {event.candidate} at {_mean(event)} ({event.reason})"
+            return f"dropped {event.candidate} at {_mean(event)} ({event.reason})"
         case Evolved() if event.failure:
             return f"failed generation: {event.failure}"
         case Evolved():
