@@ -1,4 +1,4 @@
-"""``evoprompt new task``: a folder that installs, passes its own tests and trains."""
+"""``evoprompt new``: a folder that installs and passes its own tests; that of a task trains."""
 
 from __future__ import annotations
 
@@ -73,3 +73,27 @@ def test_its_own_tests_pass_and_it_passes_the_suite_of_tasks(here: Path) -> None
     run = fresh_site(here, PYTHONPATH=str(here / "word-count"))
     said = run(f"{sys.executable} -m pytest -q -p no:cacheprovider word-count")
     assert re.search(r"\d+ passed", said)
+
+
+@pytest.mark.parametrize("role", ["proposer", "selector", "attributor", "verifier"])
+def test_a_component_of_each_role_passes_the_suite_of_its_role(
+    role: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert evoprompt("new", role, "first-idea") == 0
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        "begin with: pip install -e first-idea && evoprompt plugins --check first-idea"
+    )
+    folder = here / "first-idea"
+    made = sorted(path.name for path in folder.iterdir())
+    assert made == ["first_idea.py", "pyproject.toml", "test_first_idea.py"]
+    assert all("$" not in path.read_text(encoding="utf-8") for path in folder.iterdir())
+    run = fresh_site(here, PYTHONPATH=str(folder))
+    said = run(f"{sys.executable} -m pytest -q -p no:cacheprovider first-idea")
+    assert re.search(r"\d+ passed", said)
+    assert "failed" not in said
+    listed = (
+        "from evoprompt.plugins import Plugins, PluginSource; import first_idea; "
+        "source = PluginSource('first-idea', 'first-idea', '0.1.0', lambda: first_idea); "
+        "print([(one.component.role, one.name) for one in Plugins([source]).components()])"
+    )
+    assert run(sys.executable, "-c", listed) == f"[('{role}', 'first-idea')]\n"

@@ -1,4 +1,4 @@
-"""``evoprompt new``: writes the folder of a task to begin with."""
+"""``evoprompt new``: writes the folder of a task, or of a component, to begin with."""
 
 from __future__ import annotations
 
@@ -17,6 +17,10 @@ class Kind(StrEnum):
     """What can be begun."""
 
     TASK = "task"
+    PROPOSER = "proposer"
+    SELECTOR = "selector"
+    ATTRIBUTOR = "attributor"
+    VERIFIER = "verifier"
 
 
 def new(
@@ -26,12 +30,14 @@ def new(
         Path | None, typer.Option("--output", "-o", show_default="NAME", help="Folder to write.")
     ] = None,
 ) -> None:
-    """Write a folder that installs and trains: a module, a configuration, a test, a README."""
+    """Write a folder that installs and passes its tests: a module, a test, a pyproject.toml.
+
+    That of a task trains, too, with a configuration and a README.
+    """
     from evoprompt.errors import InputError
     from evoprompt.storage import require_folder
 
-    del kind  # there is only one so far
-    module = _module(name)
+    module = _module(name, kind)
     folder = Path(name) if output is None else output
     require_folder(folder, "--output")
     if folder.is_dir() and any(folder.iterdir()):
@@ -41,22 +47,24 @@ def new(
     words = {
         "name": name,
         "module": module,
-        "task": "".join(word.capitalize() for word in (*name.split("-"), "task")),
+        "kind": kind.value,
+        "component": "".join(word.capitalize() for word in (*name.split("-"), kind.value)),
+        "suite": f"{kind.value.capitalize()}Suite",
     }
     targets = {"module": f"{module}.py", "run": f"{name}.yaml", "test": f"test_{module}.py"}
     folder.mkdir(parents=True, exist_ok=True)
-    templates = Path(__file__).parents[1] / "templates" / "task"
-    for template in sorted(templates.glob("*.txt")):
+    templates = Path(__file__).parents[1] / "templates"
+    parts = [kind.value] if kind is Kind.TASK else ["component", kind.value]
+    for template in sorted(one for part in parts for one in (templates / part).glob("*.txt")):
         target = folder / targets.get(template.name.partition(".")[0], template.stem)
         target.write_text(Template(template.read_text("utf-8")).substitute(words), encoding="utf-8")
         typer.echo(str(target))
-    typer.echo(
-        f"begin with: pip install -e {folder} && evoprompt run {folder / name}.yaml --dry-run"
-    )
+    use = f"run {folder / name}.yaml --dry-run" if kind is Kind.TASK else f"plugins --check {name}"
+    typer.echo(f"begin with: pip install -e {folder} && evoprompt {use}")
 
 
-def _module(name: str) -> str:
-    """The name of the module of a task."""
+def _module(name: str, kind: Kind) -> str:
+    """The name of the module of what is called ``name``."""
     from evoprompt.errors import InputError
     from evoprompt.plugins import plugins
 
@@ -65,8 +73,8 @@ def _module(name: str) -> str:
         fault = "which no module can have"
     elif find_spec(module) is not None:
         fault = f"and there is a module {module} already"
-    elif name in {one.name for one in plugins().components("task")}:
-        fault = "and a task of that name is installed"
+    elif name in {one.name for one in plugins().components(kind.value)}:
+        fault = f"and a {kind.value} of that name is installed"
     if fault:
         raise InputError(
             f"the name is {name!r}, {fault}; required: lower-case words and digits joined by "
