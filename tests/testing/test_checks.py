@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -26,6 +28,7 @@ BUILT_IN = Plugins(
 SETTINGS: dict[str, dict[str, object]] = {
     "frozen": {"model": "openai:gpt-5-mini"},
     "mixture": {"proposers": [{"name": "reflection"}, {"name": "sentence-edit"}]},
+    "questions": {"data": "questions.jsonl", "prompt": "prompt.txt"},
 }
 NEED_AN_EXTRA = {"ray", "slurm", "verl"}
 """Not in the quick loop, which has the core alone."""
@@ -52,7 +55,13 @@ def available(component: type[Component]) -> Plugins:
         if not getattr(found.component, "slow", False)
     ],
 )
-def test_every_built_in_component_passes(role: str, name: str) -> None:
+def test_every_built_in_component_passes(
+    role: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("prompt.txt").write_text("Answer with a number.")
+    sums = [{"question": f"What is {n} + 1?", "answer": str(n + 1)} for n in range(12)]
+    Path("questions.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in sums))
     settings = {"name": name, **SETTINGS.get(name, {})}
     results = list(checking(role, settings, BUILT_IN, suites=SUITES))
     assert [result for result in results if not result.passed] == []

@@ -55,7 +55,8 @@ class Shop:
         return folder / "shop.db"
 
     def query(self, sql: str) -> str:
-        """Rows that a SELECT finds in the shop's tables."""
+        """Rows that a SELECT finds in customers, products and orders."""
+        # The sentence is the tool's description, in the words that the shipped policy was taught.
         if len(sql) > MOST_CHARACTERS:
             raise ValueError(f"more than {MOST_CHARACTERS} characters")
         return self._found(sql)
