@@ -55,9 +55,12 @@ class ArmForecast:
     def rollouts(self) -> int:
         """Most of a trial: as steps are whole, the last one may exceed the budget.
 
-        Verification stays within it, but may take what was left for that step.
+        Verification stays within it, but may take what was left for that step. Where the host does
+        not say how large a step is, it is the budget.
         """
-        step = self.plan.rollouts_per_step or 1
+        step = self.plan.rollouts_per_step
+        if step is None:
+            return self.budget
         return self.budget + step if self.verification else math.ceil(self.budget / step) * step
 
     @property

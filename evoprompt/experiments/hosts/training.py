@@ -70,7 +70,7 @@ def training_plan(
         "a step": f"{settings.questions_per_step:,} questions x {settings.rollouts_per_question} = "
         f"{rollouts:,} rollouts, {settings.rollouts_per_pass:,} in a pass of each process, at most "
         f"{rollouts * longest:,} tokens, at most {limits.calls * rollouts:,} tool calls",
-        "steps": f"at most {steps:,}, whole ones, without verification; at most "
+        "steps": f"at most {steps:,}, without verification; at most "
         f"{trial.budget * longest / 1e6:,.0f} million tokens in all",
         "a rollout": f"at most {settings.prompt_tokens:,} tokens of prompt and "
         f"{limits.response_tokens:,} of {limits.calls + 1} actions and {limits.calls} observations",
