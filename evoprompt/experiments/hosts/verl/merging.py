@@ -8,6 +8,8 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModelForCausalLM
 
+from evoprompt.errors import StateError
+
 _PREFIX, _BASE = "base_model.model.", ".base_layer"
 _LOW, _HIGH = ".lora_A.default", ".lora_B.default"
 
@@ -18,11 +20,19 @@ def merge_adapters(folder: Path, scale: float) -> None:
     Args:
         folder: with ``*.safetensors``.
         scale: of the adapters.
+
+    Raises:
+        StateError: there is no adapter, so that what was trained would be lost.
     """
     found: dict[str, torch.Tensor] = {}
-    for file in folder.glob("*.safetensors"):
+    files = [*folder.glob("*.safetensors")]
+    for file in files:
         found |= {name.removeprefix(_PREFIX): one for name, one in load_file(file).items()}
-        file.unlink()
+    if not any(_LOW in name for name in found):
+        raise StateError(
+            f"{folder} has no adapter (a weight with {_LOW!r} in its name), and LoRA was trained; "
+            "required: weights as the tested versions of veRL and peft name them"
+        )
     merged = {}
     for name, weight in found.items():
         if _LOW in name or _HIGH in name:
@@ -32,6 +42,8 @@ def merge_adapters(folder: Path, scale: float) -> None:
         if low is not None and high is not None:
             weight = (weight.float() + scale * (high.float() @ low.float())).to(weight.dtype)
         merged[f"{layer}.{kind}"] = weight
+    for file in files:
+        file.unlink()
     config = AutoConfig.from_pretrained(folder)
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call]
