@@ -24,7 +24,7 @@ from evoprompt.config import MOST_PER_QUESTION, EngineConfig, Grouping
 from evoprompt.errors import InputError, StateError, warn
 from evoprompt.evaluation import Failures
 from evoprompt.eventlog import EventLog
-from evoprompt.generation import Generations, GenerationStats, Offspring
+from evoprompt.generation import Generations, Offspring
 from evoprompt.plugins import naming, require_type
 from evoprompt.populations import SteadyPopulation
 from evoprompt.proposers.combinators import NoProposer
@@ -58,7 +58,7 @@ from evoprompt.types import (
 )
 from evoprompt.verifiers import VerificationRollouts
 
-VERSION = 12
+VERSION = 13
 """Version of the saved state; another one is refused."""
 
 _SENTENCES = 32  # that an event tells of, the clearest ones
@@ -122,6 +122,9 @@ class Engine:
         rules: of screening, each a function; ``default_rules()``.
 
     Attributes:
+        population: who lives.
+        proposer: who writes new candidates.
+        generation_stats: how the generations ended so far.
         budget: most rollouts to spend, verification included; None for no end. A verification
             that would go beyond it is not begun. ``evoprompt run`` sets it.
         waits: whether ``evolve`` waits for a proposer that is still thinking. Adapters switch it
@@ -196,6 +199,9 @@ class Engine:
         self.generations = Generations(
             config, self.requests, self.selection, self.screening, verifier, log
         )
+        self.population = self.selection.population
+        self.proposer = self.requests.proposer
+        self.generation_stats = self.generations.stats
         self.assignments = AssignmentTracker()
         self.reward_watch = RewardWatch()
         self._undivided = ""
@@ -225,21 +231,6 @@ class Engine:
         )
 
     # ------------------------------------------------------------------------------ what is known
-
-    @property
-    def population(self) -> Population:
-        """Who lives."""
-        return self.selection.population
-
-    @property
-    def proposer(self) -> Proposer:
-        """Who writes new candidates."""
-        return self.requests.proposer
-
-    @property
-    def generation_stats(self) -> GenerationStats:
-        """How the generations ended so far."""
-        return self.generations.stats
 
     @property
     def is_static(self) -> bool:

@@ -1,9 +1,9 @@
 """Finds installed plugins, and builds the components they bring by their names.
 
-pluggy calls the hooks: order and wrappers are its own. A plugin that cannot be loaded, and a hook
-that fails, is left out and named in ``Plugins.problems``; the rest works. Two components of one
-role and name are both left out: choosing either of them would make a run depend on the order of
-installation. Whoever fails is named with the distribution that it comes from.
+pluggy calls the hooks: order and wrappers are its own. A plugin that cannot be loaded, or fails in
+a hook, is left out from then on and named in ``Plugins.problems``; the rest works. Two components
+of one role and name are both left out: choosing either of them would make a run depend on the order
+of installation. Whoever fails is named with the distribution that it comes from.
 """
 
 from __future__ import annotations
@@ -149,7 +149,6 @@ class Plugins:
         self.blocked: list[PluginSource] = []
         self._sources: dict[str, PluginSource] = {}
         self._failures: list[str] = []
-        self._silent: dict[str, list[PluginSource]] = {}
         for source in sources:
             if source.answers_to(block):
                 self.blocked.append(source)
@@ -278,14 +277,13 @@ class Plugins:
             try:
                 caller(event=event)
             except (Exception, SystemExit) as error:
-                self._silence("evoprompt_event", source, error)
+                self._leave_out(source, f"evoprompt_event failed: {_cause(error)}")
 
     def _load(self, source: PluginSource) -> None:
         taken = self._sources.get(source.name)
         if taken is not None:
-            self._fail(
-                source, f"the name of its entry point is taken by {taken}; rename or block one"
-            )
+            cause = f"the name of its entry point is taken by {taken}; rename or block one"
+            self._failures.append(f"{source}: {cause}")
             return
         self._sources[source.name] = source
         try:
@@ -294,17 +292,20 @@ class Plugins:
             self.manager.register(plugin, source.name)
             self.manager.check_pending()
         except (Exception, SystemExit) as error:
-            self._remove(source)
-            self._fail(source, _cause(error))
+            self._leave_out(source, _cause(error))
             return
         if not self.manager.get_hookcallers(plugin):
-            self._remove(source)
-            self._fail(source, "it implements no hook; decorate functions with evoprompt.hookimpl")
+            self._leave_out(
+                source, "it implements no hook; decorate functions with evoprompt.hookimpl"
+            )
 
-    def _remove(self, source: PluginSource) -> None:
+    def _leave_out(self, source: PluginSource, cause: str) -> None:
+        """Calls no hook of a plugin any more; what it has brought before stays."""
         if self.manager.has_plugin(source.name):
             self.manager.unregister(name=source.name)
         del self._sources[source.name]
+        self._failures.append(f"{source}: {cause}")
+        logger.warning("%s: %s", source, cause)
 
     def _claimed(self) -> dict[tuple[str, str], list[Registered]]:
         """The components by role and name, each with all that bring one of that name."""
@@ -316,10 +317,11 @@ class Plugins:
         found: Iterable[_Named] = origins
         if wrapping:  # they may change what others bring
             try:
-                found = dict.fromkeys(map(_named_component, _ask(self._caller(hook))))
+                asked = _ask(self.manager.hook.evoprompt_components)
+                found = dict.fromkeys(map(_named_component, asked))
             except (Exception, SystemExit) as error:
                 for source in wrapping:
-                    self._silence(hook, source, error)
+                    self._leave_out(source, f"{hook} failed: {_cause(error)}")
         claims: dict[tuple[str, str], list[Registered]] = {}
         for name, component in found:
             for source in origins.get((name, component), wrapping[-1:]):
@@ -338,30 +340,17 @@ class Plugins:
             try:
                 items = [read(item) for item in _ask(caller)]
             except (Exception, SystemExit) as error:
-                self._silence(hook, source, error)
+                self._leave_out(source, f"{hook} failed: {_cause(error)}")
                 continue
             yield from ((source, item) for item in items)
 
     def _alone(self, hook: str) -> Iterator[tuple[PluginSource, pluggy.HookCaller]]:
-        """Each plugin that has the hook and did not fail in it, and what calls it of that alone."""
-        for source in self._sources.values():
+        """Each plugin that has the hook, and what calls it of that alone."""
+        for source in list(self._sources.values()):
             others = [one for name, one in self.manager.list_name_plugin() if name != source.name]
-            caller = self._caller(hook, others)
+            caller = self.manager.subset_hook_caller(hook, others)
             if caller.get_hookimpls():
                 yield source, caller
-
-    def _caller(self, hook: str, less: Collection[object] = ()) -> pluggy.HookCaller:
-        """Calls the hook of all plugins but those in ``less`` and those that failed in it."""
-        silent = [self.manager.get_plugin(source.name) for source in self._silent.get(hook, ())]
-        return self.manager.subset_hook_caller(hook, [*less, *silent])
-
-    def _silence(self, hook: str, source: PluginSource, error: BaseException) -> None:
-        self._silent.setdefault(hook, []).append(source)
-        self._fail(source, f"{hook} failed: {_cause(error)}")
-
-    def _fail(self, source: PluginSource, cause: str) -> None:
-        self._failures.append(f"{source}: {cause}")
-        logger.warning("%s: %s", source, cause)
 
 
 def _ask(caller: pluggy.HookCaller) -> list[object]:
@@ -506,7 +495,7 @@ def naming(role: str, component: object, passed_on: Sequence[Exception] = ()) ->
         if error in passed_on or isinstance(error, ComponentError):
             raise
         raise ComponentError(
-            f"the {role} {describe(component)} failed ({name_error(error)}); training ends; fix "
+            f"the {role} {describe(component)} failed ({_cause(error)}); training ends; fix "
             "it, and resume from the last checkpoint"
         ) from error
 
@@ -514,11 +503,6 @@ def naming(role: str, component: object, passed_on: Sequence[Exception] = ()) ->
 def describe(component: object) -> str:
     """The class of ``component`` and the distribution that it comes from."""
     return f"{type(component).__name__} of {origin_of(component)}"
-
-
-def name_error(error: Exception) -> str:
-    """The class and the message of ``error``, in one line."""
-    return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 def require_type(name: str, given: object, *wanted: type) -> None:

@@ -7,16 +7,15 @@ import math
 import random
 from collections import Counter, OrderedDict, deque
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, groupby
-from typing import Generic, Literal, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
-from pydantic import BaseModel, FiniteFloat, JsonValue, NonNegativeInt
+from pydantic import BaseModel, JsonValue
 
-from evoprompt.types import Assignment, Candidate, Question, Trajectory, Turn
+from evoprompt.types import Candidate, Question, Trajectory
 
 K = TypeVar("K", bound=Hashable)
-T = TypeVar("T", Question, Candidate)
 
 _FLOOR = 0.1  # a question that never failed keeps this much priority, so that verification sees it
 
@@ -56,48 +55,13 @@ class Memory(NamedTuple):
     trajectory: Trajectory
 
 
-class _SavedMemory(NamedTuple):
-    """A memory as JSON has it; its question and candidate are places in their lists."""
-
-    step: int
-    question: NonNegativeInt
-    candidate: NonNegativeInt
-    assignment: str
-    rollouts: int
-    group: str
-    purpose: Literal["train", "verify"]
-    rollout: int
-    reward: FiniteFloat | None
-    turns: tuple[tuple[str, str], ...]
-    metrics: dict[str, FiniteFloat]
-    feedback: str
-
-
 class _State(BaseModel):
     """Everything remembered; questions and candidates once, however often they were met."""
 
-    questions: list[Question]
-    candidates: list[Candidate]
-    memories: list[_SavedMemory]
-    records: list[tuple[NonNegativeInt, int, int, FiniteFloat, int]]
-
-
-class _Places(Generic[T]):
-    """Values, each once, and the place of each in their list."""
-
-    def __init__(self) -> None:
-        self.values: list[T] = []
-        self._by_id: dict[str, list[int]] = {}
-
-    def of(self, value: T) -> int:
-        """The place of ``value``; equal values share one, others of the same id do not."""
-        known = self._by_id.setdefault(value.id, [])
-        for place in known:
-            if self.values[place] is value or self.values[place] == value:
-                return place
-        known.append(len(self.values))
-        self.values.append(value)
-        return known[-1]
+    questions: dict[str, Question]
+    candidates: dict[str, Candidate]
+    memories: list[Memory]
+    records: list[QuestionRecord]
 
 
 def worth_reading(
@@ -294,68 +258,50 @@ class ReplayBuffer:
 
     def state_dict(self) -> dict[str, JsonValue]:
         """Everything remembered, as JSON values."""
-        questions: _Places[Question] = _Places()
-        candidates: _Places[Candidate] = _Places()
-        memories = [
-            _SavedMemory(
-                step,
-                questions.of(one.question),
-                candidates.of(one.candidate),
-                one.assignment.id,
-                one.assignment.rollouts,
-                one.assignment.group,
-                one.assignment.purpose,
-                one.rollout,
-                one.reward,
-                tuple((turn.action, turn.observation) for turn in one.turns),
-                dict(one.metrics),
-                one.feedback,
+        questions = {name: record.question for name, record in self._questions.items()}
+        candidates: dict[str, Candidate] = {}
+        memories: list[Memory] = []
+        for step, one in chain(*self._tiers()):
+            questions.setdefault(one.question.id, one.question)
+            candidates[one.candidate.id] = one.candidate
+            stub = replace(
+                one.assignment,
+                question=Question(one.question.id, ""),
+                candidate=Candidate(one.candidate.id, {}),
             )
-            for step, one in chain(*self._tiers())
-        ]
+            memories.append(Memory(step, replace(one, assignment=stub)))
         records = [
-            (questions.of(one.question), one.scored, one.failed, one.reward, one.step)
-            for one in self._questions.values()
+            replace(record, question=Question(name, "")) for name, record in self._questions.items()
         ]
         return _State(
-            questions=questions.values,
-            candidates=candidates.values,
-            memories=memories,
-            records=records,
+            questions=questions, candidates=candidates, memories=memories, records=records
         ).model_dump(mode="json")
 
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
         """Remembers exactly what ``state`` holds.
 
         Raises:
-            LookupError: there is no question or candidate at a place.
+            LookupError: a question or candidate is missing.
             ValueError: a value is of the wrong type or missing.
         """
         found = _State.model_validate(dict(state))
         memories = [
             Memory(
-                told.step,
-                Trajectory(
-                    Assignment(
-                        told.assignment,
-                        found.questions[told.question],
-                        found.candidates[told.candidate],
-                        told.rollouts,
-                        told.group,
-                        told.purpose,
+                step,
+                replace(
+                    one,
+                    assignment=replace(
+                        one.assignment,
+                        question=found.questions[one.question.id],
+                        candidate=found.candidates[one.candidate.id],
                     ),
-                    told.reward,
-                    told.rollout,
-                    tuple(Turn(action, seen) for action, seen in told.turns),
-                    told.metrics,
-                    told.feedback,
                 ),
             )
-            for told in found.memories
+            for step, one in found.memories
         ]
         records = [
-            QuestionRecord(found.questions[place], scored, failed, reward, step)
-            for place, scored, failed, reward, step in found.records
+            replace(record, question=found.questions[record.question.id])
+            for record in found.records
         ]
         for tier in self._tiers():
             tier.clear()

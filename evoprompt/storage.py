@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from stat import S_ISDIR
+from typing import BinaryIO
 
 from filelock import FileLock, Timeout
 from pydantic import BaseModel, JsonValue
@@ -151,26 +152,12 @@ def is_temporary(file: Path) -> bool:
     return file.name.startswith(".") and file.suffix == ".tmp"
 
 
-def append_line(path: Path, line: bytes) -> int:
-    """Adds ``line``, without its end, to a file that others may add to; returns its new size.
-
-    A last line that a kill or a full disk cut short is ended first, so that only that one is lost.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("ab+") as file:
-        if file.tell():
-            file.seek(-1, os.SEEK_END)
-            if file.read() != b"\n":
-                file.write(b"\n")
-        file.write(line + b"\n")
-        return file.tell()
-
-
 class LineFile:
     """A file to which lines are appended; a last one that a kill or a full disk cut short is none.
 
     Such a rest is left out when the file is read, and overwritten by the next line. A line that
-    was appended is in the file whatever becomes of the process; not of the machine.
+    was appended is in the file whatever becomes of the process; not of the machine. Others may
+    append to it too, one at a time.
 
     Args:
         path: created, with its folder, when the first line comes.
@@ -178,7 +165,7 @@ class LineFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._size = sum(map(len, self))
+        self._size = 0  # of the lines that are known
 
     def __iter__(self) -> Iterator[bytes]:
         """The whole lines with their ends."""
@@ -189,6 +176,20 @@ class LineFile:
                 if line.endswith(b"\n"):
                     yield line
 
+    def news(self) -> list[bytes]:
+        """The whole lines, without their ends, that were not appended here or returned before."""
+        if not self._path.exists():
+            return []
+        with self._path.open("rb") as file:
+            return self._news(file)
+
+    def _news(self, file: BinaryIO) -> list[bytes]:
+        file.seek(self._size)
+        written = file.read()
+        whole = written[: written.rfind(b"\n") + 1]
+        self._size += len(whole)
+        return whole.split(b"\n")[:-1]
+
     def append(self, line: bytes) -> None:
         """Adds ``line``, which has its end.
 
@@ -196,8 +197,9 @@ class LineFile:
             OSError: it could not be written; the file is as it was, but for a rest.
         """
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._path.open("ab", buffering=0) as file:
+        with self._path.open("ab+", buffering=0) as file:
             if file.tell() > self._size:
+                self._news(file)
                 file.truncate(self._size)
             written = file.write(line)
             while written < len(line):  # a full disk takes a part of it, and then nothing

@@ -6,12 +6,12 @@ the meaning of the glossary in ``docs/reference/engine.md``; higher rewards are 
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from pydantic import JsonValue
+from pydantic.dataclasses import dataclass as checked
 
 from evoprompt.errors import InputError
 from evoprompt.evaluation import Failures
@@ -252,7 +252,7 @@ class SentenceWorth:
         return "good" if self.value > 0 else "bad"
 
 
-@dataclass(frozen=True, slots=True)
+@checked(frozen=True, slots=True)
 class Proposal:
     """What a proposer returns: texts for a new candidate, before any check.
 
@@ -268,31 +268,6 @@ class Proposal:
     parents: tuple[str, ...] = ()
     rationale: str = ""
     proposer: str = ""
-
-    def __post_init__(self) -> None:
-        """Makes sure that it is text.
-
-        Raises:
-            TypeError: something in it is not.
-        """
-        components: object = self.components
-        parents: object = self.parents
-        parts: list[object] = [self.rationale, self.proposer]
-        wrong: list[object] = []
-        if isinstance(components, Mapping):
-            parts += [one for pair in components.items() for one in pair]
-        else:
-            wrong.append(components)
-        if isinstance(parents, list | tuple):
-            parts += parents
-        else:
-            wrong.append(parents)
-        wrong += [part for part in parts if not isinstance(part, str)]
-        if wrong:
-            raise TypeError(
-                f"a proposal holds {reprlib.repr(wrong[0])}; required: a text by component, and a "
-                "tuple of the ids of its parents"
-            )
 
     @classmethod
     def of(cls, text: str, *parents: Candidate, rationale: str = "") -> Proposal:

@@ -49,7 +49,8 @@ class Tools:
     ) -> None:
         self._tools = {function.__name__: _Tool.of(function) for function in functions}
         self._seconds = seconds
-        self._worker = _Worker()
+        self._hanging: list[threading.Thread] = []
+        self._lock = threading.Lock()
 
     @property
     def schemas(self) -> list[dict[str, JsonValue]]:
@@ -78,13 +79,44 @@ class Tools:
             arguments = tool.validated(call.arguments)
             if self._seconds is None:
                 return _shown(tool.function(**arguments))
-            return self._worker.run(tool, arguments, self._seconds)
+            with self._lock:
+                return self._timed(tool, arguments, self._seconds)
         except ValidationError as error:
             return f"Error: {_explained(call.name, error)}; required: {tool.wanted}"
         except (ToolUnavailable, ConnectionError) as error:
             return Broken(format_error(error))
         except (Exception, SystemExit) as error:
             return f"Error: {format_error(error)}"
+
+    def _timed(self, tool: _Tool, arguments: Mapping[str, object], seconds: float) -> str:
+        """The result of a call in a thread of its own, which is left behind where it hangs.
+
+        Raises:
+            ToolUnavailable: too many calls hang.
+            Exception: whatever the function raises.
+        """
+        self._hanging = [thread for thread in self._hanging if thread.is_alive()]
+        if len(self._hanging) >= _MOST_HANGING:
+            raise ToolUnavailable(f"{len(self._hanging)} calls of tools have not returned")
+        done: queue.SimpleQueue[str | BaseException] = queue.SimpleQueue()
+
+        def call() -> None:
+            try:
+                done.put(_shown(tool.function(**arguments)))
+            except BaseException as error:  # handed to the caller, which must not wait for ever
+                done.put(error)
+
+        # A daemon, as a function that never returns must not keep the process alive.
+        thread = threading.Thread(target=call, daemon=True)
+        thread.start()
+        try:
+            found = done.get(timeout=seconds)
+        except queue.Empty:
+            self._hanging.append(thread)
+            return f"Error: {tool.function.__name__} gave no result within {seconds:g} seconds"
+        if isinstance(found, BaseException):
+            raise found
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,64 +184,6 @@ class _Tool:
             for name, about in parameters.get("properties", {}).items()
         ]
         return ", ".join(told) or "no arguments"
-
-
-class _Worker:
-    """A thread that calls functions, left behind and replaced when one of them hangs."""
-
-    def __init__(self) -> None:
-        self._hanging: list[threading.Thread] = []
-        self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
-        self._jobs: queue.SimpleQueue[Callable[[], None]]
-
-    def run(self, tool: _Tool, arguments: Mapping[str, object], seconds: float) -> str:
-        """The result of a call as text.
-
-        Raises:
-            ToolUnavailable: too many calls hang.
-            Exception: whatever the function raises.
-        """
-        with self._lock:
-            self._hanging = [thread for thread in self._hanging if thread.is_alive()]
-            if len(self._hanging) >= _MOST_HANGING:
-                raise ToolUnavailable(f"{len(self._hanging)} calls of tools have not returned")
-            return self._run(tool, arguments, seconds)
-
-    def _run(self, tool: _Tool, arguments: Mapping[str, object], seconds: float) -> str:
-        done: queue.SimpleQueue[str | BaseException] = queue.SimpleQueue()
-
-        def job() -> None:
-            try:
-                done.put(_shown(tool.function(**arguments)))
-            except BaseException as error:  # handed to the caller, which must not wait for ever
-                done.put(error)
-
-        if self._thread is None:
-            self._jobs = queue.SimpleQueue()
-            # A daemon, as a function that never returns must not keep the process alive.
-            self._thread = threading.Thread(target=_work, args=(self._jobs,), daemon=True)
-            self._thread.start()
-        self._jobs.put(job)
-        try:
-            found = done.get(timeout=seconds)
-        except queue.Empty:
-            self._hanging.append(self._thread)
-            self._jobs.put(_stop)  # should it return after all
-            self._thread = None
-            return f"Error: {tool.function.__name__} gave no result within {seconds:g} seconds"
-        if isinstance(found, BaseException):
-            raise found
-        return found
-
-
-def _work(jobs: queue.SimpleQueue[Callable[[], None]]) -> None:
-    while (job := jobs.get()) is not _stop:
-        job()
-
-
-def _stop() -> None:
-    """Ends a worker's thread."""
 
 
 def _shown(result: object) -> str:

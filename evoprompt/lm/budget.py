@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import reprlib
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -24,7 +24,7 @@ from pydantic import (
 
 from evoprompt.errors import BudgetError, InputError, StateError
 from evoprompt.lm.settings import BudgetSettings, Prices
-from evoprompt.storage import append_line
+from evoprompt.storage import LineFile
 
 _MOST_TOKENS = 10_000_000
 """Of a prompt or an answer that a server is believed: no model has a longer context."""
@@ -104,11 +104,11 @@ class SpendTracker:
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
+        self._file = None if path is None else LineFile(path)
         self._mutex = threading.Lock()
         self._earlier = Charge()
         self._settled: dict[str, Charge] = {}
         self._reserved: dict[str, Charge] = {}
-        self._read_bytes = 0
 
     @classmethod
     def seen(cls, path: Path) -> Self:
@@ -118,7 +118,7 @@ class SpendTracker:
             StateError: a line of it is no entry.
         """
         tracker = cls()
-        tracker._take(path.read_bytes(), path)
+        tracker._take(LineFile(path).news(), path)
         return tracker
 
     @property
@@ -176,32 +176,25 @@ class SpendTracker:
     def _locked(self) -> Iterator[None]:
         """Keeps other threads and processes out, and knows what they have written until now."""
         with self._mutex:
-            if self._path is None:
+            if self._path is None or self._file is None:
                 yield
                 return
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with FileLock(self._path.with_name(f"{self._path.name}.lock")):
-                if self._path.exists():
-                    with self._path.open("rb") as file:
-                        file.seek(self._read_bytes)
-                        self._take(file.read(), self._path)
-                        self._read_bytes = file.tell()
+                self._take(self._file.news(), self._path)
                 yield
 
     def _note(self, entry: _Entry) -> None:
         """Writes an entry to the journal, and only then counts it."""
-        if self._path is not None:
-            line = entry.model_dump_json(exclude_defaults=True)
-            self._read_bytes = append_line(self._path, line.encode())
+        if self._file is not None:
+            self._file.append(entry.model_dump_json(exclude_defaults=True).encode() + b"\n")
         self._count(entry)
 
-    def _take(self, written: bytes, path: Path) -> None:
-        for line in filter(None, written.split(b"\n")):
+    def _take(self, lines: Sequence[bytes], path: Path) -> None:
+        for line in lines:
             try:
                 entry = _Entry.model_validate_json(line)
             except ValidationError as error:
-                if _is_cut(line):
-                    continue  # cut by a kill: the call it was for was not made yet
                 raise StateError(
                     f"{path} holds a line that is no entry ({reprlib.repr(line)}); required: the "
                     "journal as it was written; fix or delete the line"
@@ -233,12 +226,6 @@ class SpendTracker:
         with self._locked():
             if saved.calls > self._total().calls:
                 self._earlier = saved
-
-
-def _is_cut(line: bytes) -> bool:
-    """Whether ``line`` is the beginning of an entry, and not all of it."""
-    key = b'{"call"'
-    return key.startswith(line[: len(key)]) and not line.endswith(b"}")
 
 
 def require_prices(budget: BudgetSettings, prices: Prices | None, model: str) -> None:

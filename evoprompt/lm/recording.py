@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from evoprompt.errors import InputError, ReplayError, StateError
-from evoprompt.storage import append_line, unwritable
+from evoprompt.storage import LineFile, unwritable
 from evoprompt.text import format_error, masked_data
 from evoprompt.validation import explain
 
@@ -98,8 +98,7 @@ class Recorder:
             raise InputError(
                 f"lm.record is {path} ({why}); required: a file that can be written; name another"
             )
-        self._path = path
-        self._lock = threading.Lock()
+        self._file = LineFile(path)
 
     def add(self, request: Mapping[str, JsonValue], outcome: Response | Failure) -> None:
         """Keeps a request with its outcome, without credentials."""
@@ -109,9 +108,8 @@ class Recorder:
             "request": dict(request),
             name: outcome.model_dump(),
         }
-        line = json.dumps(masked_data(exchange), ensure_ascii=False)
-        with self._lock:
-            append_line(self._path, line.encode("utf-8", "backslashreplace"))
+        line = json.dumps(masked_data(exchange), ensure_ascii=False) + "\n"
+        self._file.append(line.encode("utf-8", "backslashreplace"))
 
 
 class Replay:
@@ -132,9 +130,9 @@ class Replay:
         self._lock = threading.Lock()
         self._used: set[int] = set()
         try:
-            text = path.read_text(encoding="utf-8", errors="replace")
-            # Not splitlines: what a model writes may hold other characters that it takes for ends.
-            read = [_read(line) for line in text.split("\n") if line]
+            with path.open("rb") as file:  # LineFile takes one that is not there for empty
+                lines = [line for line in file if line.endswith(b"\n")]
+            self._exchanges = [Exchange.model_validate(json.loads(line)) for line in lines]
         except (OSError, ValueError, RecursionError) as error:
             why = (
                 explain(error, Exchange)
@@ -144,7 +142,6 @@ class Replay:
             raise InputError(
                 f"{path} cannot be replayed ({why}); required: a file written with lm.record"
             ) from error
-        self._exchanges = [one for one in read if one is not None]
 
     def outcome(self, request: Mapping[str, JsonValue]) -> Response | Failure:
         """The recorded outcome of an equal request.
@@ -185,14 +182,3 @@ class Replay:
         used = read_used(state, "a replay")
         with self._lock:
             self._used = used
-
-
-def _read(line: str) -> Exchange | None:
-    """The exchange of a line; None for one that a kill or a full disk cut short."""
-    try:
-        exchange = json.loads(line)
-    except json.JSONDecodeError:
-        if not line.startswith('{"digest"'):
-            raise
-        return None
-    return Exchange.model_validate(exchange)
