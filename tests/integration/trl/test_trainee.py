@@ -12,6 +12,7 @@ import torch
 from adding_task import Adding, Scripted, save_model
 from contract_runs import note_tells
 from pydantic import JsonValue
+from trl.trainer.grpo_trainer import GRPOTrainer
 
 import evoprompt
 from evoprompt.agents import Action, Broken, Episode
@@ -19,6 +20,7 @@ from evoprompt.agents.tasks import Evaluation, Score, Task, Trial
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.eventlog import EventLog
+from evoprompt.experiments.hosts.trl import trainee as host
 from evoprompt.experiments.hosts.trl.trainee import TrlTrainingJob
 from evoprompt.experiments.testing import TaskSuite
 from evoprompt.experiments.trial import host_for
@@ -235,3 +237,45 @@ def test_wrong_settings_are_named(
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(InputError, match=said):
         prepared(Adding(), tmp_path, **host)
+
+
+def test_a_pass_over_equal_rewards_is_not_made_and_changes_nothing(
+    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passes: list[torch.Tensor] = []
+    loss = GRPOTrainer._compute_loss
+
+    def counted(trainer: GRPOTrainer, policy: torch.nn.Module, inputs: dict[str, Any]) -> Any:
+        passes.append(inputs["advantages"])
+        return loss(trainer, policy, inputs)
+
+    monkeypatch.setattr(GRPOTrainer, "_compute_loss", counted)
+    found = []
+    for skipping in (True, False):
+        if not skipping:
+            monkeypatch.setattr(host._Trainer, "compute_loss", GRPOTrainer.compute_loss)
+        passes.clear()
+        arguments: dict[str, JsonValue] = {"beta": 0.0, "learning_rate": 1e-2}
+        settings: dict[str, JsonValue] = {
+            "questions_per_step": 4, "rollouts_per_question": 2, "micro_batch": 2
+        }  # fmt: skip
+        trainee = prepared(
+            Least(), tmp_path / str(skipping), model=model, arguments=arguments, **settings
+        )
+        trained(Least(), trainee, EventLog())
+        found.append((len(passes), sum(bool(one.any()) for one in passes), weights(trainee)))
+    (made, useful, after), (every, useful_of_every, beside) = found
+    assert made == useful == useful_of_every
+    assert 0 < made < every
+    assert torch.equal(after, beside)
+
+
+def test_the_last_layer_is_given_whole_states_and_no_view(model: str, tmp_path: Path) -> None:
+    trainer: Any = prepared(Least(), tmp_path, model=model).trainer
+    seen: list[bool] = []
+    trainer.model.get_output_embeddings().register_forward_pre_hook(
+        lambda _, given: seen.append(given[0].is_contiguous())
+    )
+    trainer.rollout_func([[{"role": "user", "content": f"{n}?"}] for n in range(3)], trainer)
+    assert seen
+    assert all(seen)

@@ -250,10 +250,11 @@ class TrlTrainingJob(Policy):
             except OSError as error:
                 raise missing(self._model, error) from error
         setattr(trainer, SHOWN_TOOLS, self._player.schemas)
-        head = trainer.model.get_output_embeddings()
+        model: Any = trainer.model
+        head = model.get_output_embeddings()
         if head is not None:
             head.register_forward_pre_hook(_in_one_piece)
-        own = getattr(trainer.model, "generation_config", None)
+        own = getattr(model, "generation_config", None)
         if own is not None:  # saved with the policy, so that a server samples as the training does
             own.update(**choices(trainer))
         # The run has its own display; TRL's lines would tear it.
@@ -339,7 +340,8 @@ class _Trainer(GRPOTrainer):
         if model.training and alone and not any(more) and not inputs["advantages"].any():
             learning = [one for one in model.parameters() if one.requires_grad]
             return torch.stack([one.sum() for one in learning]).sum() * 0.0
-        return super().compute_loss(model, inputs, *args, **named)
+        loss: torch.Tensor = super().compute_loss(model, inputs, *args, **named)
+        return loss
 
 
 def _in_one_piece(_head: torch.nn.Module, states: tuple[torch.Tensor, ...]) -> Any:
