@@ -243,7 +243,7 @@ def test_a_pass_over_equal_rewards_is_not_made_and_changes_nothing(
     model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     passes: list[torch.Tensor] = []
-    loss = GRPOTrainer._compute_loss
+    loss: Any = GRPOTrainer._compute_loss
 
     def counted(trainer: GRPOTrainer, policy: torch.nn.Module, inputs: dict[str, Any]) -> Any:
         passes.append(inputs["advantages"])
@@ -255,12 +255,14 @@ def test_a_pass_over_equal_rewards_is_not_made_and_changes_nothing(
         if not skipping:
             monkeypatch.setattr(host._Trainer, "compute_loss", GRPOTrainer.compute_loss)
         passes.clear()
-        arguments: dict[str, JsonValue] = {"beta": 0.0, "learning_rate": 1e-2}
-        settings: dict[str, JsonValue] = {
-            "questions_per_step": 4, "rollouts_per_question": 2, "micro_batch": 2
-        }  # fmt: skip
         trainee = prepared(
-            Least(), tmp_path / str(skipping), model=model, arguments=arguments, **settings
+            Least(),
+            tmp_path / str(skipping),
+            model=model,
+            questions_per_step=4,
+            rollouts_per_question=2,
+            micro_batch=2,
+            arguments={"beta": 0.0, "learning_rate": 1e-2},
         )
         trained(Least(), trainee, EventLog())
         found.append((len(passes), sum(bool(one.any()) for one in passes), weights(trainee)))
