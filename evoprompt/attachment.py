@@ -25,7 +25,7 @@ from evoprompt.errors import AttachError, InputError, warn
 from evoprompt.plugins import plugins
 from evoprompt.prompts import Render, ShowsTools, system_message
 from evoprompt.requests import supervise
-from evoprompt.storage import LOCK, write_whole
+from evoprompt.storage import LOCK, is_follower, write_whole
 
 SETTINGS = "attached.yaml"
 """File in ``log_dir`` with what the training began with; beside it are events.jsonl and pool/."""
@@ -222,16 +222,6 @@ def _taken(root: Path, finding: str) -> InputError:
         f"log_dir {root} {finding}; required: a new folder, or that of the training that is "
         "resumed; name another"
     )
-
-
-def is_spread() -> bool:
-    """Whether a launcher has started several processes for this training."""
-    return int(os.environ.get("WORLD_SIZE", "1")) > 1
-
-
-def is_follower() -> bool:
-    """Whether this is one of several processes that train together, but not the first."""
-    return is_spread() and int(os.environ.get("RANK", "0")) > 0
 
 
 def is_instance(given: object, module: str, name: str) -> bool:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, JsonValue
 
 from evoprompt.config import EngineConfig
-from evoprompt.engine import Engine
-from evoprompt.eventlog import EventLog
 from evoprompt.plugins import Choice, build
 from evoprompt.roles import BuildContext
-from evoprompt.screening import Seed
+
+if TYPE_CHECKING:  # slow to import; a configuration is read, and its run announced, without
+    from evoprompt.engine import Engine
+    from evoprompt.eventlog import EventLog
+    from evoprompt.screening import Seed
 
 Settings = dict[str, JsonValue]
 """A mapping of a configuration."""
@@ -63,6 +65,7 @@ class EngineSection(EngineConfig):
             PluginError: a component is unknown or cannot be built.
             InputError: a setting or a seed instruction cannot be used.
         """
+        from evoprompt.engine import Engine
 
         def built(role: str, chosen: Settings | None) -> Any:
             return build(role, chosen, context) if chosen else None

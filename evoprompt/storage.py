@@ -329,3 +329,13 @@ def remove(folder: Path) -> None:
         shutil.rmtree(doomed)
     folder.rename(doomed)
     shutil.rmtree(doomed)
+
+
+def is_spread() -> bool:
+    """Whether a launcher has started several processes for this training."""
+    return int(os.environ.get("WORLD_SIZE", "1")) > 1
+
+
+def is_follower() -> bool:
+    """Whether this is one of several processes that train together, but not the first."""
+    return is_spread() and int(os.environ.get("RANK", "0")) > 0

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from typing import Protocol as Interface
 
 from pydantic import JsonValue
@@ -34,7 +34,6 @@ from evoprompt.agents import (
 )
 from evoprompt.agents.tokenizer import TemplateVariables
 from evoprompt.bank import BankOwner
-from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.evaluation import REWARD as REWARD
 from evoprompt.evaluation import Evaluation as Evaluation
@@ -43,6 +42,9 @@ from evoprompt.evaluation import Score as Score
 from evoprompt.prompts import PLACEMENTS, Placement, Prompt, Render, ShowsTools
 from evoprompt.roles import Component
 from evoprompt.types import INSTRUCTION, TOOL, Question, Written
+
+if TYPE_CHECKING:
+    from evoprompt.engine import Engine
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,7 @@ def test_what_a_host_notices_is_said_once_before_anything_starts(
     assert evoprompt("run", "tiny.yaml", "--seed", "2") == 1  # the fake cannot train
     text = capsys.readouterr().out
     assert text.count("this is slow") == 1
-    assert text.index("this is slow; buy another\n") < text.index("run of tiny.yaml")
+    assert text.index("run of tiny.yaml") < text.index("this is slow; buy another\n")
 
 
 def test_it_says_hours_what_they_go_to_and_what_they_cost_at_a_price(

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import re
 import resource
+import subprocess
 import sys
 from pathlib import Path
 
@@ -28,6 +29,27 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("COLUMNS", "80")
     (tmp_path / "tiny.yaml").write_text(CONFIG, encoding="utf-8")
     return tmp_path
+
+
+SLOW = """
+import sys
+
+class Slow:
+    def find_spec(self, name, path=None, target=None):
+        if name in ("numpy", "torch", "transformers", "trl", "verl", "dspy"):
+            print("imports", name, flush=True)
+
+sys.meta_path.insert(0, Slow())
+from evoprompt.experiments.cli import main
+main(["run", "tiny.yaml", "--seeds", "2", "--smoke"])
+"""
+
+
+def test_it_says_what_it_begins_before_anything_slow_is_imported(here: Path) -> None:
+    told = subprocess.run([sys.executable, "-c", SLOW], capture_output=True, text=True)
+    first, *rest = told.stdout.splitlines()
+    assert first == "run of tiny.yaml -> runs/tiny: static, coevolve; 2 seeds, 80 rollouts each"
+    assert "imports numpy" in rest
 
 
 class TestRun:
@@ -178,5 +200,7 @@ def test_bad_input_is_one_line_with_exit_code_2_and_nothing_is_written(
     captured = capsys.readouterr()
     assert message in captured.err
     assert captured.err.count("\n") == 1
-    assert captured.out == ""
+    asked_of_components = any("host." in one or "[" in one or "engine." in one for one in arguments)
+    assert captured.out.startswith("run of tiny.yaml ->" if asked_of_components else "")
+    assert captured.out.count("\n") == asked_of_components
     assert sorted(path.name for path in here.iterdir()) == ["tiny.yaml"]

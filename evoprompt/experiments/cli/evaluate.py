@@ -118,9 +118,9 @@ def _served(task: Task, model: str, base_url: str | None, tokenizer: str | None)
 
 
 def _evaluate(subject: Subject, split: str, json: bool) -> None:
-    from evoprompt.attachment import is_follower
     from evoprompt.errors import EvopromptError, InputError
     from evoprompt.experiments.evaluate import evaluate as evaluate_subject
+    from evoprompt.storage import is_follower
     from evoprompt.text import format_error, masked
 
     try:

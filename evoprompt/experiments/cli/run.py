@@ -105,18 +105,23 @@ def launch(
         dry_run: whether to say what would be done, and no more.
         gpu_price: USD of a GPU hour, for the cost that is said then.
     """
+    from evoprompt.experiments.directory import RunDirectory
+    from evoprompt.storage import is_follower
+
     root = output or _default_output(config, resume)
+    if not dry_run and not is_follower():
+        RunDirectory.open(root) if resume else RunDirectory.new(root, wanted)  # may refuse it
+        typer.secho(_first_line(wanted, config, root), dim=True)
+    # From here on everything is slow to import.
     from functools import partial
 
     from rich.console import Console
 
-    from evoprompt.attachment import is_follower
     from evoprompt.experiments.check import check, look_ahead
     from evoprompt.experiments.cli.display import Display
     from evoprompt.experiments.cli.forecast import MISSING, show_forecast
     from evoprompt.experiments.cli.results import show_costs, show_results
     from evoprompt.experiments.config import with_host_defaults
-    from evoprompt.experiments.directory import RunDirectory
     from evoprompt.experiments.distributed import follow, require_one_at_a_time
     from evoprompt.experiments.runner import run as run_trials
     from evoprompt.lm.budget import SpendTracker
@@ -135,7 +140,7 @@ def launch(
         following = RunDirectory.resumed(output, wanted) if resume else RunDirectory(output, wanted)
         follow(following)
         return
-    directory = RunDirectory.resumed(root, wanted) if resume else RunDirectory.new(root, wanted)
+    directory = RunDirectory.resumed(root, wanted) if resume else RunDirectory(root, wanted)
     begun = directory.spending.exists()
     spending = SpendTracker(directory.spending if begun else None)
     _ = spending.spent  # refuses now a journal that cannot be read
@@ -146,7 +151,6 @@ def launch(
     told = [notice for arm in found.arms for notice in arm.plan.notices]
     for notice in dict.fromkeys([*notices, *told]):
         say(notice, style="yellow")
-    say(f"run of {config} -> {root}", style="dim")
     if found.language.calls:
         say(f"language model: {found.language}", style="dim")
     if not begun:
@@ -172,6 +176,17 @@ def launch(
         raise typer.Exit(2 if outcome.bad_input else 1)
     if outcome.fruitless:
         raise typer.Exit(1)
+
+
+def _first_line(wanted: RunConfig, config: Path, root: Path) -> str:
+    from evoprompt.text import many
+
+    arms = list(wanted.arms)
+    compared = ", ".join(arms) if len(arms) < 4 else f"{len(arms)} arms"
+    budgets = sorted({wanted.budget_of(arm) for arm in arms})
+    least = f"{budgets[0]:,} to " if len(budgets) > 1 else ""
+    each = f"{many(len(wanted.seeds), 'seed')}, {least}{many(budgets[-1], 'rollout')} each"
+    return f"run of {config} -> {root}: {compared}; {each}"
 
 
 def _default_output(config: Path, resume: bool) -> Path:
