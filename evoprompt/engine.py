@@ -42,7 +42,14 @@ from evoprompt.rules import Rule
 from evoprompt.screening import Screening, Seed, usable_seeds
 from evoprompt.selection import Selection
 from evoprompt.selectors import Deap
-from evoprompt.summaries import RewardWatch, due_to_show, excerpts_of, summarise_ask, summarise_tell
+from evoprompt.summaries import (
+    RewardWatch,
+    differences_of,
+    due_to_show,
+    excerpts_of,
+    summarise_ask,
+    summarise_tell,
+)
 from evoprompt.types import (
     Assignment,
     Candidate,
@@ -455,6 +462,8 @@ class Engine:
         self.log.append(told)
         if excerpts := excerpts_of(due_to_show(trajectories, self.step)):
             self.log.append(events.Shown(self.step, excerpts))
+        for differed in differences_of(self.step, trajectories):
+            self.log.append(differed)
         pruned = self.selection.halve(self.step) if self.config.prunes_at(self.step) else ()
         if self.supervisor is not None:
             self.supervisor.attend()

@@ -121,6 +121,17 @@ class Shown(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Differed(Event):
+    """Questions that candidates came out differently on under one policy, the widest gaps first.
+
+    Attributes:
+        questions: by the question's text, shortened, the mean reward of each candidate.
+    """
+
+    questions: Mapping[str, Mapping[str, float]]
+
+
+@dataclass(frozen=True, slots=True)
 class Pruned(Event):
     """The weak were dropped."""
 
@@ -278,6 +289,7 @@ KINDS = (
     Asked,
     Told,
     Shown,
+    Differed,
     Pruned,
     Proposed,
     Verified,

@@ -20,7 +20,7 @@ from evoprompt.roles import VerificationRequest, Verifier
 from evoprompt.screening import Finding, Screening, summarise
 from evoprompt.selection import Selection
 from evoprompt.storage import SavedRecord
-from evoprompt.summaries import TRIED, excerpts_of
+from evoprompt.summaries import TRIED, differences_of, excerpts_of
 from evoprompt.text import format_error, format_error_with_place
 from evoprompt.types import (
     Candidate,
@@ -384,6 +384,8 @@ class Generations:
         shown = [one for one in verification.trajectories if one.candidate.id in tried]
         if excerpts := excerpts_of(shown, TRIED):
             self.log.append(Shown(step, excerpts))
+        for differed in differences_of(step, verification.trajectories):
+            self.log.append(differed)
 
 
 def _require_sound(found: Verification, proposed: Sequence[Candidate], slots: int) -> None:

@@ -217,7 +217,7 @@ class Attributor(Component, ABC):
 
     @abstractmethod
     def forget(self, ids: Collection[str]) -> None:
-        """Drops what is known about candidates that are no longer alive."""
+        """Drops what is known about candidates that no longer live, observed before or not."""
 
     def sentences(self) -> Sequence[SentenceWorth]:
         """What each sentence is worth, the clearest first; empty, as by default, if unknown."""

@@ -8,8 +8,9 @@ from collections import Counter
 from collections.abc import Sequence
 from statistics import fmean
 
+from evoprompt.comparison import rewards_of
 from evoprompt.config import EngineConfig
-from evoprompt.events import Asked, Excerpt, Told
+from evoprompt.events import Asked, Differed, Excerpt, Told
 from evoprompt.storage import SavedRecord
 from evoprompt.turns import clip, readable
 from evoprompt.types import Candidate, CandidateStats, Trajectory, Turn
@@ -67,6 +68,8 @@ TRIED = 24
 _CHARACTERS = 1_600  # of an excerpt, about
 _TURNS = 12  # the last ones
 _SHORTEST = 40  # characters of a text, however many there are
+_DIFFERENT = 8  # questions of a step
+_QUESTION = 160  # characters of one of them
 
 
 def due_to_show(trajectories: Sequence[Trajectory], step: int) -> list[Trajectory]:
@@ -90,6 +93,20 @@ def excerpts_of(
             same = _reward(kept[0]) == _reward(kept[-1])
             found += map(_excerpt, kept[:1] if same else [kept[0], kept[-1]])
     return tuple(found)
+
+
+def differences_of(step: int, trajectories: Sequence[Trajectory]) -> tuple[Differed, ...]:
+    """An event of the questions that candidates came out differently on; none if none were."""
+    means = {
+        question: {candidate: fmean(rewards) for candidate, rewards in by_candidate.items()}
+        for question, by_candidate in rewards_of(trajectories).items()
+    }
+    gaps = {name: max(found.values()) - min(found.values()) for name, found in means.items()}
+    widest = sorted((name for name, gap in gaps.items() if gap), key=lambda name: -gaps[name])
+    if not widest:
+        return ()
+    texts = {one.question.id: clip(one.question.text, _QUESTION) for one in trajectories}
+    return (Differed(step, {texts[name]: means[name] for name in widest[:_DIFFERENT]}),)
 
 
 def _reward(trajectory: Trajectory) -> float:

@@ -11,6 +11,7 @@ from evoprompt.evaluation import Headline
 from evoprompt.events import (
     Asked,
     Best,
+    Differed,
     Evaluated,
     Event,
     Evolved,
@@ -32,6 +33,7 @@ ONE_OF_EACH: list[Event] = [
     Asked(1, {"c0": 3}, 2, {"c0": 1.0}),
     Told(1, 6, 6, 1, 0.5, {"c0": 0.5}, {"tool_calls": 1.5}, 1.0),
     Shown(1, (Excerpt("c0", "2+2?", "4", 0.0, (Turn("5", "no"),), "expected 4", 7),)),
+    Differed(1, {"2+2?": {"c0": 0.0, "c1": 1.0}}),
     Pruned(5, ("c1",), ("c0",)),
     Proposed(15, "c2", {"instruction": "Search twice."}, ("c0",), "Fake", "it stopped early"),
     Proposed(15, "", {"instruction": ""}, ("c0",), "Fake", "", "empty", "it has no words"),

@@ -122,6 +122,8 @@ class History:
         notices: (step, message) of all that a person should know.
         interventions: by the id of a person's request, what became of it.
         sentences: what they are worth as it was last told, the clearest first.
+        differed: (step, question, mean reward of each candidate) where candidates came out
+            differently under one policy.
     """
 
     texts: list[Entry] = field(default_factory=list)
@@ -139,6 +141,7 @@ class History:
     notices: list[tuple[int, str]] = field(default_factory=list)
     interventions: dict[str, Json] = field(default_factory=dict)
     sentences: Sequence[SentenceWorth] = ()
+    differed: list[tuple[int, str, Mapping[str, float]]] = field(default_factory=list)
     _alive: set[str] = field(default_factory=set)
 
     @classmethod
@@ -279,6 +282,8 @@ class History:
                     entry = self.candidates[excerpt["candidate"]]
                     kept = entry.episodes if entry.admitted else entry.answers
                     kept.append({"step": step, **excerpt})
+            case "differed":
+                self.differed += [(step, *one) for one in event["questions"].items()]
             case "evolved":
                 told = sum(one["proposed"] for one in self.generations)
                 since = self.proposals[told:]

@@ -29,7 +29,7 @@ from evoprompt.optimizer.result import Point
 from evoprompt.optimizer.results import SURE, Results, warning_of
 from evoprompt.optimizer.writer import Writer
 from evoprompt.roles import ProposalRequest
-from evoprompt.summaries import excerpts_of
+from evoprompt.summaries import differences_of, excerpts_of
 from evoprompt.types import Candidate, CandidateStats, Proposal, VerificationResult
 
 _BARREN = 10  # iterations in a row without a usable text after which the proposer is given up
@@ -192,6 +192,9 @@ class Loop:
         new = fresh if self.iteration > 1 else [parent, *fresh]  # whom nobody has seen yet
         if excerpts := excerpts_of([one for who in new for one in self._failures.tried(who)]):
             self._emit(events.Shown(self.iteration, excerpts))
+        tried = [one for who in (parent, *fresh) for one in self._failures.tried(who)]
+        for differed in differences_of(self.iteration, tried):
+            self._emit(differed)
         self._stale = 0 if winner else self._stale + 1
         self._free = 0 if self._results.meter.spent > spent else self._free + 1
         self._results.sure = SURE + 2 * self._stale  # luck may be why nothing has come

@@ -105,7 +105,11 @@ def test_a_candidate_tells_its_story(opened: Open, report: str) -> None:
     link.focus()
     page.keyboard.press("Enter")
     story = page.get_by_role("dialog")
-    expect(story).to_contain_text("Changes in instruction from")
+    expect(story.get_by_role("region", name="Two texts beside")).to_contain_text("instruction")
+    expect(story).to_contain_text(re.compile(r"Of \d+ questions that the two came out differently"))
+    flips = story.get_by_role("region", name="Questions that flipped").locator("tbody tr")
+    before, after = flips.first.inner_text().split("\t")[-2:]
+    assert before != after
     expect(story).to_contain_text("Verification, round 1")
     expect(story).to_contain_text("(standard error)")
     expect(story).to_contain_text("Rollouts in verification, worst first")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evoprompt.events import Excerpt
-from evoprompt.summaries import due_to_show, excerpts_of
+from evoprompt.summaries import differences_of, due_to_show, excerpts_of
 from evoprompt.testing.samples import candidate, question, trajectory
 from evoprompt.turns import readable
 from evoprompt.types import Turn
@@ -22,6 +22,20 @@ def test_a_candidate_is_shown_as_soon_as_it_is_asked_and_at_times_later() -> Non
 def test_the_worst_and_the_best_of_a_candidate_are_shown() -> None:
     told = [trajectory(candidate(0), question(n), reward) for n, reward in enumerate((0.5, 1, 0))]
     assert [one.reward for one in excerpts_of(told)] == [0, 1]
+
+
+def test_questions_that_candidates_came_out_differently_on_are_told_widest_gap_first() -> None:
+    told = [
+        trajectory(candidate(who), question(number), reward)
+        for number, rewards in enumerate([(0.5, 1.0), (1.0, 1.0), (0.0, 1.0)])
+        for who, reward in enumerate(rewards)
+    ]
+    (event,) = differences_of(3, [*told, trajectory(candidate(0), question(2), None)])
+    assert event.to_json()["questions"] == {
+        question(2).text: {"c0": 0.0, "c1": 1.0},
+        question(0).text: {"c0": 0.5, "c1": 1.0},
+    }
+    assert differences_of(3, told[2:4]) == ()
 
 
 def test_those_that_were_asked_most_are_shown() -> None:

@@ -70,17 +70,38 @@ const rollouts = (title, kept) => {
   return [element("h3", {}, `${title}, worst first`), ...sorted.map(episode)];
 };
 
-// Two texts beside each other: what each says, what differs, and what is known of both.
-const beside = (told, other) => {
-  const number3 = (one, name) => number(one[name]) || "not known";
-  const measures = ["weight", "verified", "rollouts"].map((name) => element("tr", {}, element("th", { scope: "row" }, { weight: "weight", verified: "reward in verification", rollouts: "rollouts in training" }[name]), element("td", {}, number3(told, name)), element("td", {}, number3(other, name))));
-  const found = [element("table", {}, element("thead", {}, element("tr", {}, element("td"), ...[told, other].map((one) => element("th", { scope: "col" }, visible(one.id || "this proposal"))))), element("tbody", {}, ...measures))];
-  for (const name of Object.keys(told.texts)) {
-    const [now, before] = [told.texts[name], other.texts[name]];
-    if (before === undefined) continue;
-    found.push(element("h4", {}, `Changes in ${visible(name)} from ${visible(other.id)}`), before === now ? element("p", {}, "Unchanged.") : difference(before, now));
-  }
-  return found;
+// A table whose columns are two texts: what is known of both, and what each says that the other does not.
+const beside = (other, told) => {
+  const row = (name, cells) => element("tr", {}, element("th", { scope: "row" }, name), ...cells.map((cell) => element("td", { className: "words", dir: "auto" }, cell)));
+  const known = { weight: "weight", verified: "reward in verification", rollouts: "rollouts in training" };
+  const said = (one, against, mark, name) => element("ul", { className: "diff" }, ...sentences(one.texts[name] ?? "").map((text) =>
+    element("li", {}, sentences(against.texts[name] ?? "").includes(text) ? visible(text) : element(mark, {}, visible(text)))));
+  return element("table", {},
+    element("thead", {}, element("tr", {}, element("td"), ...[other, told].map((one) => element("th", { scope: "col", className: "words" }, visible(one.id || "this proposal"))))),
+    element("tbody", {},
+      ...Object.entries(known).map(([name, title]) => row(title, [other, told].map((one) => number(one[name]) || "not known"))),
+      ...Object.keys(told.texts).map((name) => row(visible(name), [said(other, told, "del", name), said(told, other, "ins", name)]))));
+};
+
+// The questions that two texts came out differently on, a shade for each reward.
+const flipped = (trial, other, told) => {
+  const rows = trial.differed.map(([step, question, means]) => ({ step, question, before: means[other.id], after: means[told.id] })).filter((one) => one.before !== undefined && one.after !== undefined && one.before !== one.after);
+  if (!rows.length) return [element("p", { className: "note" }, "No question is kept on which the two came out differently in the same step.")];
+  const [low, high] = [Math.min(...rows.flatMap((one) => [one.before, one.after])), Math.max(...rows.flatMap((one) => [one.before, one.after]))];
+  const better = rows.filter((one) => one.after > one.before).length;
+  const host = element("div", {}, element("p", {}, `Of ${rows.length.toLocaleString("en")} questions that the two came out differently on in the same step, ${better.toLocaleString("en")} came out better under ${visible(told.id)}. A step keeps eight such questions at most; one answer may be chance.`));
+  const shaded = (name) => (one) => {
+    const cell = element("span", { className: "shaded" }, number(one[name]));
+    cell.style.setProperty("--share", `${Math.round((40 * (one[name] - low)) / (high - low))}%`);
+    return cell;
+  };
+  new Table(host, "Questions that flipped", [
+    { label: "step", kind: "number", value: (one) => one.step },
+    { label: "question", kind: "words", value: (one) => one.question },
+    { label: visible(other.id), kind: "number", value: (one) => one.before, show: shaded("before") },
+    { label: visible(told.id), kind: "number", value: (one) => one.after, show: shaded("after") },
+  ]).set(rows);
+  return [host];
 };
 
 // What a text is compared with: its first parent, or whichever other one is chosen.
@@ -89,7 +110,12 @@ const comparing = (trial, told) => {
   if (!others.length) return [];
   const select = element("select", {}, ...others.map((one) => element("option", { value: one.id, selected: one.id === told.parents[0] }, visible(one.id))));
   const body = element("div");
-  const show = () => body.replaceChildren(...beside(told, find(trial, select.value)));
+  const show = () => {
+    const other = find(trial, select.value);
+    const table = element("div", { className: "wide", tabIndex: 0, role: "region" }, beside(other, told));
+    table.setAttribute("aria-label", "Two texts beside each other");
+    body.replaceChildren(table, ...(told.id ? flipped(trial, other, told) : []));
+  };
   select.addEventListener("change", show);
   show();
   return [element("h3", {}, element("label", {}, "Beside ", select)), body];

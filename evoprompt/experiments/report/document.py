@@ -31,6 +31,7 @@ _SMOOTH = 5  # steps; as many as the window of Eq. 6
 _POINTS = 300  # of a curve
 _WEIGHTS = 24  # of a candidate's weights
 _SHOWN = 300  # characters of a question
+_DIFFERED = 1_000  # questions of a trial that candidates came out differently on, the last ones
 _READ = 150  # candidates of a trial whose rollouts a page has room for, beside the best descent
 _CHECK = ("step", "round", "mean", "stderr", "scored", "admitted", "reason")
 _CYCLE = ("step", "rounds", "proposed", "refused", "rollouts", "failure")
@@ -142,6 +143,10 @@ def _trial(trial: Trial) -> Json:
             {name: one[name] for name in _CYCLE}
             | {"admitted": len(one["admitted"]), "population": len(one["population"])}
             for one in history.generations
+        ],
+        "differed": [
+            [step, question, {name: _short(mean) for name, mean in means.items()}]
+            for step, question, means in history.differed[-_DIFFERED:]
         ],
         "notices": [{"step": step, "message": said} for step, said in history.notices],
         "waiting": [
