@@ -1,4 +1,4 @@
-"""The examples of docs/plugins.md pass the suites of their roles as they stand."""
+"""The example of docs/plugins.md passes the suite of its role as it stands."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ GUIDE = (Path(__file__).parents[1] / "docs" / "plugins.md").read_text(encoding="
 EXAMPLES = dict(re.findall(r'^```python title="(\w+)"\n(.*?)^```$', GUIDE, re.M | re.S))
 
 
-def test_each_role_has_an_example() -> None:
-    assert set(EXAMPLES) == {"selector", "attributor", "verifier", "population"}
+def test_the_role_that_no_command_writes_has_an_example() -> None:
+    assert set(EXAMPLES) == {"population"}
 
 
 @pytest.mark.parametrize("role", EXAMPLES)
