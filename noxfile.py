@@ -76,6 +76,17 @@ def development(session: nox.Session) -> None:
     session.env["PATH"] = f"{DEV}/bin{os.pathsep}{os.environ['PATH']}"
 
 
+def chromium(session: nox.Session) -> None:
+    """Installs a browser where there is none; two sessions may want one at a time."""
+    install = "{ apt-get update -qq && apt-get install -y -qq chromium >/dev/null; }"
+    lock = f"exec 9>{DEV.parent}/chromium.lock; flock 9"
+    shell(
+        session,
+        lock,
+        f"which chromium >/dev/null || which chromium-browser >/dev/null || {install}",
+    )
+
+
 def own_constraints(session: nox.Session, *without: str) -> str:
     """A copy of constraints.txt without the named distributions, and makes it pip's."""
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines(keepends=True)
@@ -135,17 +146,17 @@ def verl(session: nox.Session) -> None:
 def browser(session: nox.Session) -> None:
     """The report and the live page in a real Chromium."""
     development(session)
-    if not (shutil.which("chromium") or shutil.which("chromium-browser")):
-        shell(session, "apt-get update -qq", "apt-get install -y -qq chromium >/dev/null")
+    chromium(session)
     shell(session, "pytest -n0 -m browser")
 
 
 @shared(tags=["gate"])
 def site(session: nox.Session) -> None:
-    """The documentation, built strictly; its notebooks run at night."""
+    """The documentation, built strictly, without barriers; its notebooks run at night."""
     development(session)
+    chromium(session)
     session.chdir(_clone(session))  # it writes beside the sources, where tests look
-    shell(session, f"{block('CONTRIBUTING.md', 'site')[1]} --skip-run")
+    shell(session, f"{block('CONTRIBUTING.md', 'site')[1]} --skip-run --axe")
 
 
 @nox.session(tags=["gate"])

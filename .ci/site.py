@@ -30,6 +30,13 @@ DOCS, HTML = ROOT / "build/site/docs", ROOT / "build/site/html"
 PROSE = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md")
 LINK = re.compile(r"(!?\[[^\]]*\]\()(?!https?:|mailto:|#)([^)#\s]+)(#[^)\s]+)?\)")
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+BOTH_WAYS = (
+    "index.html",
+    "settings/index.html",
+    "api/types/index.html",
+    "tutorials/frozen/index.html",
+)
+"""Pages that are looked at in dark colours, too: one of each kind."""
 LANGUAGES = {".yaml": "yaml", ".py": "python", ".toml": "toml", ".txt": "text", ".jsonl": "json"}
 
 
@@ -236,15 +243,39 @@ def misplaced() -> list[str]:
     return [f"{name} is {n} times in the navigation" for name, n in times.items() if n != 1]
 
 
+def barriers() -> list[str]:
+    """What axe holds for serious or critical in the pages, as Chromium shows them."""
+    from axe_playwright_python.sync_playwright import Axe
+    from playwright.sync_api import sync_playwright
+
+    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    assert program is not None, "no chromium here; required: apt-get install chromium"
+    found = dict[str, None]()
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        light, dark = browser.new_page(), browser.new_page(color_scheme="dark")
+        looks = [(light, path) for path in sorted(HTML.rglob("*.html"))]
+        for page, path in [*looks, *((dark, HTML / name) for name in BOTH_WAYS)]:
+            page.goto(path.as_uri())
+            for fault in Axe().run(page).response["violations"]:
+                if fault["impact"] in ("serious", "critical"):
+                    where = f"{path.relative_to(HTML)}{', dark' if page is dark else ''}"
+                    for node in fault["nodes"]:
+                        found[f"{where}: {fault['id']}: {node['html'][:160]}"] = None
+    return list(found)
+
+
 def main() -> None:
     """Prepares, builds and checks; exits with 1 if anything is wrong."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--skip-run", action="store_true", help="do not run the tutorials")
-    prepare(run=not parser.parse_args().skip_run)
+    parser.add_argument("--axe", action="store_true", help="look for barriers in Chromium, too")
+    asked = parser.parse_args()
+    prepare(run=not asked.skip_run)
     subprocess.run(
         [sys.executable, "-m", "zensical", "build", "--strict", "--clean"], cwd=ROOT, check=True
     )
-    faults = check()
+    faults = check() + (barriers() if asked.axe else [])
     print(*faults, sep="\n")
     sys.exit(bool(faults))
 

@@ -74,6 +74,11 @@ def test_attaching_trains_under_the_instruction_and_evolves_it(
     assert any(event["event"] == "verified" and event["admitted"] for event in engine.log)
 
 
+def test_what_needs_no_model_runs_as_it_stands(capsys: pytest.CaptureFixture[str]) -> None:
+    exec(block("SentenceBank"), {})
+    assert capsys.readouterr().out == "Add. The number alone.\n"
+
+
 @pytest.mark.lm
 def test_a_prompt_is_tuned_by_the_language_model_that_the_readme_names() -> None:
     def program(instruction: str, example: str) -> str:
@@ -85,7 +90,7 @@ def test_a_prompt_is_tuned_by_the_language_model_that_the_readme_names() -> None
     found: dict[str, Any] = {"program": program, "metric": metric}
     found |= {"trainset": list(WORDS), "valset": [f"{word}s" for word in WORDS]}
     with openai(rewriting(BETTER)) as server:
-        exec(block("evoprompt.optimize"), found)
+        exec(block("valset=valset"), found)
     assert {request.body["model"] for request in server.requests} == {"gpt-5-mini"}
     assert found["result"].best.text.startswith(BETTER)
     assert found["result"].value == 1.0

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
 from evoprompt.agents.tasks import Plan
+from evoprompt.experiments.hosts.training import training_plan
 from evoprompt.experiments.hosts.verl.host import VerlHost
 from evoprompt_verl_cpu import ROLLOUT, environment
 from evoprompt_verl_cpu.settings import CpuSettings
@@ -67,5 +69,20 @@ class VerlOnCpu(VerlHost):
         super().__init__(settings.model_copy(update=changed), seeded=True)
 
     def plan(self, task: Task, trial: Trial) -> Plan:
-        """Nothing that is worth planning."""
-        return Plan()
+        """What ``trial`` would do and need; of memory and time nothing is said."""
+        found = training_plan(
+            task,
+            self.settings,
+            trial,
+            self.settings.limits(task),
+            needs=task.needs(),
+            size=None,
+            gpus=0,
+            trainers=0,
+            gpu_gib=None,
+            host_gib=None,
+            checkpoint=0,
+            checkpoints=None,
+            packages={},
+        )
+        return replace(found, several=False)

@@ -53,6 +53,14 @@ def test_what_a_configuration_says_wins(tmp_path: Path) -> None:
     assert os.environ["TQDM_DISABLE"] == "0"
 
 
+def test_it_plans_what_a_step_is_and_that_a_question_has_one_candidate(tmp_path: Path) -> None:
+    host = build("host", {"name": "verl-cpu", "model": "some/model", "questions_per_step": 4})
+    found = host.plan(SampleTask(), Trial(0, tmp_path, 800, 800, task={"name": "sample"}))
+    assert (found.rollouts_per_step, found.rollouts_per_question, found.several) == (20, 5, False)
+    assert dict(found.figures)["steps"].startswith("at most 40")
+    assert [need.subject for need in found.needs if need.missing] == ["model"]
+
+
 @pytest.mark.parametrize("name", CpuSettings.__annotations__)
 def test_its_own_defaults_are_limited_like_those_of_the_host_verl(name: str) -> None:
     given = {"name": "verl-cpu", "model": "some/model", name: -1}
