@@ -9,46 +9,54 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from evoprompt.agents.tasks import Task
-    from evoprompt.attachment import Attachment, AttachRequest, attach
-    from evoprompt.binding import purpose
-    from evoprompt.config import EngineConfig
-    from evoprompt.engine import Engine
-    from evoprompt.errors import EvopromptError, EvopromptWarning, InputError
-    from evoprompt.eventlog import EventLog
-    from evoprompt.events import Event
+    from evoprompt.agents.tasks import Task as Task
+    from evoprompt.attachment import (
+        Attachment as Attachment,
+        AttachRequest as AttachRequest,
+        attach as attach,
+    )
+    from evoprompt.binding import purpose as purpose
+    from evoprompt.config import EngineConfig as EngineConfig
+    from evoprompt.engine import Engine as Engine
+    from evoprompt.errors import (
+        EvopromptError as EvopromptError,
+        EvopromptWarning as EvopromptWarning,
+        InputError as InputError,
+    )
+    from evoprompt.eventlog import EventLog as EventLog
+    from evoprompt.events import Event as Event
     from evoprompt.gateway import Gateway as Gateway
-    from evoprompt.hookspecs import hookimpl
-    from evoprompt.optimizer.api import optimize
+    from evoprompt.hookspecs import hookimpl as hookimpl
+    from evoprompt.optimizer.api import optimize as optimize
     from evoprompt.optimizer.coevolve import CoEvolve as CoEvolve
-    from evoprompt.optimizer.options import OptimizeOptions
-    from evoprompt.optimizer.result import OptimizationResult
-    from evoprompt.plugins import named
+    from evoprompt.optimizer.options import OptimizeOptions as OptimizeOptions
+    from evoprompt.optimizer.result import OptimizationResult as OptimizationResult
+    from evoprompt.plugins import named as named
     from evoprompt.roles import (
-        Attributor,
-        BuildContext,
-        Component,
-        NoSettings,
-        Population,
-        ProposalRequest,
-        Proposer,
-        RolloutFn,
-        Selector,
-        VerificationRequest,
-        Verifier,
+        Attributor as Attributor,
+        BuildContext as BuildContext,
+        Component as Component,
+        NoSettings as NoSettings,
+        Population as Population,
+        ProposalRequest as ProposalRequest,
+        Proposer as Proposer,
+        RolloutFn as RolloutFn,
+        Selector as Selector,
+        VerificationRequest as VerificationRequest,
+        Verifier as Verifier,
     )
     from evoprompt.types import (
-        Assignment,
-        Candidate,
-        CandidateStats,
-        EvolveReport,
-        Proposal,
-        Question,
-        StepReport,
-        Trajectory,
-        Turn,
-        Verification,
-        VerificationResult,
+        Assignment as Assignment,
+        Candidate as Candidate,
+        CandidateStats as CandidateStats,
+        EvolveReport as EvolveReport,
+        Proposal as Proposal,
+        Question as Question,
+        StepReport as StepReport,
+        Trajectory as Trajectory,
+        Turn as Turn,
+        Verification as Verification,
+        VerificationResult as VerificationResult,
     )
 
 _HOMES = {
@@ -95,48 +103,7 @@ _HOMES = {
     "purpose": "binding",
 }
 
-# Less `CoEvolve` and `Gateway`, whose imports need the extras `lm` and `gateway`.
-__all__ = [
-    "Assignment",
-    "AttachRequest",
-    "Attachment",
-    "Attributor",
-    "BuildContext",
-    "Candidate",
-    "CandidateStats",
-    "Component",
-    "Engine",
-    "EngineConfig",
-    "Event",
-    "EventLog",
-    "EvolveReport",
-    "EvopromptError",
-    "EvopromptWarning",
-    "InputError",
-    "NoSettings",
-    "OptimizationResult",
-    "OptimizeOptions",
-    "Population",
-    "Proposal",
-    "ProposalRequest",
-    "Proposer",
-    "Question",
-    "RolloutFn",
-    "Selector",
-    "StepReport",
-    "Task",
-    "Trajectory",
-    "Turn",
-    "Verification",
-    "VerificationRequest",
-    "VerificationResult",
-    "Verifier",
-    "attach",
-    "hookimpl",
-    "named",
-    "optimize",
-    "purpose",
-]
+__all__ = sorted(_HOMES.keys() - {"CoEvolve", "Gateway"})  # their imports need extras
 
 
 if not TYPE_CHECKING:  # else a type checker would take any misspelt name for an object

@@ -344,15 +344,12 @@ class Engine:
         )
         return "question" if shared else self.config.grouping
 
-    def share_out(
-        self, rollouts: int, setting: str, *, compared: bool = True, several: bool = True
-    ) -> int:
+    def share_out(self, rollouts: int, setting: str, *, several: bool = True) -> int:
         """Decides how many candidates a question has; adapters call it when attaching.
 
         Args:
             rollouts: of a question in a step.
             setting: the trainer's name for them.
-            compared: whether rollouts that share a baseline are compared, so that it takes two.
             several: whether the trainer can ask a question under several candidates.
 
         Returns:
@@ -363,7 +360,7 @@ class Engine:
         """
         config, challengers = self.config, self.selection.challengers
         self._shared_out = True
-        each = config.rollouts_per_candidate(rollouts, setting, compared)
+        each = config.rollouts_per_candidate(rollouts, setting)
         auto, self._undivided = config.candidates_per_question == "auto", ""
         if auto and (not several or (self.is_static and len(self.selection.living) == 1)):
             each = rollouts

@@ -148,37 +148,27 @@ class GenerationStats(SavedRecord):
         return {name: float(count) for name, count in counts.items()}
 
 
+@dataclass(eq=False)
 class Generations:
     """Turns parents into verified offspring (paper Algorithm 1, the evolution step).
 
-    Args:
+    Attributes:
         config: the engine's numbers.
         requests: says what the proposer is asked, and when.
         selection: picks the parents, and takes the offspring in.
         screening: lets texts become candidates before a rollout is spent.
         verifier: rolls the candidates out.
         log: takes the events.
-
-    Attributes:
         stats: how the generations of the run ended.
     """
 
-    def __init__(
-        self,
-        config: EngineConfig,
-        requests: ProposalRequests,
-        selection: Selection,
-        screening: Screening,
-        verifier: Verifier,
-        log: EventLog,
-    ) -> None:
-        self.config = config
-        self.requests = requests
-        self.selection = selection
-        self.screening = screening
-        self.verifier = verifier
-        self.log = log
-        self.stats = GenerationStats()
+    config: EngineConfig
+    requests: ProposalRequests
+    selection: Selection
+    screening: Screening
+    verifier: Verifier
+    log: EventLog
+    stats: GenerationStats = field(default_factory=GenerationStats, init=False)
 
     def most_rollouts(self, proposed: int) -> int:
         """Most rollouts of a round that tries so many, with those of a best that is dead."""

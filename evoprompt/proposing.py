@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from statistics import median_low
 
 from pydantic import BaseModel, JsonValue, NonNegativeInt
@@ -43,6 +44,7 @@ class _State(BaseModel):
     late: bool = False
 
 
+@dataclass(eq=False)
 class ProposalRequests:
     """Asks a proposer, which may think ahead.
 
@@ -51,36 +53,25 @@ class ProposalRequests:
     never in the first half of a period: the candidates of the last generation are to be measured.
     If the parent is pruned while it thinks, it is asked again, once a generation.
 
-    Args:
+    Attributes:
         config: the engine's numbers.
         selection: who lives, and who lived.
         screening: what its texts must keep, and why the last ones were refused.
         proposer: is asked.
         verified: whether its texts are rolled out before some are admitted.
         log: takes the events.
-
-    Attributes:
         setting: what stands around an instruction, as far as somebody told.
     """
 
-    def __init__(
-        self,
-        config: EngineConfig,
-        selection: Selection,
-        screening: Screening,
-        proposer: Proposer,
-        verified: bool,
-        log: EventLog,
-    ) -> None:
-        self.config = config
-        self.selection = selection
-        self.screening = screening
-        self.proposer = proposer
-        self.verified = verified
-        self.log = log
-        self.setting = Setting()
-        self._state = _State()
-        self._resumed = False
+    config: EngineConfig
+    selection: Selection
+    screening: Screening
+    proposer: Proposer
+    verified: bool
+    log: EventLog
+    setting: Setting = field(default_factory=Setting, init=False)
+    _state: _State = field(default_factory=_State, init=False)
+    _resumed: bool = field(default=False, init=False)
 
     # ---------------------------------------------------------------------------------- what
 

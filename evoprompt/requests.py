@@ -84,7 +84,6 @@ class RequestFiles:
 
     def __init__(self, log: Path | None) -> None:
         self.root = None if log is None else log.parent / FOLDER
-        self._announced = ""
 
     def ask(
         self,
@@ -94,7 +93,6 @@ class RequestFiles:
         *,
         override: bool = False,
         by: str = "a person",
-        step: int | None = None,
     ) -> Request:
         """Writes a request for the engine to take up at its next step, and returns it.
 
@@ -104,7 +102,6 @@ class RequestFiles:
             components: texts of what to add.
             override: whether to add it over screening's refusal.
             by: who asks.
-            step: at which it was taken up, if it was.
         """
         root = self._existing()
         identity = f"{time.time_ns():020}-{uuid.uuid4().hex[:8]}"
@@ -115,7 +112,6 @@ class RequestFiles:
             components=components or {},
             override=override,
             by=by,
-            step=step,
         )
         write_whole(root / f"{identity}.json", request.model_dump_json(indent=2))
         return request
@@ -141,12 +137,10 @@ class RequestFiles:
     def announce(self, waiting: Sequence[Waiting]) -> None:
         """Says in a file who waits; removes it where nobody does."""
         file = self._existing() / WAITING
-        text = _WAITING.dump_json(list(waiting), indent=2).decode() if waiting else ""
-        if not waiting:
+        if waiting:
+            write_whole(file, _WAITING.dump_json(list(waiting), indent=2).decode())
+        else:
             file.unlink(missing_ok=True)
-        elif text != self._announced:  # who reads it sees by its time whether there is news
-            write_whole(file, text)
-        self._announced = text
 
     def waiting(self) -> list[Waiting]:
         """Who waits for an answer now.
@@ -216,24 +210,23 @@ class ApprovalQueue:
         if approval.mode == "auto" or not admitted:
             return list(admitted)
         answers: dict[str, bool] = {}
-        said = False
+        announced: list[VerificationResult] = []
         deadline = time.monotonic() + approval.timeout
         try:
-            while True:
-                for result in admitted:
-                    self._look(result.candidate, answers)
-                open_ = [one for one in admitted if one.candidate.id not in answers]
-                if not open_ or time.monotonic() >= deadline:
-                    break
-                self.requests.announce([_waiting(one) for one in open_])
-                if not said:
-                    said = True
-                    self._tell_of(open_)
+            while waiting := self._unanswered(admitted, answers):
+                if time.monotonic() >= deadline:
+                    for one in waiting:
+                        who, texts = one.candidate.id, dict(one.candidate.components)
+                        self.requests.ask(approval.default, who, texts, by="timeout")
+                    continue
+                if waiting != announced:
+                    self.requests.announce([_waiting(one) for one in waiting])
+                if not announced:
+                    self._tell_of(waiting)
+                announced = waiting
                 time.sleep(_LOOKS_EVERY)
         finally:
             self.requests.announce([])
-        for result in open_:
-            self._decide_alone(result.candidate, answers)
         return [one for one in admitted if answers[one.candidate.id]]
 
     def _due(self, *actions: Action) -> list[Request]:
@@ -267,25 +260,21 @@ class ApprovalQueue:
                 against = engine.pin(name, request.action == "pin")
         return name, not against, against
 
-    def _look(self, candidate: Candidate, answers: dict[str, bool]) -> None:
+    def _unanswered(
+        self, admitted: Sequence[VerificationResult], answers: dict[str, bool]
+    ) -> list[VerificationResult]:
+        """Those about whom nobody has answered; what was answered is noted."""
+        candidates = {one.candidate.id: one.candidate for one in admitted}
         for request in self._due("approve", "refuse"):
-            named = request.candidate == candidate.id
+            candidate = candidates.get(request.candidate)
+            if candidate is None or candidate.id in answers:
+                continue
+            texts = dict(candidate.components)
             # Of another training, perhaps, which had another candidate of this name.
-            same = not request.components or request.components == dict(candidate.components)
-            if candidate.id not in answers and named and same:
-                self._take(request, dict(candidate.components))
+            if not request.components or request.components == texts:
+                self._take(request, texts)
                 self._answer(request, candidate, answers)
-
-    def _decide_alone(self, candidate: Candidate, answers: dict[str, bool]) -> None:
-        request = self.requests.ask(
-            self._engine.config.approve.default,
-            candidate.id,
-            dict(candidate.components),
-            by="timeout",
-            step=self._engine.step,
-        )
-        self._take(request)
-        self._answer(request, candidate, answers)
+        return [one for one in admitted if one.candidate.id not in answers]
 
     def _answer(self, request: Request, candidate: Candidate, answers: dict[str, bool]) -> None:
         step, approval = self._engine.step, self._engine.config.approve

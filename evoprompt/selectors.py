@@ -23,7 +23,6 @@ from evoprompt.types import CandidateStats
 
 __all__ = [
     "Deap",
-    "FencedDeap",
     "Softmax",
     "select_distinct",
 ]
@@ -118,7 +117,7 @@ class Deap(Selector):
         self.operator = operator.replace("_", "").replace("-", "").lower()
         self.arguments = dict(arguments or {})
         self.objectives = dict(objectives or {})
-        self._deap = FencedDeap("deap.tools.selection", "deap.tools.emo")
+        self._modules = [_private_copy(f"deap.tools.{name}") for name in ("selection", "emo")]
         self._select = self._find()
         undirected = [name for name, direction in self.objectives.items() if not direction]
         if undirected:
@@ -128,7 +127,12 @@ class Deap(Selector):
             )
 
     def _find(self) -> Callable[..., list[_Individual]]:
-        found = {name.lower(): call for name, call in self._deap.functions("sel").items()}
+        found = {
+            name.lower(): call
+            for module in self._modules
+            for name, call in vars(module).items()
+            if name.startswith("sel") and isfunction(call)
+        }
         del found[_UNFIT]
         operator = found.get(f"sel{self.operator}")
         if operator is None:
@@ -156,7 +160,9 @@ class Deap(Selector):
             return rng.choices(candidate_stats, k=k)
         individuals = self._individuals(candidate_stats, values)
         chosen: list[CandidateStats] = []
-        self._deap.draw_from(rng)
+        for module in self._modules:
+            vars(module)["random"] = rng
+            vars(module)["numpy"] = _NumPy(rng)
         while len(chosen) < k:
             wanted = min(k - len(chosen), len(candidate_stats))
             found = self._select(individuals, wanted, **self.arguments)
@@ -257,40 +263,6 @@ def select_distinct(
     return list(chosen.values())
 
 
-class FencedDeap:
-    """Copies of DEAP modules that draw from the generator they are handed and from no other.
-
-    DEAP draws from the global generators of ``random`` and NumPy. Seeding or swapping those is
-    neither reproducible with threads nor polite, so its modules are loaded once more, each user's
-    copies its own. Loading one takes a fraction of a millisecond.
-
-    Args:
-        modules: full names, such as ``"deap.tools.selection"``.
-    """
-
-    def __init__(self, *modules: str) -> None:
-        self._modules = [_private_copy(module) for module in modules]
-
-    def functions(self, prefix: str) -> dict[str, Callable[..., Any]]:
-        """The functions whose names start with ``prefix``, by name; call draw_from before them.
-
-        >>> sorted(FencedDeap("deap.tools.crossover").functions("cxMessy"))
-        ['cxMessyOnePoint']
-        """
-        return {
-            name: value
-            for module in self._modules
-            for name, value in vars(module).items()
-            if name.startswith(prefix) and isfunction(value)
-        }
-
-    def draw_from(self, rng: random.Random) -> None:
-        """Lets the functions draw from ``rng`` from now on; for the thread that owns this."""
-        for module in self._modules:
-            vars(module)["random"] = rng
-            vars(module)["numpy"] = _NumPy(rng)
-
-
 class _NumPy:
     """NumPy with the standard library's generator in the place of ``numpy.random``."""
 
@@ -302,6 +274,12 @@ class _NumPy:
 
 
 def _private_copy(module: str) -> ModuleType:
+    """A copy of a module of DEAP's, which draws from the generator that it is given.
+
+    DEAP draws from the global generators of ``random`` and NumPy. Seeding or swapping those is
+    neither reproducible with threads nor polite, so its modules are loaded once more, each user's
+    copies its own. Loading one takes a fraction of a millisecond.
+    """
     spec = importlib.util.find_spec(module)
     assert spec is not None
     assert spec.loader is not None

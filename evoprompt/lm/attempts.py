@@ -12,7 +12,7 @@ import math
 import time
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 from inspect import isawaitable
 from typing import Any
@@ -131,13 +131,13 @@ def require_size(size: int, most: int, longest: int) -> None:
         )
 
 
+@dataclass
 class MeteredEngine:
     """Pays for each attempt before it is made, and makes it again after what may pass."""
 
-    def __init__(self, settings: LmSettings, send: Send, spending: Spending) -> None:
-        self._settings = settings
-        self._send = send
-        self._spending = spending
+    settings: LmSettings
+    send: Send
+    spending: Spending
 
     async def complete(self, request: Any) -> Any:
         """The response to a request.
@@ -147,14 +147,14 @@ class MeteredEngine:
         """
         from dspy.utils.exceptions import is_retryable_lm_error
 
-        settings = self._settings
+        settings = self.settings
         policy = retry_settings(settings.retries + 1, settings.deadline, is_retryable_lm_error)
         return await AsyncRetrying(**policy)(self._once, request)
 
     async def _once(self, request: Any) -> Any:
         longest = request.config.max_tokens or 0
-        with self._spending.paid(self._settings.model, request, longest) as attempt:
-            response = await self._send(request)
+        with self.spending.paid(self.settings.model, request, longest) as attempt:
+            response = await self.send(request)
             attempt.used(response.usage.input_tokens, response.usage.output_tokens)
         if longest:
             size = len(response.message.text or "")

@@ -15,7 +15,6 @@ from pydantic import BaseModel, Field
 from evoprompt.bank import BankOwner, Diagnose, SentenceBank
 from evoprompt.errors import InputError
 from evoprompt.roles import BuildContext, ProposalRequest, Proposer
-from evoprompt.selectors import FencedDeap
 from evoprompt.types import Candidate, Proposal, Trajectory
 
 Genome = list[str]
@@ -156,7 +155,7 @@ class SentenceEdit(SentenceProposer):
     It adds, swaps and drops sentences where the parent's failures point (paper §3.2). Each child
     gets one to three remedies that the bank names for diagnoses, which are drawn by how often they
     occur among the parent's failures; additions are random without failures. With several parents
-    some children are a DEAP crossover of two first. Deterministic from the request's generator.
+    some children are a crossover of two first. Deterministic from the request's generator.
 
     Args:
         bank: the task's sentences and remedies.
@@ -181,9 +180,6 @@ class SentenceEdit(SentenceProposer):
     def __init__(self, bank: SentenceBank, diagnose: Diagnose, most_sentences: int = 8) -> None:
         super().__init__(bank, most_sentences)
         self.diagnose = diagnose
-        self._deap = FencedDeap("deap.tools.crossover")
-        # The messy crossover is the one of DEAP's that takes lists of different and tiny lengths.
-        self._crossover = self._deap.functions("cx")["cxMessyOnePoint"]
 
     def vary(self, parent: Candidate, genome: Genome, request: ProposalRequest) -> Variation:
         """The genome, perhaps crossed with that of another parent, and with some remedies."""
@@ -223,10 +219,10 @@ class SentenceEdit(SentenceProposer):
         return genome, "; ".join(treatments)
 
     def _cross(self, genome: Genome, other: Candidate, rng: random.Random) -> Genome:
+        """A beginning of the genome and an end of the other's: a messy one-point crossover."""
         mate = self.take_apart(other)
-        self._deap.draw_from(rng)
-        child, _ = self._crossover(list(genome), mate)
-        return self.tidy(child)
+        head, tail = rng.randint(0, len(genome)), rng.randint(0, len(mate))
+        return self.tidy([*genome[:head], *mate[tail:]])
 
 
 class SentenceBlind(SentenceEdit):

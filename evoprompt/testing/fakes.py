@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from evoprompt.agents import Episode
-from evoprompt.agents.tasks import Headline, Score, Task
-from evoprompt.bank import SentenceBank
+from evoprompt.bank import BankOwner, SentenceBank
 from evoprompt.engine import Engine
-from evoprompt.errors import InputError
 from evoprompt.roles import RolloutFn
 from evoprompt.testing import samples
 from evoprompt.types import Assignment, Question, Trajectory
@@ -73,13 +70,12 @@ class FakeTrainer:
             engine.tell(self.policy(engine.ask(self.questions, self.rollouts)))
 
 
-class SampleTask(Task):
-    """A task of additions with a sentence bank; it brings no policy to train.
+class SampleTask(BankOwner):
+    """What components may ask of a task of additions.
 
     Its trajectories fail unless the instruction tells to check the sum.
     """
 
-    headline = Headline("accuracy", "accuracy")
     seed_instructions: Sequence[str] = ("Write <answer>the sum</answer>.",)
     required: Sequence[str] = samples.REQUIRED
     bank: SentenceBank | None = SentenceBank(
@@ -91,23 +87,6 @@ class SampleTask(Task):
         remedies={"wrong sum": ("check", "split")},
         fixed=("Write <answer>the sum</answer>.",),
     )
-
-    def questions(self, split: str) -> Sequence[Question]:
-        """Four additions, others for each split.
-
-        Raises:
-            InputError: there is no such split.
-        """
-        splits = ("train", "validation", "test")
-        if split not in splits:
-            raise InputError(f"split is {split!r}; required: one of {', '.join(splits)}")
-        first = 4 * splits.index(split)
-        return [samples.question(number) for number in range(first, first + 4)]
-
-    def score(self, episode: Episode, question: Question) -> Score:
-        """1 for the sum."""
-        right = float(f"<answer>{question.answers[0]}</answer>" in (episode.answer or ""))
-        return Score(right, "" if right else "the sum is wrong", {"accuracy": right})
 
     def diagnose(self, trajectory: Trajectory) -> Sequence[str]:
         """That the sum is wrong, unless there is no reward to tell from."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from evoprompt.experiments.testing.hosts import HostSuite, LauncherSuite
+from evoprompt.experiments.testing.hosts import Additions, HostSuite, LauncherSuite
 from evoprompt.experiments.testing.tasks import TaskSuite
 from evoprompt.testing import checks
 from evoprompt.testing.suite import Suite
 
-__all__ = ["SUITES", "HostSuite", "LauncherSuite", "TaskSuite"]
+__all__ = ["SUITES", "Additions", "HostSuite", "LauncherSuite", "TaskSuite"]
 
 SUITES: Mapping[str, type[Suite[Any]]] = {
     **checks.SUITES,

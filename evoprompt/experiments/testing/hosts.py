@@ -5,14 +5,31 @@ from __future__ import annotations
 import multiprocessing
 import tempfile
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from evoprompt.agents.tasks import Host, Trial
+from evoprompt.agents import Episode
+from evoprompt.agents.tasks import Host, Score, Task, Trial
 from evoprompt.errors import InputError
 from evoprompt.experiments.launchers.base import Launcher
-from evoprompt.testing.fakes import SampleTask
+from evoprompt.testing import samples
 from evoprompt.testing.suite import Suite, expect
+from evoprompt.types import Question
+
+
+class Additions(Task):
+    """Sums without tools; it brings no policy to train."""
+
+    seed_instructions = ("Write the sum.",)
+
+    def questions(self, split: str) -> Sequence[Question]:
+        """The same four in every split."""
+        return [samples.question(number) for number in range(4)]
+
+    def score(self, episode: Episode, question: Question) -> Score:
+        """1 for the sum."""
+        return Score(float(episode.answer == question.answers[0]))
 
 
 class HostSuite(Suite[Host]):
@@ -22,7 +39,7 @@ class HostSuite(Suite[Host]):
         with tempfile.TemporaryDirectory() as folder:
             trial = Trial(seed=0, directory=Path(folder), budget=8, evaluate_every=8)
             with suppress(InputError):
-                self.build().plan(SampleTask(), trial)
+                self.build().plan(Additions(), trial)
             left = sorted(path.name for path in Path(folder).iterdir())
             expect(not left, f"planning, it left files behind: {left}")
 

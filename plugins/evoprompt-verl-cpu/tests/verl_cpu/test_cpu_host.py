@@ -11,9 +11,8 @@ from evoprompt_verl_cpu.settings import CpuSettings
 
 from evoprompt.agents.tasks import Trial
 from evoprompt.errors import InputError
-from evoprompt.experiments.testing import HostSuite
+from evoprompt.experiments.testing import Additions, HostSuite
 from evoprompt.plugins import build
-from evoprompt.testing import SampleTask
 
 
 class TestHost(HostSuite):
@@ -30,7 +29,7 @@ def clean(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def prepared(directory: Path, **settings: Any) -> Any:
     host = build("host", {"name": "verl-cpu", "model": "some/model", **settings})
-    return host.prepare(SampleTask(), Trial(0, directory, 800, 800, task={"name": "sample"}))
+    return host.prepare(Additions(), Trial(0, directory, 800, 800, task={"name": "sample"}))
 
 
 @pytest.mark.usefixtures("clean")
