@@ -22,7 +22,6 @@ from evoprompt.builtins import attributor_of, sampler_of, verifier_of
 from evoprompt.comparison import state_best
 from evoprompt.config import MOST_PER_QUESTION, EngineConfig, Grouping
 from evoprompt.errors import InputError, StateError, warn
-from evoprompt.evaluation import Failures
 from evoprompt.eventlog import EventLog
 from evoprompt.generation import Generations, Offspring
 from evoprompt.plugins import naming, require_type
@@ -81,7 +80,6 @@ class Supervisor(Protocol):
 
     def approved(self, admitted: Sequence[VerificationResult]) -> list[VerificationResult]:
         """Those of ``admitted`` who may come in."""
-        ...
 
 
 class _Stateful(Protocol):
@@ -131,6 +129,7 @@ class Engine:
     Attributes:
         population: who lives.
         proposer: who writes new candidates.
+        is_static: whether nothing is ever proposed, as there was no proposer.
         generation_stats: how the generations ended so far.
         budget: most rollouts to spend, verification included; None for no end. A verification
             that would go beyond it is not begun. ``evoprompt run`` sets it.
@@ -208,6 +207,7 @@ class Engine:
         )
         self.population = self.selection.population
         self.proposer = self.requests.proposer
+        self.is_static = proposer is None
         self.generation_stats = self.generations.stats
         self.assignments = AssignmentTracker()
         self.reward_watch = RewardWatch()
@@ -238,11 +238,6 @@ class Engine:
         )
 
     # ------------------------------------------------------------------------------ what is known
-
-    @property
-    def is_static(self) -> bool:
-        """Whether nothing is ever proposed."""
-        return isinstance(self.proposer, NoProposer)
 
     @property
     def failure_reason(self) -> str:
@@ -280,11 +275,6 @@ class Engine:
     def rollouts(self) -> int:
         """Rollouts spent so far, verification included."""
         return self.training_rollouts + self.verification_rollouts
-
-    @property
-    def pending(self) -> Mapping[str, Assignment]:
-        """Assignments that were asked and are not fully told, by id, oldest first."""
-        return self.assignments.pending
 
     def candidate_stats(self) -> list[CandidateStats]:
         """The living candidates with their weights, oldest first.
@@ -420,7 +410,7 @@ class Engine:
         questions = [self.replay.known(question) for question in questions]
         candidate_stats = self.candidate_stats()
         if step_of is not None:
-            out = Counter(one.candidate.id for one in self.pending.values())
+            out = Counter(one.candidate.id for one in self.assignments.pending.values())
             candidate_stats = [
                 replace(one, groups=one.groups + out[one.candidate.id]) for one in candidate_stats
             ]
@@ -473,7 +463,7 @@ class Engine:
         self.engine_seconds += time.perf_counter() - started
         if not self.is_static:
             for message in self.reward_watch.observe(self.config, self.step, trajectories):
-                self._announce(message)
+                self.log.notice(self.step, message)
         return StepReport(self.step, len(trajectories), told.unscored, told.reward, pruned)
 
     # ------------------------------------------------------------------------------------ evolve
@@ -510,7 +500,11 @@ class Engine:
         warning = self.generation_stats.count(self.step, offspring)
         warned = [warning] if warning else []
         if report.failures.failed:
-            message = _failures_in_words(self.step, report.failures)
+            message = (
+                f"of the rollouts of the verification at step {self.step} {report.failures}; such "
+                "a rollout says little of its instruction; required: an answer and a reward for "
+                "each; look at the reward function and at what ends rollouts early"
+            )
             self.log.append(events.Notice(self.step, message))
             warned += [message] if report.failures.are_many else []
         if rolled.champions:
@@ -560,9 +554,9 @@ class Engine:
         if self.undecided:
             self.log.append(events.Notice(self.step, f"training has ended while {self.undecided}"))
         self._announce_sentences()
-        if self.failure_reason:
-            self._announce(f"training has ended and nothing evolved: {self.failure_reason}")
-        return self.failure_reason
+        if why := self.failure_reason:
+            self.log.notice(self.step, f"training has ended and nothing evolved: {why}")
+        return why
 
     @property
     def undecided(self) -> str:
@@ -713,7 +707,7 @@ class Engine:
     def _say_how_verified(self) -> None:
         """Tells once what cannot be as the configuration wants it, with the rollouts there are."""
         if self._undivided:
-            self._announce(self._undivided)
+            self.log.notice(self.step, self._undivided)
         mode = self.selection.challengers.mode
         if mode not in ("alone", "short"):
             return
@@ -731,14 +725,3 @@ class Engine:
         found = tuple(self.selection.sentences()[:_SENTENCES])
         if found:
             self.log.append(events.Sentences(self.step, found))
-
-    def _announce(self, message: str) -> None:
-        self.log.notice(self.step, message)
-
-
-def _failures_in_words(step: int, failures: Failures) -> str:
-    return (
-        f"of the rollouts of the verification at step {step} {failures}; such a rollout says "
-        "little of its instruction; required: an answer and a reward for each; look at the reward "
-        "function and at what ends rollouts early"
-    )

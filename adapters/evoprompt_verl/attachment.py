@@ -186,7 +186,7 @@ class VerlAttachment(Binding):
                 f"the dataset has a column {columns.ROLLOUTS!r}, a number of rollouts for each "
                 "question; required: the same for all, actor_rollout_ref.rollout.n; drop it"
             )
-        uids, pending = columns.column(prompts, columns.UID), self.engine.pending
+        uids, pending = columns.column(prompts, columns.UID), self.engine.assignments.pending
         known = [self._tracker.find(uid, pending) for uid in uids]
         questions = zip(columns.questions(prompts), known, strict=True)
         new = [question for question, found in questions if found is None]
@@ -222,7 +222,7 @@ class VerlAttachment(Binding):
         veRL may split a step into several updates; the engine hears of them together.
         """
         finished = {session_of(key)[0][0] for key in batch.keys}
-        settled = self._tracker.settle(finished, self._live(), self.engine.pending)
+        settled = self._tracker.settle(finished, self._live(), self.engine.assignments.pending)
         if not self.placed:
             self._look_at(batch, settled)
         self._collected += of_assignments(settled, self._reader.read(batch, settled))

@@ -327,7 +327,7 @@ class Conversations:
         asked = [group for group in over.values() if group.assignments]
         complete = len(asked) >= self.settings.groups
         if complete:
-            out, told = self.engine.pending, list[tuple[Assignment, Outcomes]]()
+            out, told = self.engine.assignments.pending, list[tuple[Assignment, Outcomes]]()
             for group in asked:
                 outcomes = [self._state.conversations[key].outcome for key in group.keys]
                 for place, assignment in enumerate(group.assignments):

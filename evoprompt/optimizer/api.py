@@ -20,7 +20,7 @@ from evoprompt.lm.budget import SPENDING_FILE, SpendTracker
 from evoprompt.lm.client import GivenLm
 from evoprompt.optimizer.data import Item, items_of, split
 from evoprompt.optimizer.folder import EVENTS, begin, digest_of, held, is_begun
-from evoprompt.optimizer.gepa import AdapterProposer, Batches, GepaAdapter
+from evoprompt.optimizer.gepa import AdapterProposer, Batches, GepaAdapter, is_adapter
 from evoprompt.optimizer.journal import JOURNAL
 from evoprompt.optimizer.options import OptimizeOptions
 from evoprompt.optimizer.outcome import INTERRUPTED, LM_SPENT
@@ -107,7 +107,7 @@ def optimize(
         raise InputError("resume is given without a directory; required: the one to go on with")
     seeds, as_text = _seeds_of(seed_instruction, chosen.required)
     rollouts: Rollouts
-    if isinstance(program, GepaAdapter):
+    if is_adapter(program):
         if metric is not None:
             raise InputError(
                 "a metric is given beside an adapter; required: one or the other, as an adapter "

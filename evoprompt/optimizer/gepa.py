@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeGuard
 
 from evoprompt.errors import InputError
 from evoprompt.optimizer.data import Item, as_lines
@@ -25,7 +25,6 @@ from evoprompt.types import Candidate, Proposal, Turn
 Texts = dict[str, str]
 
 
-@runtime_checkable
 class GepaAdapter(Protocol):
     """What GEPA 0.1 calls a ``GEPAAdapter``: a program, its metric, and how to read a rollout.
 
@@ -40,6 +39,11 @@ class GepaAdapter(Protocol):
         self, candidate: Texts, eval_batch: Any, components_to_update: list[str]
     ) -> Mapping[str, Sequence[Mapping[str, Any]]]:
         """What is to be read of the trajectories, for each component."""
+
+
+def is_adapter(program: object) -> TypeGuard[GepaAdapter]:
+    """Whether ``program`` has the methods of a ``GEPAAdapter``."""
+    return hasattr(program, "evaluate") and hasattr(program, "make_reflective_dataset")
 
 
 class Batches(Rollouts):

@@ -122,7 +122,7 @@ class TestTell:
         early, late = one.ask(QUESTIONS[:2], 2)
         one.tell([Trajectory(late, 1.0, 1), Trajectory(early, 1.0, 0)])
         one.tell([Trajectory(early, 0.0, 1), Trajectory(late, 0.0, 0)])
-        assert not one.pending
+        assert not one.assignments.pending
         assert weights(one) == {"c0": 0.5}
 
     @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ class TestTell:
         stale = one.ask(QUESTIONS, 1)
         for _ in range(101):
             one.tell([])
-        assert not one.pending
+        assert not one.assignments.pending
         with pytest.raises(AlreadyToldError, match="forgotten after 100 steps"):
             one.tell(told(stale, 1.0))
 

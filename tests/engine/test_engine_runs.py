@@ -146,7 +146,7 @@ def check(run: Run) -> None:
     assert engine.training_rollouts == sum(map(len, run.told))
     assert engine.verification_rollouts == run.verified
     assert engine.step == run.number
-    assert set(engine.pending) == {waiting.assignment.id for waiting in run.waiting}
+    assert set(engine.assignments.pending) == {waiting.assignment.id for waiting in run.waiting}
     assert all(math.isfinite(value) for value in engine.metrics().values())
     assert len(engine.replay) <= config.replay_capacity
     assert len(engine.replay.records) <= config.replay_capacity
@@ -204,4 +204,4 @@ def test_a_killed_and_resumed_run_equals_an_uninterrupted_one(
     assert list(resumed.engine.log) == list(whole.engine.log) == list(EventLog(path))
     assert resumed.engine.metrics() == whole.engine.metrics()
     assert resumed.engine.best == whole.engine.best
-    assert resumed.engine.pending == whole.engine.pending
+    assert resumed.engine.assignments.pending == whole.engine.assignments.pending

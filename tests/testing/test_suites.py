@@ -17,7 +17,7 @@ from evoprompt.agents import Episode
 from evoprompt.agents.tasks import Headline, Score
 from evoprompt.attributors import WindowMean
 from evoprompt.bank import SentenceBank
-from evoprompt.experiments.testing import TaskSuite
+from evoprompt.experiments.testing import Additions, TaskSuite
 from evoprompt.populations import SteadyPopulation
 from evoprompt.roles import ProposalRequest, VerificationRequest
 from evoprompt.selectors import Deap, Softmax
@@ -25,7 +25,6 @@ from evoprompt.testing import (
     AttributorSuite,
     PopulationSuite,
     ProposerSuite,
-    SampleTask,
     SelectorSuite,
     Suite,
     VerifierSuite,
@@ -287,27 +286,27 @@ def failed_are_zero(found: Verification) -> Verification:
 # ----------------------------------------------------------------------------------------- tasks
 
 
-def sample(**attributes: object) -> type[SampleTask]:
-    return type("Odd", (SampleTask,), attributes)
+def sample(**attributes: object) -> type[Additions]:
+    return type("Odd", (Additions,), attributes)
 
 
-class Fragile(SampleTask):
+class Fragile(Additions):
     def diagnose(self, trajectory: Trajectory) -> Sequence[str]:
         return [trajectory.turns[0].action]
 
 
-class Untested(SampleTask):
+class Untested(Additions):
     def questions(self, split: str) -> Sequence[Question]:
         return [] if split == "test" else super().questions(split)
 
 
-class Unmeasured(SampleTask):
+class Unmeasured(Additions):
     def score(self, episode: Episode, question: Question) -> Score:
         return Score(1.0)
 
 
 FITS = "has a bank that fits together"
-TAGS = SampleTask.required
+TAGS = Additions.required
 SEEDS = "starts from instructions that hold what is required"
 
 

@@ -10,26 +10,35 @@ from contextlib import suppress
 from pathlib import Path
 
 from evoprompt.agents import Episode
-from evoprompt.agents.tasks import Host, Score, Task, Trial
+from evoprompt.agents.tasks import Headline, Host, Score, Task, Trial
 from evoprompt.errors import InputError
 from evoprompt.experiments.launchers.base import Launcher
-from evoprompt.testing import samples
+from evoprompt.testing import SampleTask, samples
 from evoprompt.testing.suite import Suite, expect
 from evoprompt.types import Question
 
 
-class Additions(Task):
+class Additions(SampleTask, Task):
     """Sums without tools; it brings no policy to train."""
 
-    seed_instructions = ("Write the sum.",)
+    headline = Headline("accuracy", "accuracy")
 
     def questions(self, split: str) -> Sequence[Question]:
-        """The same four in every split."""
-        return [samples.question(number) for number in range(4)]
+        """Four additions, others for each split.
+
+        Raises:
+            InputError: there is no such split.
+        """
+        splits = ("train", "validation", "test")
+        if split not in splits:
+            raise InputError(f"split is {split!r}; required: one of {', '.join(splits)}")
+        first = 4 * splits.index(split)
+        return [samples.question(number) for number in range(first, first + 4)]
 
     def score(self, episode: Episode, question: Question) -> Score:
         """1 for the sum."""
-        return Score(float(episode.answer == question.answers[0]))
+        right = float(f"<answer>{question.answers[0]}</answer>" in (episode.answer or ""))
+        return Score(right, "" if right else "the sum is wrong", {"accuracy": right})
 
 
 class HostSuite(Suite[Host]):
