@@ -64,7 +64,7 @@ def test_an_engine_step_is_a_generation_batch(
     evoprompt.attach(trainer, attached)
     trainer.train()
     assert attached.step == len(told) == steps
-    assert not attached.pending
+    assert not attached.assignments.pending
     batches = trainer.args.steps_per_generation
     assert {len(step) for step in told} == {8 * batches}
 
