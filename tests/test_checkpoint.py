@@ -19,26 +19,6 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "state.json"
 
 
-def test_what_was_saved_is_loaded(path: Path) -> None:
-    save_state(path, STATE)
-    assert load_state(path) == STATE
-
-
-def test_a_crash_before_the_end_leaves_the_earlier_file(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    save_state(path, STATE)
-
-    def crash(descriptor: int) -> None:
-        raise OSError("no space left on device")
-
-    monkeypatch.setattr(os, "fsync", crash)
-    with pytest.raises(OSError, match="no space left"):
-        save_state(path, {"step": 4})
-    assert load_state(path) == STATE
-    assert list(path.parent.iterdir()) == [path]
-
-
 def test_the_new_file_is_on_the_disk_before_it_replaces_the_old_one(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,32 +7,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from optimizing import Writes
 from waiting import PATIENCE, wait_for
 
 import evoprompt
-from evoprompt import Proposer
 from evoprompt.errors import EvopromptWarning, InputError
 from evoprompt.eventlog import EventLog
 from evoprompt.requests import RequestFiles, supervise
-from evoprompt.roles import ProposalRequest
 from evoprompt.storage import write_whole
-from evoprompt.types import Assignment, Proposal, Question, Trajectory
+from evoprompt.types import Assignment, Question, Trajectory
 
 QUESTIONS = [Question(f"q{number}", f"What is {number}?") for number in range(6)]
-
-
-class Writes(Proposer):
-    """One new text a generation."""
-
-    def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
-        return [Proposal.of(f"Think hard, {request.step} times.", request.parents[0].candidate)]
 
 
 def engine(folder: Path, **settings: Any) -> evoprompt.Engine:
     numbers = {"evolve_every": 2, "prune_every": 2, "verify_questions": 4, "population_size": 4}
     found = evoprompt.Engine(
         ["Be brief.", "Say why."],
-        proposer=Writes(),
+        proposer=Writes(lambda request: f"Think hard, {request.step} times."),
         config=evoprompt.EngineConfig.model_validate(numbers | settings),
         seed=5,
         log=EventLog(folder / "events.jsonl"),

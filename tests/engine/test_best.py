@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,25 +17,14 @@ from evoprompt.roles import ProposalRequest
 from evoprompt.types import Assignment, Proposal, Question, Trajectory
 
 FIRST = "Answer the question."
-Helps = Callable[[int], bool]
 
 
 class Suffixes(Proposer):
-    """Writes the parent with another suffix, numbered; a policy that some of them help.
+    """Writes the parent with another suffix, numbered, and a policy that none of them helps."""
 
-    Args:
-        lead: what those that help add to the chance of a right answer, about, as does whatever
-            descends from them.
-        helps: whether the suffix of a number helps.
-        seed: of the rewards.
-    """
-
-    def __init__(self, lead: float = 0.0, helps: Helps = lambda n: True, seed: int = 0) -> None:
-        self.lead = lead
-        self.helps = helps
+    def __init__(self, seed: int = 0) -> None:
         self.rng = random.Random(seed)
         self.written = 0
-        self.better: set[str] = set()
         self.logits: dict[str, float] = {}
 
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
@@ -43,11 +32,8 @@ class Suffixes(Proposer):
         return [self.next(parent.text) for _ in range(request.count)]
 
     def next(self, parent: str) -> Proposal:
-        text = f"{parent.split(' Note')[0]} Note {self.written}."
-        if self.helps(self.written) or parent in self.better:
-            self.better.add(text)
         self.written += 1
-        return Proposal.of(text)
+        return Proposal.of(f"{parent.split(' Note')[0]} Note {self.written - 1}.")
 
     def __call__(self, assignments: Sequence[Assignment], /) -> list[Trajectory]:
         return [
@@ -61,8 +47,7 @@ class Suffixes(Proposer):
         name = assignment.question.id
         if name not in self.logits:
             self.logits[name] = random.Random(name).gauss(-1.2, 2.0)
-        effect = 8 * self.lead if assignment.candidate.text in self.better else 0.0
-        return 1 / (1 + math.exp(-self.logits[name] - effect))
+        return 1 / (1 + math.exp(-self.logits[name]))
 
 
 def begin(world: Suffixes, *seeds: str, seed: int = 0, preset: str = "default") -> Engine:
@@ -107,22 +92,6 @@ class TestWhereNoInstructionMatters:
         assert [one["candidate"] for one in engine.log if one["event"] == "best"] == ["c0"]
 
 
-class TestWhereSomeAreBetter:
-    def test_a_large_lead_is_found_and_said(self) -> None:
-        found = 0
-        for seed in range(3):
-            world = Suffixes(0.15, lambda number: number % 6 == 0, seed)
-            engine = train(begin(world, seed=seed), world, 31)
-            found += engine.best.text in world.better
-            if engine.best.id != "c0":
-                assert engine.best_statement() == (
-                    f"{engine.best.id} is shown to be better than the first instruction, c0"
-                )
-                told = [one["candidate"] for one in engine.log if one["event"] == "best"]
-                assert told[-1] == engine.best.id
-        assert found >= 2
-
-
 class Adapting(Suffixes):
     """A policy that comes to need what it was trained under, and is no better for it at first."""
 
@@ -134,7 +103,7 @@ class Adapting(Suffixes):
 
 class TestADeadChampion:
     def test_is_asked_again_and_loses_to_those_the_policy_has_grown_used_to(self) -> None:
-        world = Adapting(helps=lambda number: False)
+        world = Adapting()
         engine, dead = begin(world), []
         for _ in range(61):
             names = [f"{engine.step} {number}" for number in range(16)]
@@ -173,14 +142,6 @@ class TestADeadChampion:
             f"{len(again)} rollouts"
             in [event["message"] for event in engine.log if event["event"] == "notice"][-1]
         )
-
-    def test_never_goes_beyond_the_budget(self) -> None:
-        world = Suffixes(seed=1)
-        engine = begin(world, seed=1)
-        engine.budget = 7000
-        while engine.rollouts + 80 <= engine.budget:
-            train(engine, world, 1)
-            assert engine.rollouts <= engine.budget
 
 
 class TestAThousandCandidates:

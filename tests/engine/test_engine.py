@@ -247,12 +247,6 @@ class TestTheDefaultPreset:
         one.evolve(ScriptedPolicy(lambda a: 1.0))
         assert alive(one) == ["c0", "c2", "c3", "c4", "c5", "c6", "c7"]
 
-    def test_the_paper_s_preset_drops_them_as_0(self) -> None:
-        one = engine(*several(4), preset="inspo", fill_at_start=False, prune_every=1)
-        by_hand = [a for a in one.ask(QUESTIONS * 4, 1) if a.candidate.id in ("c1", "c2")]
-        one.tell([Trajectory(a, 1.0) for a in by_hand])
-        assert alive(one) == ["c1", "c2"]
-
 
 def test_no_verb_touches_the_global_generator() -> None:
     random.seed(5)

@@ -19,16 +19,12 @@ from numbered_engine import (
 
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
-from evoprompt.errors import (
-    EvopromptWarning,
-)
 from evoprompt.selectors import Deap
 from evoprompt.testing import FakeTrainer, ScriptedPolicy
 from evoprompt.testing.samples import REQUIRED
 from evoprompt.types import (
     Assignment,
     EvolveReport,
-    TextLimits,
     Trajectory,
 )
 from evoprompt.verifiers import Sequential
@@ -124,16 +120,6 @@ def test_what_a_proposer_reports_is_logged_once_and_measured() -> None:
     notices = [(e["step"], e["message"]) for e in one.log if e["event"] == "notice"]
     assert notices == [(1, "the model is slow")]
     assert one.metrics()["proposer/lm/calls"] == 0.0
-
-
-def test_limits_reach_screening() -> None:
-    one = engine(evolve_every=1)
-    one.limits = TextLimits(max_tokens=3)
-    with pytest.warns(EvopromptWarning, match=r"screening refused all 60: too long \(60\)"):
-        FakeTrainer(ScriptedPolicy(nothing), QUESTIONS).train(one, 2)
-    rules = {event["rule"] for event in one.log if event["event"] == "proposed"}
-    assert rules == {"too_long"}
-    assert one.limits.max_tokens == 3
 
 
 class TestBudget:

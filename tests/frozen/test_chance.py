@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-import zlib
-from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -70,41 +67,6 @@ def test_nothing_but_luck_costs_patience_and_not_the_budget(seed: int) -> None:
     )
     assert result.rollouts < 5000
     assert result.value < 0.6
-
-
-class KilledError(BaseException):
-    """Nothing catches it."""
-
-
-def flipping(kill_at: int = -1) -> Callable[[str, str], float]:
-    """Rewards of which a fifth are flipped: which, depends on how often the same was asked."""
-    asked: Counter[tuple[str, str]] = Counter()
-    killed = False
-
-    def reward(text: str, example: str) -> float:
-        nonlocal killed
-        if asked.total() == kill_at and not killed:
-            killed = True
-            raise KilledError
-        asked[text, example] += 1
-        luck = zlib.crc32(f"{text}/{example}/{asked[text, example]}".encode()) % 5
-        return float((HABITS[int(example[-1])] in text) != (luck == 0))
-
-    return reward
-
-
-@pytest.mark.parametrize("kill_at", [9, 130])
-def test_a_killed_run_of_noisy_rewards_goes_on_as_if_nothing_had_happened(
-    kill_at: int, tmp_path: Path
-) -> None:
-    run(flipping(), seed=1, budget=250, directory=tmp_path / "whole")
-    reward = flipping(kill_at)
-    with pytest.raises(KilledError):
-        run(reward, seed=1, budget=250, directory=tmp_path / "killed")
-    run(reward, seed=1, budget=250, resume=tmp_path / "killed")
-    for name in ("journal.jsonl", "events.jsonl", "result.json"):
-        ours, theirs = (tmp_path / folder / name for folder in ("killed", "whole"))
-        assert ours.read_bytes() == theirs.read_bytes(), name
 
 
 def test_a_failure_that_nothing_can_mend_does_not_keep_the_others_from_being_seen() -> None:

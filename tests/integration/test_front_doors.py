@@ -16,7 +16,6 @@ from command_line import evoprompt
 from scripted_dspy import Asked, scripted
 
 from evoprompt import CoEvolve, OptimizeOptions, optimize
-from evoprompt.errors import EvopromptWarning
 from evoprompt.evaluation import Score
 from evoprompt.testing.openai_server import OpenAIServer, chat_fields
 
@@ -133,19 +132,6 @@ def test_optimize_says_that_the_model_stays_and_that_facts_may_be_written_down(
     assert told["length"].startswith("at most 1024 tokens")
     assert re.fullmatch(r"- the instruction above, score 0\.00, measured \d+ times", told["tried"])
     assert any("given up, score 0.00" in fields(prompt)["tried"] for prompt in others)
-
-
-def test_the_next_request_says_why_the_last_texts_were_refused() -> None:
-    same = chat_fields(analysis="It is right.", candidates=["Sort the letter."])
-    with OpenAIServer([], same) as server:
-        with pytest.warns(EvopromptWarning, match="duplicate: the text equals"):
-            found = optimize(
-                "Sort the letter.", LETTERS, label, program=classify, lm=lm(server), budget=80
-            )
-        first, second, *_ = asked_of(server)
-    assert fields(first)["refused"] == "(none)"
-    assert fields(second)["refused"] == "- duplicate: the text equals a living candidate"
-    assert "duplicate" in found.stopped
 
 
 def weather(city: str) -> str:

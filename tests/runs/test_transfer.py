@@ -10,9 +10,9 @@ from pathlib import Path
 from unittest.mock import MagicMock
 
 import pytest
+from optimizing import adding
 
 import evoprompt
-from evoprompt import Proposal, ProposalRequest, Proposer
 from evoprompt.errors import InputError
 from evoprompt.eventlog import to_line
 from evoprompt.events import Seeded
@@ -126,11 +126,6 @@ class TestStarting:
         assert written.seeds_from == str(source.root)
 
     def test_a_training_starts_from_what_an_optimization_found(self, tmp_path: Path) -> None:
-        class Hop(Proposer):
-            def propose(self, request: ProposalRequest) -> list[Proposal]:
-                parent = request.parents[0].candidate
-                return [Proposal.of(f"{parent.text} {HOP}", parent)]
-
         found = tmp_path / "optimized"
         evoprompt.optimize(
             "Answer inside <answer> and </answer>.",
@@ -138,7 +133,7 @@ class TestStarting:
             lambda example, output: float(HOP in output),
             program=lambda instruction, example: instruction,
             valset=[f"another question {n}" for n in range(10)],
-            proposer=Hop(),
+            proposer=adding(HOP),
             budget=100,
             directory=found,
         )

@@ -53,15 +53,6 @@ def test_the_folder_of_an_attached_training_has_one_writer(tmp_path: Path) -> No
     keep_log(tmp_path, Engine(["a"]), object())  # again in this process, after an error
 
 
-def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with (
-        pytest.raises(InputError, match=r"file/out cannot be written to: Not a directory"),
-        only_writer(tmp_path / "file" / "out", "it"),
-    ):
-        pass
-
-
 @pytest.mark.usefixtures("fake_task")
 class TestARun:
     def test_is_run_by_one_process(self, tmp_path: Path) -> None:

@@ -29,7 +29,6 @@ from evoprompt.agents import Agent, Call, Episode, Limits, ToolCallProtocol, Too
 from evoprompt.agents.protocol import AnswerProtocol as Answers
 from evoprompt.agents.tasks import CUT_IN_THOUGHT, EpisodeRunner, Score, Task, scored
 from evoprompt.agents.thoughts import marks_of, reader_of
-from evoprompt.errors import InputError
 from evoprompt.turns import readable
 from evoprompt.types import Question, Turn
 
@@ -45,18 +44,6 @@ def test_the_document_says_what_is_played() -> None:
 def test_a_template_to_train_with_is_played_as_the_one_it_was_made_from(name: str) -> None:
     plain = name.removesuffix("_training")
     assert row(name).replace(name, plain) == row(plain)
-
-
-def test_no_template_that_shows_tools_is_refused() -> None:
-    assert len(TOOL_CAPABLE) >= 39
-    for name in TOOL_CAPABLE:
-        ToolCallProtocol(tokenizer_of(name))
-
-
-def test_a_template_without_tools_is_refused() -> None:
-    for name in {*NAMES} - {*TOOL_CAPABLE}:
-        with pytest.raises(InputError, match=r"chat template .*required: .*TagProtocol"):
-            ToolCallProtocol(tokenizer_of(name))
 
 
 @pytest.mark.parametrize("name", TOOL_CAPABLE)

@@ -10,9 +10,6 @@ import tiny_trl
 from contract_runs import EVOLVING
 
 import evoprompt
-from evoprompt.experiments.report import write_report
-from evoprompt.experiments.report.live import LivePage
-from evoprompt.experiments.report.source import read_source
 
 
 def trainer(folder: Path, **settings: Any) -> Any:
@@ -29,23 +26,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     evoprompt.attach(trained, EVOLVING.build(), log_dir=folder)
     trained.train()
     return folder
-
-
-def test_it_is_reported_and_watched(folder: Path) -> None:
-    (trial,) = read_source(folder).trials
-    assert trial.history.step == 4
-    assert trial.history.evolved
-    assert b"population_size" in LivePage(folder).page(), "the settings are shown"
-    write_report(folder)
-    assert (folder / "report.html").stat().st_size > 100_000
-
-
-def test_a_resume_appends_what_was_there_without_a_stop(folder: Path) -> None:
-    whole = (folder / "events.jsonl").read_bytes()
-    resumed = trainer(folder)
-    evoprompt.attach(resumed, EVOLVING.build(), log_dir=folder)
-    resumed.train(resume_from_checkpoint=str(folder / "checkpoint-2"))
-    assert (folder / "events.jsonl").read_bytes() == whole
 
 
 @pytest.mark.parametrize(("dies_in", "begins_anew"), [(2, True), (3, False)])

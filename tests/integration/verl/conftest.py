@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import json
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
-from cpu_support.launch import (
-    LAUNCHER,
-    OWN,
-    STOCK,
-    Training,
-    kill_all,
-    nodes,
-    provider,
-    retriever,
-)
-from cpu_support.provider import KEY
-from cpu_support.world import FIRST, LOOK_UP, make_world, rows, write_rows
+from cpu_support.launch import KEY, LAUNCHER, OWN, STOCK, Training, kill_all, nodes
+from cpu_support.world import CHANCES, FIRST, GOLD, LOOK_UP, make_world, rows, write_rows
+from strict_openai import StrictServer
+
+from evoprompt.testing.openai_server import Body, OpenAIServer, chat_fields
 
 TOOL = Path(__file__).with_name("cpu_support") / "tool.py"
 EVOLVING = (
@@ -70,6 +65,12 @@ def train_recorded(world: Path, directory: Path) -> Training:
     return training.run()
 
 
+def retrieve(asked: Mapping[str, Any]) -> Body:
+    """The colour of every item, in Search-R1's protocol."""
+    found = [[{"document": {"contents": GOLD}, "score": 1.0}] for _ in asked["queries"]]
+    return Body(json.dumps({"result": found}).encode())
+
+
 def train_searched(world: Path, directory: Path) -> Training:
     """Two trainer ranks, two replicas, two agent loop workers; a tool asks a retriever by HTTP.
 
@@ -77,7 +78,8 @@ def train_searched(world: Path, directory: Path) -> Training:
     """
     data = directory / "agents.parquet"
     write_rows(data, rows(64, agent="tool_agent"))
-    with retriever(directory / "searched" / "retriever") as address:
+    with OpenAIServer(default=retrieve) as server:
+        address = f"{server.url}/retrieve"
         arguments = [
             f'evoprompt.instructions=["{LOOK_UP}","{FIRST}"]',
             "evoprompt.proposer=null",
@@ -95,7 +97,8 @@ def train_searched(world: Path, directory: Path) -> Training:
             f"actor_rollout_ref.rollout.multi_turn.function_tool_path={TOOL}",
         ]
         environment = {"COLOURS_RETRIEVER": address}
-        return Training(world, directory / "searched", LAUNCHER, arguments, environment).run()
+        training = Training(world, directory / "searched", LAUNCHER, arguments, environment)
+        return training.beside(server)
 
 
 def train_clustered(world: Path, directory: Path) -> Training:
@@ -106,8 +109,9 @@ def train_clustered(world: Path, directory: Path) -> Training:
     """
     home = directory / "clustered"
     cluster = directory / "cluster"
+    texts = [text for text in CHANCES if text != FIRST]
     with (
-        provider(directory / "provider") as address,
+        StrictServer([], chat_fields(analysis="It was a guess.", candidates=texts)) as server,
         nodes(world, cluster, [cluster / "a", cluster / "b"]) as ray,
     ):
         home.mkdir()
@@ -117,7 +121,7 @@ def train_clustered(world: Path, directory: Path) -> Training:
             "+evoprompt=inspo",
             "evoprompt.instruction_files=[first.txt]",
             "evoprompt.proposer={name:reflection,lm:{model:openai/gpt-4.1-mini,"
-            f'api_base:"{address}"}}}}',
+            f'api_base:"{server.url}"}}}}',
             "evoprompt.population_size=4",
             "evoprompt.evolve_every=2",
             "evoprompt.verify_questions=4",
@@ -133,7 +137,8 @@ def train_clustered(world: Path, directory: Path) -> Training:
             "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=16",
             "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=16",
         ]
-        return Training(world, home, STOCK, arguments, {"OPENAI_API_KEY": KEY}, ray).run()
+        training = Training(world, home, STOCK, arguments, {"OPENAI_API_KEY": KEY}, ray)
+        return training.beside(server)
 
 
 TRAININGS: dict[str, Callable[[Path, Path], Training]] = {

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 from cpu_support.dumped import groups, instruction_of, of_kind
-from cpu_support.launch import Training
-from cpu_support.provider import KEY
+from cpu_support.launch import KEY, Training
 from cpu_support.world import FIRST, LOOK_UP
 
 from evoprompt.storage import STATE_FILE
@@ -113,10 +112,10 @@ def test_what_was_out_at_a_checkpoint_keeps_its_instruction_when_the_run_resumes
 
 
 def test_a_tool_is_called_over_http_and_its_answers_are_masked(searched: Training) -> None:
-    requests = (searched.directory / "retriever" / "requests.txt").read_text().splitlines()
+    queries = sum(len(one.body["queries"]) for one in searched.asked)
     told = of_kind(searched, "told")
     calls = sum(round(event["metrics"]["tool_calls"] * event["trajectories"]) for event in told)
-    assert len(requests) >= calls > 0
+    assert queries >= calls > 0
     # A call and its end are two tokens, an answer and its end two more; observations are neither.
     assert all(event["metrics"]["response_tokens"] <= 6 for event in told)
 
@@ -145,9 +144,7 @@ def test_on_a_cluster_the_task_runner_is_elsewhere_but_works_where_the_command_w
 
 
 def test_on_a_cluster_the_key_reaches_the_task_runner_and_no_log(clustered: Training) -> None:
-    answers = (clustered.directory.parent / "provider" / "answers.txt").read_text().split()
-    assert answers
-    assert set(answers) == {"200"}
+    assert {one.authorization for one in clustered.asked} == {f"Bearer {KEY}"}
     proposed = of_kind(clustered, "proposed")
     assert {event["proposer"] for event in proposed} == {"reflection"}
     assert any(event["admitted"] for event in of_kind(clustered, "verified"))

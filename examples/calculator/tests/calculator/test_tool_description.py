@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from evoprompt_calculator.task import Calculator, CalculatorSettings
+from optimizing import Writes
 from pydantic import JsonValue
 
-from evoprompt import Engine, EngineConfig, Proposal, ProposalRequest, Proposer, attach
+from evoprompt import Engine, EngineConfig, attach
 from evoprompt.agents import EpisodeSteps, Sample
 from evoprompt.agents.tasks import Trial
 from evoprompt.errors import AttachError
@@ -26,14 +26,6 @@ class Described(Calculator):
     """Lets the description of its tool evolve."""
 
     evolving_tools = ("calculate",)
-
-
-class OtherDescription(Proposer):
-    """Describes the tool anew and leaves the instruction alone."""
-
-    def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
-        parent = request.parents[0].candidate
-        return [Proposal({**parent.components, TOOL: LATER}, (parent.id,))]
 
 
 def trainee_of(task: Calculator, folder: Path, budget: int = 48) -> TrlTrainingJob:
@@ -58,7 +50,7 @@ def test_what_evolved_is_what_the_policy_reads(
     trainee = trainee_of(task, tmp_path)
     engine = Engine(
         task.seeds,
-        proposer=OtherDescription(),
+        proposer=Writes(lambda request: {TOOL: LATER}),
         seed=0,
         config=EngineConfig(
             population_size=2, evolve_every=2, verify_questions=2, prune_every=50, accept="top"

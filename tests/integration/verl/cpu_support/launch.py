@@ -21,6 +21,8 @@ from cpu_support import backends
 from cpu_support.world import MODEL, TRAIN, VALIDATION
 from waiting import wait_for
 
+from evoprompt.testing.openai_server import OpenAIServer, Received
+
 STOCK = (sys.executable, "-m", "verl.trainer.main_ppo")
 LAUNCHER = (str(Path(sys.executable).with_name("evoprompt-verl")),)
 OWN = (sys.executable, "-m", "cpu_support.runner")
@@ -28,6 +30,9 @@ OWN = (sys.executable, "-m", "cpu_support.runner")
 _HERE = Path(__file__).resolve().parent
 _TIMEOUT = 1500
 _STARTS = 3
+KEY = "sk-only-the-command-has-it"
+"""Of the language model that the trainings ask."""
+
 _MARK = "COLOURS_TRAINING"
 """Environment variable by which the processes of a training are known."""
 
@@ -42,6 +47,9 @@ class Training:
         arguments: beyond those every run has.
         environment: beyond that of this process.
         cluster: address of the Ray cluster to join; one is made for the run if not given.
+
+    Attributes:
+        asked: what a server beside the training was asked.
     """
 
     def __init__(
@@ -54,12 +62,18 @@ class Training:
         cluster: str | None = None,
     ) -> None:
         self._cluster = cluster
+        self.asked: Sequence[Received] = ()
         self.directory = directory
         self.checkpoints = directory / "checkpoints"
         self.rollouts = directory / "rollouts"
         directory.mkdir(parents=True, exist_ok=True)
         self._command = [*command, *_arguments(world, self), *arguments]
         self._environment = {**_environment(world, directory), **(environment or {})}
+
+    def beside(self, server: OpenAIServer) -> Training:
+        """Trains to the end while ``server`` answers."""
+        self.asked = server.requests
+        return self.run()
 
     def run(self, expected: int = 0) -> Training:
         """Trains to the end, which is to have the exit code ``expected``.
@@ -143,61 +157,40 @@ class Training:
 
 
 @contextmanager
-def retriever(directory: Path) -> Iterator[str]:
-    """Serves colours over HTTP and gives the address; ``requests.txt`` lists what was asked."""
-    directory.mkdir(parents=True, exist_ok=True)
-    with _background("retriever", directory, directory / "requests.txt") as port:
-        yield f"http://127.0.0.1:{port}/retrieve"
-
-
-@contextmanager
-def provider(directory: Path) -> Iterator[str]:
-    """Serves a language model that wants a key; ``answers.txt`` has the status of each answer."""
-    directory.mkdir(parents=True, exist_ok=True)
-    with _background("provider", directory, directory / "answers.txt") as port:
-        yield f"http://127.0.0.1:{port}/v1"
-
-
-@contextmanager
 def nodes(world: Path, directory: Path, folders: Sequence[Path]) -> Iterator[str]:
     """A Ray cluster of a head and a node to train on per folder; gives its address.
 
     The environment and the working directory of the nodes are not those of who joins.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="r", ignore_cleanup_errors=True) as temporary:
-        path = os.pathsep.join([str(_HERE.parent), str(world)])
-        # Where Ray notes which cluster was started last, for others on this machine to join.
-        variables = {"RAY_TMPDIR": temporary, "PYTHONPATH": path}
-        with _background("nodes", directory, temporary, *folders, **variables) as address:
-            yield address
-        kill_all(directory)
-
-
-@contextmanager
-def _background(
-    module: str, directory: Path, *arguments: object, **variables: str
-) -> Iterator[str]:
-    """A module of this package in a process of its own; gives what it writes when it is ready."""
-    ready = directory / "ready"
-    with (directory / f"{module}.txt").open("wb") as printed:
+    ready, output = directory / "ready", directory / "nodes.txt"
+    with (
+        tempfile.TemporaryDirectory(prefix="r", ignore_cleanup_errors=True) as temporary,
+        output.open("wb") as printed,
+    ):
         process = subprocess.Popen(
-            [sys.executable, "-m", f"cpu_support.{module}", *map(str, (ready, *arguments))],
-            env={**_variables(directory), "PYTHONPATH": str(_HERE.parent), **variables},
+            [sys.executable, "-m", "cpu_support.nodes", *map(str, (ready, temporary, *folders))],
+            env={
+                **_variables(directory),
+                "PYTHONPATH": os.pathsep.join([str(_HERE.parent), str(world)]),
+                # Where Ray notes which cluster was started last, for others here to join.
+                "RAY_TMPDIR": temporary,
+            },
             cwd=directory,
             stdout=printed,
             stderr=subprocess.STDOUT,
         )
-    try:
 
         def told() -> str:
-            assert process.poll() is None, (directory / f"{module}.txt").read_text()
+            assert process.poll() is None, output.read_text()
             return ready.read_text() if ready.exists() else ""
 
-        yield wait_for(told)
-    finally:
-        process.kill()
-        process.wait()
+        try:
+            yield wait_for(told)
+        finally:
+            process.kill()
+            process.wait()
+            kill_all(directory)
 
 
 def alive(directory: Path) -> list[psutil.Process]:
