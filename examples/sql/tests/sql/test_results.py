@@ -1,61 +1,94 @@
-"""The numbers of docs/results-house-rules.md, from the replies that were recorded."""
+"""The numbers of docs/results-house-rules.md, from the answers that were recorded."""
 
 from __future__ import annotations
 
-import json
-import re
-from functools import cache
+import gzip
+import hashlib
+import shutil
+from collections.abc import Callable
 from pathlib import Path
-from statistics import fmean, stdev
 
 import pytest
-from evoprompt_sql.house import HouseRules, HouseSettings
 
-from evoprompt.agents import Episode
+from evoprompt.errors import InputError
+from evoprompt.experiments.cli import main
+from evoprompt.experiments.replayed import Results
 
-ROOT = Path(__file__).parents[4]
-PAGE = (ROOT / "docs" / "results-house-rules.md").read_text(encoding="utf-8")
-ROWS = [
-    json.loads(line)
-    for line in (ROOT / "examples/sql/results/house-rules.jsonl").read_text("utf-8").splitlines()
-]
-SHOWN = re.findall(r"^\| shop (\d+), ([a-z -]+?) \| (-?\.\d+) ± (\.\d+) \|", PAGE, re.MULTILINE)
+FOLDER = Path(__file__).parents[2] / "results"
+PAGE = FOLDER.parents[2] / "docs" / "results-house-rules.md"
 
 
-@cache
-def rewards(shop: int, arm: str) -> dict[str, float]:
-    """The reward of every reply, by question, computed again."""
-    task = HouseRules(HouseSettings(shop=shop, test=120))
-    questions = {one.id: one for one in task.questions("test")}
-    return {
-        row["question"]: task.score(
-            Episode([], answer=row["said"]), questions[row["question"]]
-        ).reward
-        for row in ROWS
-        if (row["shop"], row["arm"]) == (shop, arm)
-    }
+@pytest.fixture(scope="module")
+def results() -> Results:
+    return Results(FOLDER)
 
 
-def test_every_recorded_reward_is_what_the_task_says_of_the_reply() -> None:
-    for row in ROWS:
-        again = rewards(row["shop"], row["arm"])[row["question"]]
-        assert again == row["reward"], row
+@pytest.mark.parametrize("name", Results(FOLDER).rows)
+def test_the_number_shown_is_that_of_the_answers(results: Results, name: str) -> None:
+    row = results.row(name)
+    assert row.found == row.shown
 
 
-@pytest.mark.parametrize(("shop", "what", "mean", "half"), SHOWN)
-def test_the_number_shown_is_that_of_the_replies(
-    shop: str, what: str, mean: str, half: str
+def test_every_cell_is_shown(results: Results) -> None:
+    assert set(results.cells) <= set(results.rows)
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    folder = tmp_path / "examples" / "sql" / "results"
+    shutil.copytree(FOLDER, folder)
+    (tmp_path / "docs").mkdir()
+    shutil.copy(PAGE, tmp_path / "docs")
+    return folder
+
+
+def flip(folder: Path) -> None:
+    """Says of one answer that it is right, and gives the file its new hash."""
+    file, settings = folder / "shop-32-usual.jsonl.gz", folder / "results.yaml"
+    before = file.read_bytes()
+    text = gzip.decompress(before).decode()
+    after = gzip.compress(text.replace('"value": 0.0', '"value": 1.0', 1).encode())
+    file.write_bytes(after)
+    old, new = (hashlib.sha256(one).hexdigest() for one in (before, after))
+    settings.write_text(settings.read_text("utf-8").replace(old, new), "utf-8")
+
+
+def cut(folder: Path) -> None:
+    with (folder / "shop-32-usual.jsonl.gz").open("r+b") as file:
+        file.truncate(1000)
+
+
+def from_tomorrow(folder: Path) -> None:
+    settings = folder / "results.yaml"
+    settings.write_text(settings.read_text("utf-8").replace("version: 1", "version: 2"), "utf-8")
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (flip, "says 1.0 of 'h32-test-.*', but the task says 0.0"),
+        (cut, "has the SHA-256 .*; required"),
+        (from_tomorrow, "is of version 2; required: 1"),
+    ],
+)
+def test_what_is_not_as_it_was_recorded_is_refused(
+    damage: Callable[[Path], None], said: str, copy: Path
 ) -> None:
-    first, _, second = what.partition(" - ")
-    found = rewards(int(shop), first)
-    beside = rewards(int(shop), second) if second else dict.fromkeys(found, 0.0)
-    assert found.keys() == beside.keys()
-    differences = [found[question] - beside[question] for question in found]
-    interval = 1.96 * stdev(differences) / len(differences) ** 0.5
-    assert f"{fmean(differences):.3f} ± {interval:.3f}" == f"{float(mean):.3f} ± {float(half):.3f}"
+    damage(copy)
+    with pytest.raises(InputError, match=said):
+        Results(copy).row("shop 32, usual")
 
 
-def test_the_page_shows_every_arm() -> None:
-    assert {(int(shop), what) for shop, what, *_ in SHOWN} >= {
-        (row["shop"], row["arm"]) for row in ROWS
-    }
+def test_a_page_that_shows_another_number_ends_with_exit_code_1(
+    copy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = copy.parents[2] / "docs" / PAGE.name
+    page.write_text(page.read_text("utf-8").replace(".292 ± .088", ".392 ± .088"), "utf-8")
+    row = "shop 32, reading - blind"
+    with pytest.raises(SystemExit) as end:
+        main(["replay", str(copy), row])
+    assert end.value.code == 1
+    assert f"{row}: .292 ± .088 (120 questions); the page says .392" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as end:
+        main(["replay", str(copy), "shop 32, usual"])
+    assert end.value.code == 0
