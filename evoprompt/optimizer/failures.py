@@ -88,6 +88,22 @@ class FailureFinder:
             if item.question.id in asked
         ]
 
+    def again(
+        self, candidate: Candidate, items: Sequence[Item], component: str
+    ) -> list[Trajectory]:
+        """How ``candidate`` fails those of ``items`` that it fails every time.
+
+        Args:
+            candidate: another one than whose failures ``items`` are.
+            items: questions.
+            component: the one that is read, where components have readings of their own.
+        """
+        return [
+            self._results.trajectory(candidate, item, component)
+            for item in items
+            if self._results.always_fails(candidate, item.question.id, self._perfect)
+        ]
+
     def successes(self, items: Sequence[Item], component: str) -> list[Trajectory]:
         """For each of ``items`` how it went well under the latest text that never fails it, if any.
 

@@ -81,6 +81,7 @@ class Loop:
         self._components = list(seeds[0].components)
         self._stale = self._barren = self._free = 0
         self._told_of_failures = False
+        self._refused: Candidate | None = None  # the latest that was no better than the incumbent
 
     def run(self) -> str:
         """Goes on until something ends it, and returns what did.
@@ -195,6 +196,7 @@ class Loop:
         tried = [one for who in (parent, *fresh) for one in self._failures.tried(who)]
         for differed in differences_of(self.iteration, tried):
             self._emit(differed)
+        self._refused = None if winner else next(reversed(fresh), self._refused)
         self._stale = 0 if winner else self._stale + 1
         self._free = 0 if self._results.meter.spent > spent else self._free + 1
         self._results.sure = SURE + 2 * self._stale  # luck may be why nothing has come
@@ -218,10 +220,13 @@ class Loop:
         turn, place = divmod(self.iteration, len(self._components))
         order = random.Random(f"components/{self._options.seed}/{turn}")
         component = order.sample(self._components, len(self._components))[place]
+        failed = [self._results.trajectory(self.incumbent, item, component) for item in focus]
+        if self._refused is not None:
+            failed += self._failures.again(self._refused, focus, component)
         request = ProposalRequest(
             self._options.proposals,
             [self._stats_of(self.incumbent, detailed=True)],
-            [self._results.trajectory(self.incumbent, item, component) for item in focus],
+            failed,
             tuple(self.stats.values()),
             rng,
             self.iteration,

@@ -71,6 +71,8 @@ REFLECT_FROZEN = replace(
 )
 """The same for a model that is not trained."""
 
+_BEGINNING = 80  # characters of an instruction by which a reader knows it
+
 
 class Reflection(LmProposer):
     """An LLM analyses failures and rewrites the instruction (paper section 3.2).
@@ -136,14 +138,28 @@ class Reflection(LmProposer):
             if one.question.id in solved
         }
         failed = {f"Episode {number}": one for number, one in enumerate(shown, 1)}
+        parents = {one.candidate.id for one in request.parents}
+        others = [one for one in request.failures if one.candidate.id not in parents]
+        again = {
+            f"Episode {number} again, failed under {_begins(other.candidate.text)}": other
+            for number, one in enumerate(own and shown, 1)
+            for other in others
+            if other.question.id == one.question.id
+        }
+        told = [_told(failed, self.episode_tokens), _told(again, self.episode_tokens // 2)]
         return {
-            "episodes": _told(failed, self.episode_tokens),
+            "episodes": "\n\n".join(filter(None, told)),
             "solved": _told(beside, self.episode_tokens // 2) or "(none)",
         }
 
 
 def _told(episodes: Mapping[str, Trajectory], tokens: int) -> str:
     return "\n\n".join(f"{title}\n{render_episode(one, tokens)}" for title, one in episodes.items())
+
+
+def _begins(text: str) -> str:
+    line = " ".join(text.split())
+    return f'"{line[:_BEGINNING]} [...]"' if len(line) > _BEGINNING else f'"{line}"'
 
 
 def _under(success: Trajectory, failure: Trajectory) -> str:

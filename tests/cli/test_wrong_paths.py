@@ -33,6 +33,7 @@ PATHS: dict[str, dict[str, Option]] = {
     "report": {"run": Option("folder")},
     "watch": {"run": Option("awaited", ("--port", "0"))},
     "best": {"run": Option("folder")},
+    "replay": {"results": Option("folder")},
     "simplify": {
         "source": Option("either"),
         "instruction": Option("file", ("{}/run.yaml",), "any"),

@@ -81,6 +81,24 @@ def test_beside_a_failure_the_proposer_reads_how_the_same_question_went_well() -
     assert any(len(one.successes) == len(one.failures) for one in asked)
 
 
+def test_the_proposer_reads_how_its_refused_text_failed_at_the_same_questions() -> None:
+    asked: list[ProposalRequest] = []
+
+    def write(request: ProposalRequest) -> str:
+        asked.append(request)
+        return f"Go way {len(asked)}."
+
+    learn(lambda instruction, _: f"wrong by {instruction}", proposer=Writes(write), budget=60)
+    first, second, third = asked[:3]
+    assert {one.candidate.text for one in first.failures} == {SEED}
+    for request, refused in ((second, "Go way 1."), (third, "Go way 2.")):
+        again = [one for one in request.failures if one.candidate.text != SEED]
+        assert again
+        assert {one.turns[-1].action for one in again} == {f"wrong by {refused}"}
+        own = {one.question.id for one in request.failures if one.candidate.text == SEED}
+        assert {one.question.id for one in again} <= own
+
+
 def test_components_get_their_texts_as_a_mapping() -> None:
     def answer(texts: Mapping[str, str], example: str) -> str:
         return program(texts["odd" if int(example[-1]) % 2 else "even"], example)

@@ -50,6 +50,21 @@ def test_each_parent_is_shown_its_own_failures() -> None:
     assert [one.wanted for one in planned] == [2, 2]
 
 
+def test_how_another_text_failed_at_the_same_question_stands_beside_the_failure() -> None:
+    asked = request(failed=2)
+    other = candidate(9)
+    [_, second] = asked.failures
+    theirs = replace(second, assignment=replace(second.assignment, candidate=other))
+    with OpenAIServer([], ANSWER) as server:
+        [planned] = Reflection(language(server)).plan(
+            replace(asked, failures=[*asked.failures, theirs])
+        )
+    episodes = planned.inputs["episodes"]
+    assert f'Episode 2 again, failed under "{other.text}"\nQuestion: ' in episodes
+    assert "Episode 1 again" not in episodes
+    assert "Episode 3" not in episodes
+
+
 def test_a_parent_without_failures_of_its_own_learns_from_those_of_others() -> None:
     asked = request()
     with OpenAIServer([], ANSWER) as server:
