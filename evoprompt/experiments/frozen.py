@@ -80,11 +80,8 @@ def run_frozen(
         items_of(agent.validation, "validation"),
         Runner(agent, agent.metric, False, options),
     )
-    proposer: Proposer = NoProposer()
-    if section.proposer is not None:
-        context = BuildContext(task, files.root, SpendTracker(run.spending))
-        own = {"background": False} if "lm" in section.proposer else {}
-        proposer = build("proposer", {**own, **section.proposer}, context)
+    context = BuildContext(task, files.root, SpendTracker(run.spending))
+    proposer = proposer_of(section, context)
     questions = tested(task, told.budget)
     budget = told.budget - len(questions)
     found = solve(problem, proposer, budget, options, log, files.journal, stopping)
@@ -104,6 +101,15 @@ def run_frozen(
     log.append(Evaluated(found.iterations, "test", best.id, spent, metrics, strata, task.headline))
     model.save(files.policy)
     return write_result(run, trial, task.headline, result, spent, spent_seconds, best.components)
+
+
+def proposer_of(section: EngineSection, context: BuildContext) -> Proposer:
+    """The proposer of an engine's section, in this thread: there is no training to go on."""
+    if section.proposer is None:
+        return NoProposer()
+    own = {"background": False} if "lm" in section.proposer else {}
+    found: Proposer = build("proposer", {**own, **section.proposer}, context)
+    return found
 
 
 def _unused(section: EngineSection) -> list[str]:

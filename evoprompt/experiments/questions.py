@@ -112,13 +112,7 @@ def _rows(file: Path) -> list[tuple[Mapping[str, Any], Question]]:
         InputError: the file cannot be read, or a line is no question with an answer.
     """
     found: dict[str, tuple[Mapping[str, Any], Question]] = {}
-    try:
-        lines = file.read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{file} cannot be read ({error}); required: a JSONL file") from error
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
+    for number, line in numbered_lines(file):
         try:
             row = json.loads(line)
             question = question_from_row(row)
@@ -134,6 +128,19 @@ def _rows(file: Path) -> list[tuple[Mapping[str, Any], Question]]:
             )
         found[question.text] = row, question
     return list(found.values())
+
+
+def numbered_lines(file: Path) -> list[tuple[int, str]]:
+    """The lines of a JSONL file that are not blank, with their numbers from 1.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    try:
+        lines = file.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{file} cannot be read ({error}); required: a JSONL file") from error
+    return [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
 
 
 def _plain(text: str) -> str:

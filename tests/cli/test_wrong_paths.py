@@ -29,6 +29,7 @@ PATHS: dict[str, dict[str, Option]] = {
         "output": Option("output", ("{}/run.yaml", *MODEL)),
         "prompt": Option("file", ("{}/sums.jsonl", *MODEL, "--output", "{}/out"), "some"),
         "seeds_from": Option("folder", ("{}/run.yaml", *MODEL, "--output", "{}/out")),
+        "from_traces": Option("either", ("{}/run.yaml", *MODEL, "--output", "{}/out")),
     },
     "report": {"run": Option("folder")},
     "watch": {"run": Option("awaited", ("--port", "0"))},

@@ -21,6 +21,8 @@ from evoprompt.experiments.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from evoprompt.events import Event
+    from evoprompt.experiments.traces import Traces
     from evoprompt.section import Settings
 
 _BUDGET = 1000  # rollouts
@@ -28,13 +30,13 @@ _BUDGET = 1000  # rollouts
 
 def optimize(
     source: Annotated[
-        str,
+        str | None,
         typer.Argument(
             help="YAML file of a run, the name of a task, a JSONL of questions, or with --resume "
-            "its output.",
+            "its output; --from-traces can do without.",
             metavar="CONFIG|TASK|JSONL",
         ),
-    ],
+    ] = None,
     model: Annotated[
         str | None,
         typer.Option(help="openai:NAME, or what the server at --base-url calls it."),
@@ -74,6 +76,14 @@ def optimize(
             show_default="exact",
         ),
     ] = None,
+    from_traces: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER|JSONL",
+            help="Begin with what the writer makes of failures in a gateway's folder, a log_dir, "
+            "or a JSONL of conversations with rewards.",
+        ),
+    ] = None,
     compare: Annotated[
         bool, typer.Option("--compare", help="Also test the instruction that it starts from.")
     ] = False,
@@ -95,12 +105,26 @@ def optimize(
     Of a JSONL each line is an object with question and answer, and no task is needed: half of the
     questions are for training, a quarter each for validation and test. The model writes its
     instructions itself where --lm names no other.
+
+    With --from-traces failures of a model in use are the writer's first requests, before the model
+    is asked anything. Without a task what is written is put into files, and nothing is measured.
     """
     from evoprompt import yamlfile
     from evoprompt.errors import InputError
     from evoprompt.experiments.cli.run import launch
     from evoprompt.experiments.config import config_of, load
+    from evoprompt.experiments.traces import read_traces, starting_from
+    from evoprompt.lm.budget import SpendTracker
 
+    traces = None if from_traces is None or dry_run else read_traces(from_traces)
+    if source is None:
+        _write(traces, prompt, lm, base_url, output)
+        return
+    if resume and traces is not None:
+        raise InputError(
+            "--from-traces is given with --resume; required: one of both, as a run that has begun "
+            "holds what was written; drop --from-traces"
+        )
     path = Path(source)
     of_file = path.suffix == ".jsonl"
     if (prompt is None) == of_file or (metric and not of_file):
@@ -156,8 +180,60 @@ def optimize(
         raise InputError(
             "no model is named; required: --model openai:NAME, or --model NAME with --base-url"
         )
-    wanted = wanted.narrowed((), seed, seeds)
-    launch(wanted, name, output, jobs, resume=resume, dry_run=dry_run)
+    wanted, spent = wanted.narrowed((), seed, seeds), SpendTracker()
+    if traces is not None:
+        wanted = starting_from(wanted, traces, spent, _tell)
+    launch(
+        wanted, name, output, jobs, resume=resume, dry_run=dry_run, spent=spent if traces else None
+    )
+
+
+def _tell(event: Event) -> None:
+    from evoprompt.events import Notice, Proposed
+
+    if isinstance(event, Notice):
+        typer.secho(event.message, fg="yellow", err=True)
+    elif isinstance(event, Proposed) and event.rule:
+        typer.secho(f"refused ({event.rule}: {event.reason})", fg="yellow", err=True)
+
+
+def _write(
+    traces: Traces | None,
+    prompt: Path | None,
+    lm: str | None,
+    base_url: str | None,
+    output: Path | None,
+) -> None:
+    """Writes files with instructions that nobody has measured, and says so."""
+    from evoprompt.errors import InputError
+    from evoprompt.experiments.instruction import read_instruction
+    from evoprompt.experiments.traces import write_from
+    from evoprompt.lm.budget import SpendTracker
+    from evoprompt.optimizer.options import OptimizeOptions
+    from evoprompt.optimizer.writer import built
+    from evoprompt.storage import write_whole
+    from evoprompt.types import Setting, legible
+
+    deployed = None if traces is None else traces.deployed
+    first = deployed if prompt is None else read_instruction(prompt)
+    if traces is None or first is None or lm is None or output is None:
+        raise InputError(
+            "no CONFIG, TASK or JSONL is given; required: one, or to write without measuring "
+            "--from-traces FOLDER|JSONL, --lm MODEL, --output FOLDER, and of a JSONL --prompt FILE"
+        )
+    writer = {"model": lm, "api_base": base_url} if base_url else lm
+    proposer = built("reflection", writer, None, SpendTracker())
+    options, setting = OptimizeOptions(), Setting(trained=False)
+    for number, one in enumerate(write_from(traces, first, proposer, options, setting, _tell), 1):
+        file = output / f"instruction-{number}.txt"
+        write_whole(file, legible(one) + "\n")
+        typer.echo(file)
+    typer.secho(
+        "none of them is shown to be better than the one in use: that takes a task or a JSONL of "
+        "questions with answers, by which the model is asked; or evoprompt pool add GATEWAY FILE",
+        fg="yellow",
+        err=True,
+    )
 
 
 def in_all_arms(change: str, begun: Settings) -> list[str]:

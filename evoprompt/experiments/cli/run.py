@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from evoprompt.experiments.config import RunConfig
     from evoprompt.experiments.directory import RunDirectory
+    from evoprompt.lm.budget import SpendTracker
 
 
 def run(
@@ -93,6 +94,7 @@ def launch(
     resume: bool,
     dry_run: bool,
     gpu_price: float | None = None,
+    spent: SpendTracker | None = None,
 ) -> None:
     """Runs, resumes or forecasts ``wanted``, and ends with the exit code that says how it went.
 
@@ -104,6 +106,7 @@ def launch(
         resume: whether to continue what is in the folder.
         dry_run: whether to say what would be done, and no more.
         gpu_price: USD of a GPU hour, for the cost that is said then.
+        spent: what the writer has cost before.
     """
     from evoprompt.experiments.directory import RunDirectory
     from evoprompt.storage import is_follower
@@ -142,7 +145,7 @@ def launch(
         return
     directory = RunDirectory.resumed(root, wanted) if resume else RunDirectory(root, wanted)
     begun = directory.spending.exists()
-    spending = SpendTracker(directory.spending if begun else None)
+    spending = spent or SpendTracker(directory.spending if begun else None)
     _ = spending.spent  # refuses now a journal that cannot be read
     console = Console(markup=False, highlight=False)
     say = partial(console.print, soft_wrap=True)
