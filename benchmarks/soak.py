@@ -1,7 +1,7 @@
 """A million trajectories through the engine and the bookkeeping of an adapter, at flat memory.
 
-    python benchmarks/soak.py engine          # or verl
-    python benchmarks/soak.py engine --trajectories 100000
+    python -m benchmarks.soak engine          # or verl
+    python -m benchmarks.soak engine --trajectories 100000
 
 Steps are of the paper's size: 512 questions with 5 rollouts each. Events go to a file, and the
 state is saved every 25 steps, as in a training. Policy and trainer are stubs that cost next to
@@ -22,25 +22,17 @@ from typing import Annotated, Any, cast
 
 import typer
 
-from evoprompt import Proposer
+from benchmarks.engine_overhead import Shuffling, roll_out
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
 from evoprompt.eventlog import EventLog
 from evoprompt.prompts import system_message
-from evoprompt.roles import ProposalRequest
 from evoprompt.storage import STATE_FILE, save_state
-from evoprompt.types import Assignment, Proposal, Question, Trajectory, Turn
+from evoprompt.types import Question
 
 QUESTIONS, ROLLOUTS, SAVE_EVERY = 512, 5, 25
 Step = Callable[[int], None]
 """Does one step, given its number."""
-
-
-TEXT = """
-search read compare every hop before you answer with one short name taken from the last passage
-that says who what when where or why and then stop
-"""
-WORDS = TEXT.split()
 
 
 class Through(StrEnum):
@@ -48,33 +40,6 @@ class Through(StrEnum):
 
     engine = "engine"
     verl = "verl"
-
-
-class Shuffling(Proposer):
-    """Shuffles words; costs next to nothing."""
-
-    def propose(self, request: ProposalRequest) -> list[Proposal]:
-        """As many as are wished for."""
-        parent = request.parents[0].candidate
-        return [
-            Proposal.of(" ".join(request.rng.sample(WORDS, len(WORDS))), parent)
-            for _ in range(request.count)
-        ]
-
-
-def roll_out(assignments: Sequence[Assignment], rng: random.Random) -> list[Trajectory]:
-    """Trajectories of about a kilobyte each, half of them failures."""
-    return [
-        Trajectory(
-            assignment,
-            float(rng.random() < 0.5),
-            rollout,
-            (Turn(f"<search>{rng.random()}</search>", "x" * 700), Turn("<answer>a</answer>")),
-            {"tool_calls": 1.0, "response_tokens": 120.0},
-        )
-        for assignment in assignments
-        for rollout in range(assignment.rollouts)
-    ]
 
 
 def memory() -> float:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 import reprlib
 from collections.abc import Container, Iterable, Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -14,6 +15,8 @@ from evoprompt.errors import InputError
 from evoprompt.text import masked, masked_data
 
 _LONGEST = 100  # characters of a setting's name that are told
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 class CheckedSettings(BaseModel, extra="forbid"):
@@ -31,6 +34,28 @@ class CheckedSettings(BaseModel, extra="forbid"):
             if "required: " not in said:
                 said = f"{said}; required: what docs/settings.md says of it"
             raise InputError(said) from error
+
+
+def read_json(file: Path, model: type[ModelT], fault: str, remedy: str) -> ModelT:
+    """What a file of ours holds.
+
+    Args:
+        file: of JSON, as it was written.
+        model: its form.
+        fault: what is to be said of a file of another form, such as ``is not a result``.
+        remedy: what to do then.
+
+    Raises:
+        FileNotFoundError: there is none.
+        InputError: it is of another form.
+    """
+    try:
+        return model.model_validate_json(file.read_bytes())
+    except ValidationError as error:
+        raise InputError(
+            f"{file} {fault} ({explain(error, model)}); required: the file as it was written; "
+            f"{remedy}"
+        ) from error
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -76,3 +76,20 @@ def finished_run(
     with with_fake_task():
         run(directory, Observer())
     return directory
+
+
+@pytest.fixture(scope="session")
+def whole(
+    with_fake_task: Callable[[], AbstractContextManager[None]],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> RunDirectory:
+    """The run of ``watched_runs``, in this process, with nothing in its way; to be read."""
+    from watched_runs import Watcher, config
+
+    from evoprompt.experiments.directory import RunDirectory
+    from evoprompt.experiments.runner import run
+
+    directory = RunDirectory.new(tmp_path_factory.mktemp("whole") / "out", config())
+    with with_fake_task():
+        run(directory, Watcher())
+    return directory

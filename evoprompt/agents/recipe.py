@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
+from pydantic import BaseModel, ConfigDict, JsonValue
 
 from evoprompt.agents.tokenizer import described
 from evoprompt.errors import InputError
@@ -21,7 +21,7 @@ from evoprompt.prompts import (
 )
 from evoprompt.storage import RECIPE_FILE
 from evoprompt.types import Candidate
-from evoprompt.validation import explain
+from evoprompt.validation import read_json
 
 PROBES = ("What is the capital of France?", " {{ two }}\n\nlines, an é and 東京 ")
 """Questions whose tokens tell whether an export asks as the training did."""
@@ -93,16 +93,11 @@ class Recipe(BaseModel):
             InputError: there is none, or it is damaged.
         """
         try:
-            return cls.model_validate_json((folder / RECIPE_FILE).read_bytes())
+            return read_json(folder / RECIPE_FILE, cls, "is damaged", "export again")
         except FileNotFoundError as error:
             raise InputError(
                 f"{folder} holds no {RECIPE_FILE}; required: a folder that evoprompt export wrote, "
                 "or a checkpoint that it can export; check the path"
-            ) from error
-        except ValidationError as error:
-            raise InputError(
-                f"{folder / RECIPE_FILE} is damaged ({explain(error, cls)}); required: the file as "
-                "it was written; export again"
             ) from error
 
 

@@ -9,10 +9,9 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
-from evoprompt.errors import InputError
-from evoprompt.validation import explain
+from evoprompt.validation import read_json
 
 _PATIENCE = 20  # seconds for another program to answer
 
@@ -42,15 +41,8 @@ class About(BaseModel):
         Raises:
             InputError: it is of another form.
         """
-        try:
-            return cls.model_validate_json(file.read_bytes())
-        except FileNotFoundError:
-            return None
-        except ValidationError as error:
-            raise InputError(
-                f"{file} does not say when and where the run was begun ({explain(error, cls)}); "
-                "required: the file as it was written; delete it"
-            ) from error
+        fault = "does not say when and where the run was begun"
+        return read_json(file, cls, fault, "delete it") if file.exists() else None
 
     @classmethod
     def now(cls) -> About:

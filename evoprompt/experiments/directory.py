@@ -33,7 +33,7 @@ import shutil
 from pathlib import Path
 from typing import NamedTuple
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from evoprompt import yamlfile
 from evoprompt.errors import InputError
@@ -48,7 +48,7 @@ from evoprompt.experiments.summary import (
 )
 from evoprompt.lm.budget import SPENDING_FILE
 from evoprompt.storage import LOCK, STATE_FILE, is_temporary, write_whole
-from evoprompt.validation import explain
+from evoprompt.validation import read_json
 
 _OUTCOMES = TypeAdapter(list[Outcome])
 
@@ -84,14 +84,10 @@ class TrialDirectory:
     def finished(self) -> SeedSummary | None:
         """What the trial found, None while it is not finished."""
         try:
-            return SeedSummary.model_validate_json(self.result.read_bytes())
+            remedy = "delete it to repeat the trial"
+            return read_json(self.result, SeedSummary, "is not a result", remedy)
         except FileNotFoundError:
             return None
-        except ValidationError as error:
-            raise InputError(
-                f"{self.result} is not a result ({explain(error, SeedSummary)}); required: the "
-                "file as it was written; delete it to repeat the trial"
-            ) from error
 
     @property
     def outcomes(self) -> list[Outcome]:

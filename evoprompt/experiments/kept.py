@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
-from evoprompt.errors import InputError
 from evoprompt.evaluation import Evaluation, Headline
 from evoprompt.experiments.directory import TrialDirectory
 from evoprompt.experiments.summary import Points, to_json
 from evoprompt.storage import write_whole
-from evoprompt.validation import explain
+from evoprompt.validation import read_json
 
 _RECORD = "kept.json"
 
@@ -67,7 +66,12 @@ class KeptPolicies:
             InputError: a record is damaged.
         """
         records = [(self.folder(rollouts) / _RECORD, value) for rollouts, value in points]
-        found = [(_read(file), value) for file, value in records if file.is_file()]
+        remedy = "delete its folder to leave that policy out"
+        found = [
+            (read_json(file, Kept, "does not say how its policy did", remedy), value)
+            for file, value in records
+            if file.is_file()
+        ]
         chosen, value = max(reversed(found), key=lambda one: headline.merit(one[1]))
         partial = self._link.with_name(f".{self._link.name}.partial")
         partial.unlink(missing_ok=True)
@@ -81,13 +85,3 @@ class KeptPolicies:
             f"validation ({headline.label} {value:.3f}); the last, after {last.rollouts:,}, has "
             f"{final:.3f}"
         )
-
-
-def _read(file: Path) -> Kept:
-    try:
-        return Kept.model_validate_json(file.read_bytes())
-    except ValidationError as error:
-        raise InputError(
-            f"{file} does not say how its policy did ({explain(error, Kept)}); required: the file "
-            "as it was written; delete its folder to leave that policy out"
-        ) from error

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, computed_field
+from pydantic import BaseModel, ConfigDict, Field, computed_field
 
 from evoprompt.errors import InputError
 from evoprompt.evaluation import Failures, Spread
@@ -17,7 +17,7 @@ from evoprompt.lm.budget import Charge
 from evoprompt.optimizer.folder import EVENTS, RESULT
 from evoprompt.storage import write_whole
 from evoprompt.types import Candidate, CandidateStats, legible
-from evoprompt.validation import explain
+from evoprompt.validation import read_json
 
 _RESAMPLES = 400
 
@@ -132,13 +132,7 @@ def read_result(root: Path) -> OptimizationResult:
             f"{root} holds an optimization without a {RESULT}; required: one that has ended; wait, "
             "or go on with it by resume"
         )
-    try:
-        return OptimizationResult.model_validate_json(path.read_bytes())
-    except ValidationError as error:
-        why = explain(error, OptimizationResult)
-        raise InputError(
-            f"{path} is no result ({why}); required: the file as it was written"
-        ) from error
+    return read_json(path, OptimizationResult, "is no result", "optimize into another directory")
 
 
 def best_of(runs: Sequence[OptimizationResult]) -> OptimizationResult:

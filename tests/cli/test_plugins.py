@@ -18,11 +18,6 @@ def test_lists_role_name_distribution_version_and_description(
     assert lines[heading + 1] == ["fake", "Families", "that", "nobody", "has"]
 
 
-def test_the_nearest_name_is_suggested(capsys: pytest.CaptureFixture[str]) -> None:
-    assert evoprompt("plugins", "--check", "softmaks") == 2
-    assert "did you mean 'softmax'?" in capsys.readouterr().err
-
-
 def test_what_can_be_set_of_one_is_shown(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -138,16 +138,3 @@ def sheltered(kind: str) -> Engine:
         config=config,
         required=["<answer>"],
     )
-
-
-@pytest.mark.parametrize("kind", ["fallback", "mixture", "background"])
-def test_failures_of_an_inner_proposer_are_counted_and_survive_a_resume(kind: str) -> None:
-    whole, resumed = sheltered(kind), sheltered(kind)
-    assert train(whole, 3) == []
-    assert whole.metrics()["proposer_failures"] > 0
-    resumed.load_state_dict(json.loads(json.dumps(whole.state_dict())))
-    for engine in (whole, resumed):
-        assert train(engine, 3) == []
-    assert counts(resumed) == counts(whole)
-    assert whole.metrics()["proposer_failures"] > 3 or kind == "mixture"
-    assert not whole.generation_stats.all_failed

@@ -1,18 +1,16 @@
 """What the language model is really asked, at default settings, by every front door of its own.
 
-``attach`` is in the contract of the adapters.
+``attach`` is in the contract of the adapters; ``evoprompt run`` attaches, too.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import dspy
 import pytest
-from command_line import evoprompt
 from scripted_dspy import Asked, scripted
 
 from evoprompt import CoEvolve, OptimizeOptions, optimize
@@ -51,47 +49,6 @@ def asked_of(server: OpenAIServer) -> list[str]:
 
 def lm(server: OpenAIServer) -> dict[str, str]:
     return {"model": "openai/scripted", "api_base": server.url}
-
-
-# ------------------------------------------------------------------------------- evoprompt run
-
-
-CONFIG = """
-task: fake
-host: {{name: fake}}
-engine:
-  proposer: {{name: reflection, lm: {{model: openai/scripted, api_base: {url}}}}}
-arms: [coevolve]
-budget: 3000
-evaluate_every: 1000
-"""
-
-
-@pytest.mark.usefixtures("fake_task")
-@pytest.mark.filterwarnings("ignore::evoprompt.errors.EvopromptWarning")
-def test_a_run_shows_failures_of_four_questions_and_what_went_well(
-    server: OpenAIServer, tmp_path: Path
-) -> None:
-    path = tmp_path / "run.yaml"
-    path.write_text(CONFIG.format(url=server.url), encoding="utf-8")
-    assert evoprompt("run", path, "--output", tmp_path / "out") == 0
-    requests = asked_of(server)
-    assert requests
-    for prompt in requests:
-        told = fields(prompt)
-        questions = re.findall(r"^Question: (.*)$", told["episodes"], re.MULTILINE)
-        assert len(questions) == len(set(questions)) == 4
-        assert set(re.findall(r"^Question: (.*)$", told["solved"], re.MULTILINE)) <= set(questions)
-        assert "`score`: 1 for the parent." in told["setting"]
-        assert told["length"].startswith("at most 1024 tokens")
-        assert "An agent is being trained" in prompt
-    solved = [fields(prompt)["solved"] for prompt in requests]
-    assert any("Instead of episode" in one for one in solved)
-    tried = [fields(prompt)["tried"] for prompt in requests]
-    assert any(re.search(r"- in use, score [-.\d]+, measured \d+ times: ", one) for one in tried)
-
-
-# ------------------------------------------------------------------------------------ optimize
 
 
 def classify(instruction: str, example: Mapping[str, Any]) -> str:

@@ -5,9 +5,6 @@ import os
 import shutil
 import signal
 import warnings
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
@@ -21,58 +18,29 @@ from evoprompt.events import Notice
 from evoprompt.experiments.best import best_trial
 from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory, TrialId
-from evoprompt.experiments.runner import Outcome, run
+from evoprompt.experiments.runner import run
 from evoprompt.experiments.summary import SeedSummary
 from evoprompt.storage import STATE_FILE
 
 pytestmark = pytest.mark.usefixtures("fake_task")
 
 
-@dataclass(frozen=True)
-class Whole:
-    """A run that nothing interrupted: to be read, not written to."""
-
-    directory: RunDirectory
-    watcher: Watcher
-    outcome: Outcome
-
-
-@pytest.fixture(scope="module")
-def whole(
-    with_fake_task: Callable[[], AbstractContextManager[None]],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Whole:
-    """Made once for all tests here."""
-    directory, watcher = (
-        RunDirectory.new(tmp_path_factory.mktemp("run") / "whole", config()),
-        Watcher(),
-    )
-    with with_fake_task():
-        outcome = run(directory, watcher)
-    return Whole(directory, watcher, outcome)
-
-
-@pytest.fixture
-def uninterrupted(whole: Whole) -> RunDirectory:
-    return whole.directory
-
-
 class TestRunning:
-    def test_the_result_agrees_with_the_events(self, uninterrupted: RunDirectory) -> None:
-        result = uninterrupted.trial(TrialId("coevolve", 0)).finished
+    def test_the_result_agrees_with_the_events(self, whole: RunDirectory) -> None:
+        result = whole.trial(TrialId("coevolve", 0)).finished
         assert result is not None
-        told = [event for event in trial_events(uninterrupted) if event["event"] == "told"]
-        evolved = [event for event in trial_events(uninterrupted) if event["event"] == "evolved"]
+        told = [event for event in trial_events(whole) if event["event"] == "told"]
+        evolved = [event for event in trial_events(whole) if event["event"] == "evolved"]
         spent = sum(e["trajectories"] for e in told) + sum(e["rollouts"] for e in evolved)  # type: ignore[misc]
         assert result.rollouts == told[-1]["rollouts"] == spent >= 800
         assert result.curve[0][0] == 0
         assert result.curve[-1][0] == result.rollouts
-        *_, tested = trial_events(uninterrupted)
+        *_, tested = trial_events(whole)
         assert tested["split"] == "test"
         assert tested["metrics"] == {**result.test.metrics, "solved": result.test.value}
         assert tested["by_stratum"] == result.test.by_stratum
         assert result.test.by_stratum.keys() == {"child", "cousin"}
-        asked = [one for one in trial_events(uninterrupted, "static") if one["event"] == "asked"]
+        asked = [one for one in trial_events(whole, "static") if one["event"] == "asked"]
         assert all(event["draws"] == {"c0": 8} for event in asked), "a static arm keeps its first"
         assert result.train_seconds > 0
 
@@ -93,18 +61,12 @@ class TestRunning:
             run(RunDirectory.new(tmp_path / "out", config(arms=["static"])), Watcher())
         assert [str(one.message) for one in caught] == ["a warning alone"]
 
-    def test_the_watcher_sees_what_the_file_holds(self, whole: Whole) -> None:
-        for arm in ("static", "coevolve"):
-            events = whole.watcher.events[TrialId(arm, 0)]
-            seen = json.dumps([event.to_json() for event in events])
-            assert seen == json.dumps(trial_events(whole.directory, arm))
-
 
 class TestResuming:
     def test_finished_trials_are_not_repeated_and_their_checkpoints_go_where_that_is_wanted(
-        self, uninterrupted: RunDirectory, tmp_path: Path
+        self, whole: RunDirectory, tmp_path: Path
     ) -> None:
-        copy = shutil.copytree(uninterrupted.root, tmp_path / "copy")
+        copy = shutil.copytree(whole.root, tmp_path / "copy")
         directory = RunDirectory.resumed(copy, config(keep_checkpoints=False))
         trials = [directory.trial(trial) for trial in directory.trials()]
         assert all(trial.has_checkpoint for trial in trials)
@@ -114,7 +76,7 @@ class TestResuming:
         assert not any(trial.has_checkpoint for trial in trials)
 
     def test_ctrl_c_saves_and_the_rest_equals_an_uninterrupted_run(
-        self, uninterrupted: RunDirectory, tmp_path: Path
+        self, whole: RunDirectory, tmp_path: Path
     ) -> None:
         changed = config(
             keep_checkpoints=False, arms={"static": {}, "coevolve": {"host": {"interrupt_at": 8}}}
@@ -124,13 +86,15 @@ class TestResuming:
         outcome = run(directory, watcher)
         assert outcome.interrupted
         assert "stopping" in watcher.said
-        assert len(trial_events(directory)) < len(trial_events(uninterrupted))
+        seen = [event.to_json() for event in watcher.events[TrialId("static", 0)]]
+        assert json.dumps(seen) == json.dumps(trial_events(directory, "static"))
+        assert len(trial_events(directory)) < len(trial_events(whole))
         finished, interrupted = (directory.trial(trial) for trial in directory.trials())
         assert not finished.has_checkpoint
         assert interrupted.has_checkpoint
         again = run(RunDirectory.resumed(directory.root, changed), Watcher())
         assert not again.interrupted
-        assert trial_events(directory) == trial_events(uninterrupted)
+        assert trial_events(directory) == trial_events(whole)
 
 
 def forgetful(**changes: object) -> RunConfig:

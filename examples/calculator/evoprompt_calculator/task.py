@@ -13,7 +13,7 @@ from pydantic import Field
 
 from evoprompt.agents import Limits
 from evoprompt.hookspecs import hookimpl
-from evoprompt.roles import BuildContext, Component
+from evoprompt.roles import Component
 from evoprompt.types import Question, Trajectory
 from evoprompt_calculator.bank import BANK, SEED_IDEAS, diagnose
 from evoprompt_calculator.calculator import calculate
@@ -49,14 +49,7 @@ class Calculator(NumberTask):
     limits = Limits(calls=MOST_CALLS, turn_tokens=32, observation_tokens=24)
     bank = BANK
     host_defaults = host_defaults(WEIGHTS, limits)
-
-    @classmethod
-    def build(cls, settings: CalculatorSettings, context: BuildContext) -> Calculator:
-        """Makes the task as ``settings`` describe it."""
-        return cls(settings)
-
-    def __init__(self, settings: CalculatorSettings | None = None) -> None:
-        self.settings = settings or CalculatorSettings()
+    settings: CalculatorSettings
 
     @cached_property
     def splits(self) -> dict[str, tuple[Question, ...]]:

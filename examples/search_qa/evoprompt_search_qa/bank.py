@@ -141,11 +141,5 @@ SENTENCES: Mapping[str, Sequence[str]] = MappingProxyType(
 """Every idea's wordings."""
 
 
-def compose(ideas: Sequence[str], wording: int = 0) -> str:
-    """The instruction that keeps the protocol and then says ``ideas`` in the given wording."""
-    return " ".join([PROTOCOL_SENTENCE, *(SENTENCES[idea][wording] for idea in ideas)])
-
-
-def sentence_bank() -> SentenceBank:
-    """The bank for the proposers that work without an LLM."""
-    return SentenceBank(sentences=SENTENCES, remedies=REMEDIES, fixed=(PROTOCOL_SENTENCE,))
+BANK = SentenceBank(sentences=SENTENCES, remedies=REMEDIES, fixed=(PROTOCOL_SENTENCE,))
+"""For the proposers that work without an LLM."""

@@ -13,7 +13,7 @@ from pydantic import Field, field_validator
 
 from evoprompt.agents import Limits
 from evoprompt.hookspecs import hookimpl
-from evoprompt.roles import BuildContext, Component
+from evoprompt.roles import Component
 from evoprompt.types import INSTRUCTION, Question, Trajectory, Written
 from evoprompt_sql.bank import (
     BANK,
@@ -71,13 +71,10 @@ class Sql(NumberTask):
     bank = BANK
     host_defaults = host_defaults(WEIGHTS, limits)
 
-    @classmethod
-    def build(cls, settings: SqlSettings, context: BuildContext) -> Sql:
-        """Makes the task as ``settings`` describe it."""
-        return cls(settings)
+    settings: SqlSettings
 
     def __init__(self, settings: SqlSettings | None = None) -> None:
-        self.settings = settings or SqlSettings()
+        super().__init__(settings)
         self.shop = Shop(self.settings.shop)
         if self.settings.wrong_description:
             self.seed_instructions = (compose(BANK, GOOD_IDEAS),)

@@ -10,12 +10,12 @@ from evoprompt.bank import SentenceBank
 
 
 def compose(bank: SentenceBank, ideas: Sequence[str], wording: int = 0) -> str:
-    """The instruction that says ``ideas``, each in the wording of that number.
+    """The instruction of the fixed sentences and ``ideas``, each in the wording of that number.
 
     >>> compose(SentenceBank({"brief": ["Be brief.", "Be short."]}), ["brief"], wording=1)
     'Be short.'
     """
-    return " ".join(bank.sentences[idea][wording] for idea in ideas)
+    return " ".join([*bank.fixed, *(bank.sentences[idea][wording] for idea in ideas)])
 
 
 @dataclass(frozen=True, slots=True)

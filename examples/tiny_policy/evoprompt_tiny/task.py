@@ -6,13 +6,14 @@ import random
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from evoprompt.agents import Episode, Move, Protocol, Sampler, TextTokenizer, ToolCallProtocol
 from evoprompt.agents.tasks import Headline, Score, Task
 from evoprompt.errors import InputError
+from evoprompt.roles import BuildContext
 from evoprompt.types import Question
 
 if TYPE_CHECKING:
@@ -94,7 +95,19 @@ class OneTry(ToolCallProtocol):
 
 
 class TinyTask(Task):
-    """A task for a policy that comes along."""
+    """A task for a policy that comes along.
+
+    Args:
+        settings: what was chosen of its ``Settings``.
+    """
+
+    @classmethod
+    def build(cls, settings: Any, context: BuildContext) -> Self:
+        """Makes the task as ``settings`` describe it."""
+        return cls(settings)
+
+    def __init__(self, settings: Any = None) -> None:
+        self.settings = self.Settings() if settings is None else settings
 
     @property
     @abstractmethod

@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 
-SOAK = Path(__file__).parents[3] / "benchmarks" / "soak.py"
+ROOT = Path(__file__).parents[3]
 
 
-def test_a_step_goes_through_the_adapter(capsys: pytest.CaptureFixture[str]) -> None:
-    soak = runpy.run_path(str(SOAK))
+def test_a_step_goes_through_the_adapter(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(ROOT)
+    soak = runpy.run_module("benchmarks.soak")
     soak["main"](soak["Through"].verl, trajectories=2 * 2560)
     row = capsys.readouterr().out.splitlines()[-1]
     assert row.startswith("| verl | 5,120 + 0 |")

@@ -17,7 +17,7 @@ from evoprompt.prompts import Placement
 from evoprompt.roles import BuildContext
 from evoprompt.types import Question, Trajectory
 from evoprompt_search_qa import protocol
-from evoprompt_search_qa.bank import sentence_bank
+from evoprompt_search_qa.bank import BANK
 from evoprompt_search_qa.diagnosis import diagnose
 from evoprompt_search_qa.evaluation import HEADLINE, score
 from evoprompt_search_qa.methods.steps import methods
@@ -96,7 +96,7 @@ class OpenQa(Task):
     Settings = OpenQaSettings
     headline = HEADLINE
     required = (protocol.SEARCH, protocol.END_SEARCH, protocol.ANSWER, protocol.END_ANSWER)
-    bank = sentence_bank()
+    bank = BANK
     call_seconds = 0.02  # in all of Wikipedia by IVF512,PQ96x4fs,RFlat, as docs/search-qa.md builds
 
     @classmethod

@@ -7,16 +7,16 @@ from functools import cached_property
 from pathlib import Path
 
 from evoprompt_tiny.hosts import host_defaults
+from evoprompt_tiny.instructions import compose
 from evoprompt_tiny.task import STRATUM, SplitSizes, TinyTask
 from pydantic import Field, JsonValue, field_validator
 
 from evoprompt.agents import ChatTokenizer, Episode, Protocol, ToolCaller, Tools
 from evoprompt.agents.tasks import Score
 from evoprompt.prompts import Prompt, Render, system_message
-from evoprompt.roles import BuildContext
 from evoprompt.types import Candidate, Question, Trajectory
 from evoprompt_search_qa import protocol
-from evoprompt_search_qa.bank import SEED_IDEAS, compose, sentence_bank
+from evoprompt_search_qa.bank import BANK, SEED_IDEAS
 from evoprompt_search_qa.diagnosis import diagnose
 from evoprompt_search_qa.evaluation import HEADLINE, score
 from evoprompt_search_qa.tiny.questions import make_splits
@@ -68,18 +68,15 @@ class SearchQa(TinyTask):
 
     Settings = SearchQaSettings
     headline = HEADLINE
-    seed_instructions = (compose(SEED_IDEAS),)
+    seed_instructions = (compose(BANK, SEED_IDEAS),)
     required = (protocol.SEARCH, protocol.END_SEARCH, protocol.ANSWER, protocol.END_ANSWER)
-    bank = sentence_bank()
+    bank = BANK
     limits = protocol.TINY_LIMITS
 
-    @classmethod
-    def build(cls, settings: SearchQaSettings, context: BuildContext) -> SearchQa:
-        """Makes the task as ``settings`` describe it."""
-        return cls(settings)
+    settings: SearchQaSettings
 
     def __init__(self, settings: SearchQaSettings | None = None) -> None:
-        self.settings = settings or SearchQaSettings()
+        super().__init__(settings)
         template: dict[str, JsonValue] = {
             "actor_rollout_ref.model.custom_chat_template": CHAT_TEMPLATE
         }
