@@ -43,7 +43,6 @@ OURS = "evoprompt/"
 MARK = "_evoprompt_attachment"
 """Attribute of a trainer that an engine is attached to."""
 
-_ABSENT = object()
 _LOG = logging.getLogger("evoprompt")
 _PURPOSE: ContextVar[Purpose] = ContextVar("evoprompt_purpose", default="train")
 _BOUND: weakref.WeakKeyDictionary[Engine, weakref.ref[Binding]] = weakref.WeakKeyDictionary()
@@ -177,14 +176,13 @@ class Binding:
         self.placed = False
         self._trainer: object = trainer
         self._leads = leads
-        self._replaced: list[tuple[object, str, object]] = []
-        self._held = ExitStack()
+        self._undo = ExitStack()
         self._no_recipe = False
         _BOUND[engine] = weakref.ref(self)
         vars(trainer)[MARK] = self
-        self._waits, engine.waits = engine.waits, False
-        self._limits, self._setting = engine.limits, engine.setting
-        self._supervisor = engine.supervisor
+        for name in ("waits", "limits", "setting", "supervisor"):
+            self._undo.callback(setattr, engine, name, getattr(engine, name))
+        engine.waits = False
         if leads:
             supervise(engine)
 
@@ -200,29 +198,24 @@ class Binding:
             The attribute as it was.
         """
         original = getattr(owner, name)
-        self._replaced.append((owner, name, vars(owner).get(name, _ABSENT)))
+        if name in vars(owner):
+            self._undo.callback(setattr, owner, name, vars(owner)[name])
+        else:
+            self._undo.callback(delattr, owner, name)
         setattr(owner, name, value)
         return original
 
     def until_detach(self, release: Callable[[], None]) -> None:
         """Has ``release`` called when the trainer is detached."""
-        self._held.callback(release)
+        self._undo.callback(release)
 
     def detach(self) -> None:
         """Restores trainer and engine to exactly what they were. Again, it does nothing."""
         if not self.attached:
             return
-        while self._replaced:
-            owner, name, before = self._replaced.pop()
-            if before is _ABSENT:
-                delattr(owner, name)
-            else:
-                setattr(owner, name, before)
         del vars(self._trainer)[MARK]
-        self.engine.waits, self.engine.limits = self._waits, self._limits
-        self.engine.setting, self.engine.supervisor = self._setting, self._supervisor
         _BOUND.pop(self.engine, None)
-        self._held.close()
+        self._undo.close()
 
     def __repr__(self) -> str:
         """The trainer, and what the engine knows now."""

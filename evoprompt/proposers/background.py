@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 
 from pydantic import JsonValue, TypeAdapter
@@ -14,33 +15,6 @@ from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.types import Proposal, VerificationResult
 
 _PROPOSALS = TypeAdapter(list[Proposal])
-
-
-class _Thought:
-    """A request being answered in a thread that does not keep the process alive.
-
-    Args:
-        proposer: is asked.
-        request: for it.
-        turn: held by the thread that asks it; another one waits.
-    """
-
-    def __init__(self, proposer: Proposer, request: ProposalRequest, turn: threading.Lock) -> None:
-        self.done = threading.Event()
-        self.dropped = False
-        self.proposals: Sequence[Proposal] = []
-        self.error: Exception | None = None
-        self._proposer, self._request, self._turn = proposer, request, turn
-        threading.Thread(target=self._run, name="evoprompt-proposer", daemon=True).start()
-
-    def _run(self) -> None:
-        with self._turn:
-            try:
-                if not self.dropped:
-                    self.proposals = self._proposer.propose(self._request)
-            except Exception as error:
-                self.error = error
-        self.done.set()
 
 
 class Background(Wrapper):
@@ -58,7 +32,7 @@ class Background(Wrapper):
         super().__init__(inner)
         self._thinker = inner
         self._turn = threading.Lock()
-        self._thought: _Thought | None = None
+        self._thought: Future[Sequence[Proposal]] | None = None
         self._arrived: list[Proposal] | None = None
         self._verdicts: list[VerificationResult] = []
 
@@ -71,19 +45,33 @@ class Background(Wrapper):
     def ready(self) -> bool:
         """Whether proposals, or an error, have arrived that ``propose`` did not return yet."""
         thought = self._thought
-        return self._arrived is not None or (thought is not None and thought.done.is_set())
+        return self._arrived is not None or (thought is not None and thought.done())
 
     def anticipate(self, request: ProposalRequest) -> None:
         """Starts to answer ``request``; the answer to an earlier one is dropped.
 
         If ``inner`` is at work on that, it begins when it has finished.
         """
-        rng = random.Random(request.rng.getrandbits(64))
+        asked = replace(request, rng=random.Random(request.rng.getrandbits(64)))
         if self._thought is not None:
-            self._thought.dropped = True
+            self._thought.cancel()
         self._arrived = None
         self._learn()
-        self._thought = _Thought(self._thinker, replace(request, rng=rng), self._turn)
+        self._thought = Future()
+        given, name = (asked, self._thought), "evoprompt-proposer"
+        # A daemon, which does not keep the process alive.
+        threading.Thread(target=self._think, args=given, name=name, daemon=True).start()
+
+    def _think(self, request: ProposalRequest, thought: Future[Sequence[Proposal]]) -> None:
+        try:
+            with self._turn:  # another one waits
+                if not thought.set_running_or_notify_cancel():
+                    return
+                proposals = self._thinker.propose(request)
+        except Exception as error:
+            thought.set_exception(error)
+        else:
+            thought.set_result(proposals)
 
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
         """What has arrived, or will: waits for an answer that is under way.
@@ -97,11 +85,10 @@ class Background(Wrapper):
         if self._thought is None:
             self._learn()
             return signed(self._thinker.propose(request), self.name)
-        self._thought.done.wait()
-        thought, self._thought = self._thought, None
-        if thought.error is not None:
-            raise thought.error
-        return signed(thought.proposals, self.name)
+        thought = self._thought
+        thought.exception()  # waits, and is still under way if that is interrupted
+        self._thought = None
+        return signed(thought.result(), self.name)
 
     def feedback(self, results: Sequence[VerificationResult]) -> None:
         """Tells ``inner`` when it is not at work, or else before it is asked again."""
@@ -118,14 +105,14 @@ class Background(Wrapper):
 
     def notices(self) -> Sequence[str]:
         """What ``inner`` has to say, once its thread has ended."""
-        idle = self._thought is None or self._thought.done.is_set()
+        idle = self._thought is None or self._thought.done()
         return super().notices() if idle else []
 
     def state_dict(self) -> dict[str, JsonValue]:
         """The state of ``inner`` and what has arrived; a request under way is asked again."""
         arrived, thought = self._arrived, self._thought
-        if thought is not None and thought.done.is_set() and thought.error is None:
-            arrived = signed(thought.proposals, self.name)
+        if thought is not None and thought.done() and thought.exception() is None:
+            arrived = signed(thought.result(), self.name)
         state = super().state_dict()
         if arrived is not None:
             state["arrived"] = _PROPOSALS.dump_python(arrived, mode="json")

@@ -136,8 +136,6 @@ class OpenAIServer:
         self._script = list(script)
         self._default = default
         self._lock = threading.Lock()
-        self._open = 0
-        self._busiest = 0
         self._server = _server(self)
         self._thread = threading.Thread(
             target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
@@ -147,11 +145,6 @@ class OpenAIServer:
     def url(self) -> str:
         """Base URL for clients, such as ``http://127.0.0.1:41234/v1``."""
         return f"http://127.0.0.1:{self._server.server_address[1]}/v1"
-
-    @property
-    def busiest(self) -> int:
-        """Largest number of requests that were being answered at the same time."""
-        return self._busiest
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -174,13 +167,7 @@ class OpenAIServer:
         received = Received(handler.path, body, handler.headers.get("Authorization", ""))
         with self._lock:
             self.requests.append(received)
-            self._open += 1
-            self._busiest = max(self._busiest, self._open)
-        try:
-            _send(handler, self.reply(received), body)
-        finally:
-            with self._lock:
-                self._open -= 1
+        _send(handler, self.reply(received), body)
 
     def reply(self, received: Received) -> Step:
         """What the script says to a request; override it for a server with rules of its own."""

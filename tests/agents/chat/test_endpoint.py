@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -45,14 +46,23 @@ def completion(usage: object = None, **choice: object) -> Body:
 
 
 def test_many_episodes_are_asked_a_few_at_a_time_and_answered_in_order() -> None:
+    four, lock = threading.Barrier(4), threading.Lock()
+    busy, most = list[object](), list[int]()
+
     def echo(body: Mapping[str, Any]) -> Text:
-        return Text(f"<say> {body['messages'][-1]['content']} </say>", seconds=0.02)
+        with lock:
+            busy.append(body)
+            most.append(len(busy))
+        four.wait(PATIENCE)
+        with lock:
+            busy.pop()
+        return Text(f"<say> {body['messages'][-1]['content']} </say>")
 
     questions = [f"question {number}" for number in range(20)]
     with OpenAIServer(default=echo) as server:
         replies = said(chat(server, connections=4), *map(asked, questions))
         assert replies == [f"<say> {text} </say>" for text in questions]
-        assert 1 < server.busiest <= 4
+        assert max(most) == 4
         sent = server.requests[0].body
     assert (sent["model"], sent["max_tokens"], sent["temperature"]) == ("m", 50, 0.0)
     assert sent["stop"] == ["</look>", "</say>"]
