@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from evoprompt import events
 from evoprompt.errors import InputError
@@ -38,10 +39,11 @@ _SOON = 20  # rollouts after which failures among them are told of before the en
 _RESERVE = 0.25  # share of the budget that is kept at most for the final measurement
 
 
+@dataclass(eq=False)
 class Loop:
     """Improves a candidate until a limit is reached or nothing is left to improve.
 
-    Args:
+    Attributes:
         results: measures, and keeps what was measured.
         comparison: tells whether a candidate is better.
         failures: finds what to learn from.
@@ -49,36 +51,28 @@ class Loop:
         emit: takes the events.
         seeds: where to start; the first is measured before the others are compared with it.
         options: the seed of every choice, and when to end.
-
-    Attributes:
         incumbent: the best so far.
         stats: of those that were tried.
         curve: how the incumbent came to be.
         iteration: of propose and try.
     """
 
-    def __init__(
-        self,
-        results: Results,
-        comparison: Comparison,
-        failures: FailureFinder,
-        writer: Writer,
-        emit: Callable[[events.Event], None],
-        seeds: Sequence[Proposal],
-        options: OptimizeOptions,
-    ) -> None:
-        self._results = results
-        self._comparison = comparison
-        self._failures = failures
-        self._writer = writer
-        self._emit = emit
-        self._options = options
-        self._seeds = [writer.seed(one) for one in seeds]
+    results: Results
+    comparison: Comparison
+    failures: FailureFinder
+    writer: Writer
+    emit: Callable[[events.Event], None]
+    seeds: Sequence[Proposal]
+    options: OptimizeOptions
+
+    def __post_init__(self) -> None:
+        """Begins with the seeds."""
+        self._seeds = [self.writer.seed(one) for one in self.seeds]
         self.incumbent = self._seeds[0]
         self.stats: dict[str, CandidateStats] = {}
         self.curve: list[Point] = []
         self.iteration = 0
-        self._components = list(seeds[0].components)
+        self._components = list(self.seeds[0].components)
         self._stale = self._barren = self._free = 0
         self._told_of_failures = False
         self._refused: Candidate | None = None  # the latest that was no better than the incumbent
@@ -91,18 +85,18 @@ class Loop:
                 or the proposer has failed whenever it was asked.
         """
         for one in self._seeds:
-            self._emit(events.Seeded(0, one.id, dict(one.components), one.rationale))
+            self.emit(events.Seeded(0, one.id, dict(one.components), one.rationale))
         try:
-            self._comparison.deepen(self.incumbent)
+            self.comparison.deepen(self.incumbent)
         except BudgetSpentError as spent:  # a good seed: finding its failures takes many questions
-            if not self._comparison.depth:
+            if not self.comparison.depth:
                 raise InputError(f"{spent}, and nothing was measured; required: more") from spent
-        self._results.require_scored()
+        self.results.require_scored()
         self._note()
         reason = self._improve()
-        if self._writer.failures and reason != INTERRUPTED:
+        if self.writer.failures and reason != INTERRUPTED:
             raise InputError(
-                f"{self._writer.complaint}; so it went each of the {self._writer.failures} times "
+                f"{self.writer.complaint}; so it went each of the {self.writer.failures} times "
                 "it was asked; required: a proposer that works; remove the cause, and go on with "
                 "resume where a directory was given"
             )
@@ -113,25 +107,25 @@ class Loop:
             self._enter(self._seeds[1:])
             while not (reason := self._ended()):
                 self.iteration += 1
-                self._results.step = self.iteration
+                self.results.step = self.iteration
                 reason = self._iterate()
                 if reason:
                     break
-            if 0 < self._comparison.unasked <= self._results.meter.left:
-                self._comparison.deepen(self.incumbent, whole=True)
+            if 0 < self.comparison.unasked <= self.results.meter.left:
+                self.comparison.deepen(self.incumbent, whole=True)
                 self._note()
         except BudgetSpentError as spent:
             return str(spent)
         except KeyboardInterrupt:
             return INTERRUPTED
         except InputError as fault:  # what was found until now is worth more than a traceback
-            self._emit(events.Notice(self.iteration, f"stopped: {fault}"))
+            self.emit(events.Notice(self.iteration, f"stopped: {fault}"))
             return str(fault)
         return reason
 
     def _enter(self, others: Sequence[Candidate]) -> None:
         """Compares further seeds with the first one."""
-        found = self._comparison.winner(others, self.incumbent, ahead=False)
+        found = self.comparison.winner(others, self.incumbent, ahead=False)
         for one in others:
             self.stats[one.id] = self._stats_of(one)
         if found is not None:
@@ -140,7 +134,7 @@ class Loop:
     def _succeed(self, winner: Candidate) -> None:
         """Makes ``winner`` the incumbent."""
         self.incumbent = winner
-        self._comparison.deepen(winner)
+        self.comparison.deepen(winner)
         self._note()
 
     def test(self, items: Sequence[Item]) -> None:
@@ -150,25 +144,25 @@ class Loop:
             BudgetSpentError: a limit does not leave room for them.
             InputError: the metric or the program is at fault.
         """
-        self._results.measure((self.incumbent, item) for item in items)
+        self.results.measure((self.incumbent, item) for item in items)
         names = [item.question.id for item in items]
-        value, _, scored = self._results.mean(self.incumbent, names)
+        value, _, scored = self.results.mean(self.incumbent, names)
         if scored:
             self._emit_evaluated("test", value, scored)
 
     def _ended(self) -> str:
         """Why no further iteration is made; empty if one is."""
-        comparison, meter = self._comparison, self._results.meter
+        comparison, meter = self.comparison, self.results.meter
         if comparison.is_done(self.incumbent):
             failed = comparison.unscored(self.incumbent)
             if not failed:
                 return PERFECT
             if scored := comparison.depth - failed:
                 return RIGHT_WHERE_SCORED.format(scored=scored, failed=failed)
-        if self._options.patience is not None and self._stale >= self._options.patience:
+        if self.options.patience is not None and self._stale >= self.options.patience:
             return f"no progress in {self._stale} iterations"
         if self._barren >= _BARREN:
-            why = f", the last time because {found}" if (found := self._writer.complaint) else ""
+            why = f", the last time because {found}" if (found := self.writer.complaint) else ""
             return f"the proposer wrote nothing that could be tried {_BARREN} times in a row{why}"
         if self._free >= _FREE:
             return f"the proposer repeated itself {_FREE} times, and all its texts were measured"
@@ -178,35 +172,35 @@ class Loop:
 
     def _iterate(self) -> str:
         """One iteration; returns why it was the last one, if it was."""
-        rng = random.Random(f"{self._options.seed}/{self.iteration}")
-        parent, spent = self.incumbent, self._results.meter.spent
-        focus = self._failures.find(parent, self._stale, rng)
+        rng = random.Random(f"{self.options.seed}/{self.iteration}")
+        parent, spent = self.incumbent, self.results.meter.spent
+        focus = self.failures.find(parent, self._stale, rng)
         if not focus:
             return FAILS_NOTHING
         fresh = self._write(focus, rng)
         self._barren = 0 if fresh else self._barren + 1
-        better = self._comparison.improving(fresh, parent, focus)
-        winner = self._comparison.winner(better, parent, ahead=True)
+        better = self.comparison.improving(fresh, parent, focus)
+        winner = self.comparison.winner(better, parent, ahead=True)
         for child in fresh:
-            self._failures.note(child, focus)
+            self.failures.note(child, focus)
             self._tell(child, child is winner, focus)
         new = fresh if self.iteration > 1 else [parent, *fresh]  # whom nobody has seen yet
-        if excerpts := excerpts_of([one for who in new for one in self._failures.tried(who)]):
-            self._emit(events.Shown(self.iteration, excerpts))
-        tried = [one for who in (parent, *fresh) for one in self._failures.tried(who)]
+        if excerpts := excerpts_of([one for who in new for one in self.failures.tried(who)]):
+            self.emit(events.Shown(self.iteration, excerpts))
+        tried = [one for who in (parent, *fresh) for one in self.failures.tried(who)]
         for differed in differences_of(self.iteration, tried):
-            self._emit(differed)
+            self.emit(differed)
         self._refused = None if winner else next(reversed(fresh), self._refused)
         self._stale = 0 if winner else self._stale + 1
-        self._free = 0 if self._results.meter.spent > spent else self._free + 1
-        self._results.sure = SURE + 2 * self._stale  # luck may be why nothing has come
-        self._emit(
+        self._free = 0 if self.results.meter.spent > spent else self._free + 1
+        self.results.sure = SURE + 2 * self._stale  # luck may be why nothing has come
+        self.emit(
             events.Evolved(
                 self.iteration,
                 1,
                 (winner.id,) if winner else (),
                 ((winner or parent).id,),
-                self._results.meter.spent - spent,
+                self.results.meter.spent - spent,
                 "" if fresh else "nothing that could be tried was proposed",
             )
         )
@@ -218,30 +212,30 @@ class Loop:
     def _write(self, focus: Sequence[Item], rng: random.Random) -> list[Candidate]:
         """What is proposed for one component: each has its turn, in another order every time."""
         turn, place = divmod(self.iteration, len(self._components))
-        order = random.Random(f"components/{self._options.seed}/{turn}")
+        order = random.Random(f"components/{self.options.seed}/{turn}")
         component = order.sample(self._components, len(self._components))[place]
-        failed = [self._results.trajectory(self.incumbent, item, component) for item in focus]
+        failed = [self.results.trajectory(self.incumbent, item, component) for item in focus]
         if self._refused is not None:
-            failed += self._failures.again(self._refused, focus, component)
+            failed += self.failures.again(self._refused, focus, component)
         request = ProposalRequest(
-            self._options.proposals,
+            self.options.proposals,
             [self._stats_of(self.incumbent, detailed=True)],
             failed,
             tuple(self.stats.values()),
             rng,
             self.iteration,
             component=component,
-            successes=self._failures.successes(focus, component),
+            successes=self.failures.successes(focus, component),
         )
-        return self._writer.write(request, [item.guarded for item in focus])
+        return self.writer.write(request, [item.guarded for item in focus])
 
     def _tell(self, child: Candidate, accepted: bool, focus: Sequence[Item]) -> None:
         """Tells the log and the proposer what became of ``child``."""
         reasons = [] if accepted else [f"no better than {self.incumbent.id}"]
         asked = [item.question.id for item in focus]
-        if missing := self._results.unscored(child, asked):
+        if missing := self.results.unscored(child, asked):
             reasons.append(f"the program failed at {missing} of {len(asked)} of its questions")
-        mean, stderr, scored = self._results.mean(child, self._results.means(child))
+        mean, stderr, scored = self.results.mean(child, self.results.means(child))
         self.stats[child.id] = self._stats_of(child)
         result = VerificationResult(
             child,
@@ -251,14 +245,14 @@ class Loop:
             accepted,
             "; ".join(reasons),
         )
-        self._writer.teach(result)
-        self._emit(events.Verified.of(result, self.iteration, 1, parent=False))
+        self.writer.teach(result)
+        self.emit(events.Verified.of(result, self.iteration, 1, parent=False))
 
     def _stats_of(self, candidate: Candidate, detailed: bool = False) -> CandidateStats:
-        means = self._results.means(candidate)
-        mean, stderr, scored = self._comparison.value(candidate)
+        means = self.results.means(candidate)
+        mean, stderr, scored = self.comparison.value(candidate)
         if not scored:
-            mean, stderr, scored = self._results.mean(candidate, means)
+            mean, stderr, scored = self.results.mean(candidate, means)
         return CandidateStats(
             candidate,
             mean if scored else 0.0,
@@ -269,23 +263,23 @@ class Loop:
 
     def _note(self) -> None:
         """Adds where the incumbent stands to the curve and to the log."""
-        value, _, questions = self._comparison.value(self.incumbent)
+        value, _, questions = self.comparison.value(self.incumbent)
         self.stats[self.incumbent.id] = self._stats_of(self.incumbent)
-        self.curve.append(Point(self._results.meter.spent, value, self.incumbent.text))
+        self.curve.append(Point(self.results.meter.spent, value, self.incumbent.text))
         self._emit_evaluated("validation", value, questions)
 
     def _emit_evaluated(self, split: str, value: float, questions: int) -> None:
         metrics = {REWARD.name: value, "questions": float(questions)}
-        spent = self._results.meter.spent
-        self._emit(
+        spent = self.results.meter.spent
+        self.emit(
             events.Evaluated(self.iteration, split, self.incumbent.id, spent, metrics, {}, REWARD)
         )
 
     def _tell_of_failures(self) -> None:
         """Says so, once, while it is not too late, where more fails than now and then."""
-        found = self._results.failures
+        found = self.results.failures
         if not self._told_of_failures and found.are_many and found.of >= _SOON:
             self._told_of_failures = True
-            self._emit(
+            self.emit(
                 events.Notice(self.iteration, f"of the rollouts until now {warning_of(found)}")
             )

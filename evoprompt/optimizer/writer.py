@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import JsonValue
@@ -34,39 +34,33 @@ from evoprompt.types import (
 )
 
 
+@dataclass(eq=False)
 class Writer:
     """Asks a proposer for candidates, or reads in the journal what it answered.
 
-    Args:
+    Attributes:
         proposer: writes the texts.
         journal: has the answers of an earlier process, and takes the new ones.
         emit: takes the events.
         options: say what a text must hold and must not.
         setting: what stands around an instruction, for the proposer to read.
-
-    Attributes:
         complaint: why nothing came the last time; empty if something did.
         failures: how often it failed; None as soon as it did not.
         passed: texts of it that could be tried.
     """
 
-    def __init__(
-        self,
-        proposer: Proposer,
-        journal: Journal,
-        emit: Callable[[Event], None],
-        options: OptimizeOptions,
-        setting: Setting,
-    ) -> None:
-        self._proposer = proposer
-        self._journal = journal
-        self._emit = emit
-        self._options = options
-        self._setting = setting
+    proposer: Proposer
+    journal: Journal
+    emit: Callable[[Event], None]
+    options: OptimizeOptions
+    setting: Setting
+
+    def __post_init__(self) -> None:
+        """Begins with nothing refused."""
         self._shown = ReplayBuffer(failure_below=float("inf"))
-        self._screening = Screening(None, self._shown, options.required)
-        self._screening.limits = TextLimits(max_tokens=options.max_tokens)
-        self._last = max(journal.answers, default=-1)
+        self._screening = Screening(None, self._shown, self.options.required)
+        self._screening.limits = TextLimits(max_tokens=self.options.max_tokens)
+        self._last = max(self.journal.answers, default=-1)
         self.complaint = ""
         self.failures: int | None = 0
         self.passed = 0
@@ -90,28 +84,28 @@ class Writer:
             BudgetSpentError: that of its language model is.
         """
         parent = request.parents[0].candidate
-        if self._options.refuse_copies:
+        if self.options.refuse_copies:
             self._shown.add(
                 request.step,
                 [Trajectory(Assignment(one.id, one, parent, 1, one.id), 0.0) for one in guarded],
             )
-        answer = self._journal.answers.get(request.step)
+        answer = self.journal.answers.get(request.step)
         if answer is None:
             answer = self._ask(
                 replace(
                     request,
                     living=request.parents,
                     refusals=[f"{one.rule}: {one.reason}" for one in self._screening.findings],
-                    required=tuple(self._options.required),
-                    max_tokens=self._options.max_tokens,
-                    setting=self._setting,
+                    required=tuple(self.options.required),
+                    max_tokens=self.options.max_tokens,
+                    setting=self.setting,
                 )
             )
-            self._journal.answered(answer)
+            self.journal.answered(answer)
         elif request.step == self._last:
-            self._proposer.load_state_dict(answer.state)  # from here on it is asked again
+            self.proposer.load_state_dict(answer.state)  # from here on it is asked again
         for message in answer.notices:
-            self._emit(Notice(request.step, message))
+            self.emit(Notice(request.step, message))
         if not answer.failed:
             self.failures = None
         elif self.failures is not None:
@@ -120,7 +114,7 @@ class Writer:
             raise BudgetSpentError(LM_SPENT)
         fresh = self._screening.screen(answer.proposals, [parent], parent, request.step)
         for event in self._screening.events:
-            self._emit(event)
+            self.emit(event)
         self.passed += len(fresh)
         self.complaint = ""
         if not fresh:
@@ -138,11 +132,11 @@ class Writer:
 
         A text that was refused on a few questions is not refuted: it may be proposed again.
         """
-        with naming("proposer", self._proposer):
-            self._proposer.feedback([result])
+        with naming("proposer", self.proposer):
+            self.proposer.feedback([result])
 
     def _ask(self, request: ProposalRequest) -> Answered:
-        proposer = self._proposer
+        proposer = self.proposer
         notices: list[str] = []
         proposals: list[Proposal] = []
         spent = failed = False
