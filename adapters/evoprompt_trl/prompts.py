@@ -44,7 +44,7 @@ class TrlPrompts(PromptWriter):
             f"as max_completion_length {reserved} of the model's {limit} positions are for the "
             "answer; lower max_completion_length or use a model with more positions",
             schemas_of(trainer),
-            trainer.chat_template_kwargs,
+            trainer.chat_template_kwargs or {},
         )
 
     def place(self, row: Row, candidate: Candidate) -> Row:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
 from typing import Any
@@ -25,12 +26,13 @@ Schemas = Sequence[Mapping[str, Any]]
 _COMPARED = 64  # rows whose system messages are compared
 
 
+@dataclass(eq=False)
 class PromptWriter(ABC):
     """Writes prompts with instructions for one trainer, and refuses those that are too long.
 
     An adapter inherits it, and says how its trainer makes tokens.
 
-    Args:
+    Attributes:
         tokenizer: of ``transformers``, or a processor that has one.
         render: places the instruction in a prompt.
         most: tokens of a prompt; None where nothing bounds them.
@@ -39,22 +41,16 @@ class PromptWriter(ABC):
         template: further variables of the chat template.
     """
 
-    def __init__(
-        self,
-        tokenizer: Any,
-        render: Render,
-        most: int | None,
-        bound: str,
-        tools: Schemas = (),
-        template: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.tokenizer = tokenizer
-        self.render = render
-        self.most = most
-        self.tools = tools
-        self.template = dict(template or {})
-        self._bound = bound
-        self._text_tokenizer = getattr(tokenizer, "tokenizer", tokenizer)
+    tokenizer: Any
+    render: Render
+    most: int | None
+    bound: str
+    tools: Schemas
+    template: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        """Finds the tokenizer of a processor."""
+        self._text_tokenizer = getattr(self.tokenizer, "tokenizer", self.tokenizer)
 
     @abstractmethod
     def asked(self, question: Question) -> Prompt:
@@ -106,7 +102,7 @@ class PromptWriter(ABC):
             return [""] * len(prompts)
         return [
             f"candidate {candidate.id} makes a prompt of {len(ids)} tokens for {name}; required: "
-            f"at most {most}, {self._bound}; shorten the instruction or drop such long questions"
+            f"at most {most}, {self.bound}; shorten the instruction or drop such long questions"
             if len(ids) > most
             else ""
             for ids, candidate, name in zip(self.encode(prompts), candidates, names, strict=True)
