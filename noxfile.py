@@ -356,19 +356,30 @@ PLUGINS = ("hello", "gepa", "gym", "ratings")
 @nox.session(tags=["nightly"])
 def verifiers(session: nox.Session) -> None:
     """Environments of verifiers, which pins another mcp than litellm has."""
-    constraints = own_constraints(session, "mcp", "mcp-types")
+    constraints = own_constraints(session, "mcp", "mcp-types", "trl")
     plugin = "plugins/evoprompt-verifiers"
-    wanted = ["-e", ".[endpoint,test]", "-e", plugin, f"verifiers=={VERIFIERS}"]
-    session.install("-c", constraints, *wanted)
+    wanted = ["-e", ".[trl,endpoint,gateway,tensorboard,test]", "-e", plugin]
+    pinned = [f"verifiers=={VERIFIERS}", f"trl=={NEWEST_TRL}"]
+    session.install("-c", constraints, *wanted, *pinned)
     session.run("pytest", plugin)
 
 
 @nox.session(tags=["nightly"])
 def foreign_agents(session: nox.Session) -> None:
-    """An agent of another framework, through the gateway."""
-    wanted = ["-e", ".[gateway,endpoint,test]", "smolagents==1.26.0"]
-    session.install("-c", "constraints.txt", *wanted)
+    """Agents of other frameworks, through the gateway."""
+    constraints = own_constraints(session, "openai", "websockets")  # of which it wants others
+    agents = ["smolagents[openai]==1.26.0", "openai-agents==0.24.0"]
+    session.install("-c", constraints, "-e", ".[gateway,endpoint,test]", *agents)
     session.run("pytest", "tests/gateway/foreign_agent.py")
+
+
+@nox.session(tags=["nightly"], python="3.12")
+def agent_lightning(session: nox.Session) -> None:
+    """Server and controller of agent-lightning, whose agent asks through the gateway."""
+    constraints = own_constraints(session, "hydra-core", "omegaconf", "openai")
+    wanted = ["-e", ".[gateway,endpoint,test]", "agentlightning==1.0.2", "openai"]
+    session.install("-c", constraints, *wanted)
+    session.run("pytest", "tests/gateway/agent_lightning_proxy.py")
 
 
 @nox.session(tags=["nightly"])

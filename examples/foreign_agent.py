@@ -1,9 +1,9 @@
-"""An agent of smolagents, which knows nothing of evoprompt, under two instructions.
+"""An agent of smolagents, or of OpenAI's Agents SDK, under two instructions.
 
-    pip install "evoprompt[gateway]" "smolagents[openai]"
-    python examples/foreign_agent.py http://127.0.0.1:8000/v1 MODEL runs/foreign
+    pip install "evoprompt[gateway]" "smolagents[openai]" openai-agents
+    python examples/foreign_agent.py smolagents http://127.0.0.1:8000/v1 MODEL runs/foreign
 
-The agent's base URL is the gateway's, and its API key the key of its conversation.
+Neither knows of evoprompt: base URL and API key are those of its conversation.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from agents import Agent, OpenAIChatCompletionsModel, Runner, function_tool, set_tracing_disabled
+from openai import AsyncOpenAI
 from smolagents import OpenAIServerModel, ToolCallingAgent, tool
 
 import evoprompt
@@ -29,15 +31,24 @@ def multiply(a: int, b: int) -> int:
     return a * b
 
 
-def answer(question: str, model: str, base_url: str, key: str) -> str:
-    """What the agent answers; nothing here is evoprompt's."""
+def smolagents(question: str, model: str, base_url: str, key: str) -> str:
+    """What an agent of smolagents answers."""
     policy = OpenAIServerModel(model, api_base=base_url, api_key=key)
     agent = ToolCallingAgent([tool(multiply)], policy, max_steps=4, verbosity_level=0)
     return str(agent.run(question))
 
 
-def main(upstream: str, model: str, directory: str) -> None:
+def openai(question: str, model: str, base_url: str, key: str) -> str:
+    """What an agent of OpenAI's Agents SDK answers."""
+    policy = OpenAIChatCompletionsModel(model, AsyncOpenAI(base_url=base_url, api_key=key))
+    agent = Agent("calculator", model=policy, tools=[function_tool(multiply)])
+    return str(Runner.run_sync(agent, question, max_turns=4).final_output)
+
+
+def main(kind: str, upstream: str, model: str, directory: str) -> None:
     """Rewards right answers, and says how good the instructions are."""
+    set_tracing_disabled(True)  # the SDK would tell OpenAI of each run
+    answer = {"smolagents": smolagents, "openai": openai}[kind]
     engine = evoprompt.Engine(["Guess the number.", "Use the tool for every product."])
     settings = GatewaySettings(
         upstream=upstream, directory=Path(directory), rollouts=ROLLOUTS, groups=STEPS

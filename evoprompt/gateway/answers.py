@@ -33,10 +33,16 @@ class Answer:
         calls = [(name, arguments) for _, (name, arguments) in sorted(self._calls.items())]
         return written_action("".join(self._said), calls, "".join(self._thought))
 
-    def read(self, content: bytes) -> None:
-        """Reads an answer that came at once."""
-        self._take(content)
-        self._finished = True
+    def read(self, data: bytes) -> None:
+        """Reads an answer that came at once, or the next part of one."""
+        try:
+            found = json.loads(data)
+            if found.get("error"):
+                self.wrong = f"it tells of an error: {data[:200]!r}"
+            else:
+                self._object(found)
+        except (ValueError, RecursionError, AttributeError, TypeError):
+            self.wrong = f"it is no answer: {data[:100]!r}"
 
     def read_events(self, piece: bytes) -> None:
         """Reads the next bytes of a stream, wherever it is cut."""
@@ -48,22 +54,12 @@ class Answer:
             if data.strip() == b"[DONE]":
                 self._finished = True
             else:
-                self._take(data)
+                self.read(data)
 
     def end(self) -> None:
         """Notes that nothing follows."""
         if not self.wrong and not self._finished:
             self.wrong = "the stream ended before the answer did"
-
-    def _take(self, data: bytes) -> None:
-        try:
-            found = json.loads(data)
-            if found.get("error"):
-                self.wrong = f"it tells of an error: {data[:200]!r}"
-            else:
-                self._object(found)
-        except (ValueError, RecursionError, AttributeError, TypeError):
-            self.wrong = f"it is no answer: {data[:100]!r}"
 
     def _object(self, found: Mapping[str, Any]) -> None:
         if used := found.get("usage"):

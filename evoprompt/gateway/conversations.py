@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from hashlib import blake2b
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, Field, TypeAdapter
@@ -64,13 +65,17 @@ class _Conversation(BaseModel):
 
     Attributes:
         group: it belongs to.
+        upstream: base URL of its own; empty for that of the settings.
         turns: what was said and answered.
+        asked: what its last request was, in a few characters.
         broken: why its last answer did not come whole, or that none was asked for; else empty.
         outcome: what became of it; None while it is open.
     """
 
     group: str
+    upstream: str = ""
     turns: list[tuple[str, str]] = []
+    asked: str = ""
     broken: str = "the model was never asked"
     outcome: Outcome | None = None
 
@@ -106,6 +111,8 @@ class _Event(BaseModel, extra="forbid", allow_inf_nan=False):
     group: str = ""
     key: str = ""
     question: Question | None = None
+    upstream: str = Field("", pattern=r"^(https?://.+)?$")
+    asked: str = ""
     seen: Kept = ""
     said: Kept = ""
     broken: Kept = ""
@@ -153,21 +160,28 @@ class Conversations:
             raise
         self._binding.announce()
 
-    def conversation(self, question: Question, group: str, key: str = "") -> str:
+    def conversation(
+        self, question: Question, group: str = "", key: str = "", upstream: str = ""
+    ) -> str:
         """Opens a conversation; its agent takes the key that is returned as its API key.
 
         Args:
             question: that is asked; equal for all conversations of a group.
-            group: name of this visit to the question.
-            key: a random one if not given. To open the same again changes nothing.
+            group: name of this visit to the question; if not given, the first one of this question
+                that has room, else another one.
+            key: a random one if not given. To open the same again changes nothing but ``upstream``.
+            upstream: base URL of its own, as of a trainer that notes what is sampled for each
+                rollout; what the agent shows as its API key goes there. Else that of the settings.
 
         Raises:
             InputError: group or key is another question's, or the group is full or over.
-            ValueError: the question is not text and a row of JSON values.
+            ValueError: the question is not text and a row of JSON values, or upstream is no URL.
         """
         question = _QUESTION.validate_json(_QUESTION.dump_json(question))  # as it is read again
         with self._working():
             known = self._state.conversations.get(key)
+            if not group:
+                group = known.group if known else self._group_with_room(question)
             of = self._state.groups.get(group)
             taken = known is not None and known.group != group
             full = of is not None and (of.over or len(of.keys) >= self.settings.rollouts)
@@ -178,11 +192,26 @@ class Conversations:
                     f"its {self.settings.rollouts} conversations or is over; required: a key for "
                     "each conversation and a group for each visit to a question"
                 )
-            if known is not None:
-                return key
             key = key or f"evo-{secrets.token_urlsafe(24)}"
-            self._happens("opened", group=group, key=key, question=question)
+            if known is None or known.upstream != upstream:
+                self._happens("opened", group=group, key=key, question=question, upstream=upstream)
             return key
+
+    def _group_with_room(self, question: Question) -> str:
+        for name, group in self._state.groups.items():
+            room = len(group.keys) < self.settings.rollouts and not group.over
+            if room and group.question == question:
+                return name
+        return f"{question.id}-{secrets.token_hex(4)}"
+
+    def upstream(self, key: str) -> str:
+        """The base URL of a conversation's own; empty where it has none.
+
+        Raises:
+            UnknownConversationError: it is not open.
+        """
+        with self._working():
+            return self._open(key).upstream
 
     @contextmanager
     def calling(self, key: str) -> Iterator[Candidate]:
@@ -205,7 +234,7 @@ class Conversations:
                 self._busy[name] -= 1
                 self._heard[name] = self._clock()
 
-    def answered(self, key: str, seen: str, said: str, broken: str = "") -> None:
+    def answered(self, key: str, seen: str, said: str, broken: str = "", asked: str = "") -> None:
         """Counts an answer; nothing happens if the conversation is over meanwhile.
 
         Args:
@@ -213,11 +242,15 @@ class Conversations:
             seen: what followed the answer before.
             said: the answer.
             broken: why it did not come, or not whole, through no fault of the agent; else empty.
+            asked: the request; where the last one comes again, the answer takes that one's place.
         """
         with self._working():
             one = self._state.conversations.get(key)
             if one is not None and one.outcome is None:
-                self._happens("answered", key=key, seen=seen, said=said, broken=broken)
+                digest = blake2b(asked.encode(), digest_size=8).hexdigest() if asked else ""
+                self._happens(
+                    "answered", key=key, seen=seen, said=said, broken=broken, asked=digest
+                )
 
     def reward(
         self,
@@ -293,8 +326,10 @@ class Conversations:
         name = event.group or conversations[event.key].group
         self._heard[name] = self._clock()
         if event.what == "opened" and event.question is not None:
-            groups.setdefault(name, _Group(question=event.question)).keys.append(event.key)
-            conversations[event.key] = _Conversation(group=name)
+            group = groups.setdefault(name, _Group(question=event.question))
+            group.keys = [*dict.fromkeys([*group.keys, event.key])]  # it may come again
+            one = conversations.setdefault(event.key, _Conversation(group=name))
+            one.upstream = event.upstream
             return
         group = groups[name]
         if event.what == "called":
@@ -303,11 +338,13 @@ class Conversations:
             )
         elif event.what == "answered":
             one = conversations[event.key]
+            if event.asked and event.asked == one.asked and not one.broken:
+                one.turns.pop()  # its answer was lost on the way
             if one.turns:
                 one.turns[-1] = (one.turns[-1][0], event.seen)
             if not event.broken:
                 one.turns = [*one.turns, (event.said, "")][-_TURNS:]
-            one.broken = event.broken
+            one.broken, one.asked = event.broken, event.asked
         else:
             if event.key:
                 one = conversations[event.key]

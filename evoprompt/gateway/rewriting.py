@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from evoprompt.errors import InputError
 from evoprompt.prompts import Message, Render
@@ -17,8 +16,7 @@ _DECODER = json.JSONDecoder()
 _SPACE = re.compile(r"[ \t\n\r]*")
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(NamedTuple):
     """A value of an object or an array, and where it stands in the text."""
 
     name: str
@@ -31,9 +29,10 @@ class Body:
     """The body of a request for a completion.
 
     Args:
-        raw: as it came.
+        raw: its bytes.
 
     Attributes:
+        text: as it came.
         fields: its values by name.
 
     Raises:
@@ -42,9 +41,9 @@ class Body:
 
     def __init__(self, raw: bytes) -> None:
         try:
-            self._text = raw.decode()
-            self.fields: Mapping[str, Any] = dict(json.loads(self._text))
-            parts = list(_parts(self._text, _skip(self._text, 0)))
+            self.text = raw.decode()
+            self.fields: Mapping[str, Any] = dict(json.loads(self.text))
+            parts = list(_parts(self.text, _skip(self.text, 0)))
         except (ValueError, TypeError, RecursionError) as error:
             raise InputError(
                 f"the body is no JSON object ({error}); required: a request of OpenAI's protocol"
@@ -64,9 +63,8 @@ class Body:
             InputError: the request has no place for an instruction.
         """
         place = self._messages if "messages" in self.fields else self._prompt
-        edits = [place(candidate, render)]
-        edits += self._tools(candidate)
-        text = self._text
+        edits = [place(candidate, render), *self._tools(candidate)]
+        text = self.text
         for start, end, new in sorted(edits, reverse=True):
             text = text[:start] + new + text[end:]
         return text.encode()
@@ -93,7 +91,7 @@ class Body:
         kept = 0
         while kept < min(len(given), len(rendered)) and rendered[-1 - kept] is given[-1 - kept]:
             kept += 1
-        texts = {id(part.value): self._text[part.start : part.end] for part in parts}
+        texts = {id(part.value): self.text[part.start : part.end] for part in parts}
         head = [texts.get(id(one)) or json.dumps(one) for one in rendered[: len(rendered) - kept]]
         if kept == len(given):
             return parts[0].start, parts[0].start, "".join(f"{one}, " for one in head)
@@ -118,7 +116,7 @@ class Body:
 
     def _items(self, name: str) -> Iterator[_Part]:
         if isinstance(self.fields.get(name), list):
-            yield from _parts(self._text, self._parts[name].start)
+            yield from _parts(self.text, self._parts[name].start)
 
 
 def _parts(text: str, at: int) -> Iterator[_Part]:

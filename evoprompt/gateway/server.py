@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
 from typing import Any, Self
 
 try:
@@ -38,7 +39,6 @@ from evoprompt.lm.budget import Attempt, Spending, SpendTracker, require_prices
 from evoprompt.lm.settings import BudgetSettings
 from evoprompt.prompts import PLACEMENTS, marked_prompt
 from evoprompt.text import format_error, keep_secret, masked
-from evoprompt.types import Setting
 
 KEY_HEADER = "X-Evoprompt-Conversation"
 """Header with the key of a conversation, for agents whose API key is something else."""
@@ -205,8 +205,6 @@ class Gateway(Conversations):
     # ---------------------------------------------------------------------------------- for agents
 
     async def _lists(self, request: web.Request) -> web.StreamResponse:
-        with self._working():
-            self._open(_key_of(request))
         return await self._pass(request, b"", Answer())
 
     async def _completes(self, request: web.Request) -> web.StreamResponse:
@@ -224,7 +222,7 @@ class Gateway(Conversations):
                 return _refusal(402, str(error))  # clients do not try again after this one
             if response.status < 400 or answer.wrong:
                 said = "" if answer.wrong else answer.text
-                self.answered(key, body.said_last(), said, broken=masked(answer.wrong))
+                self.answered(key, body.said_last(), said, masked(answer.wrong), body.text)
             return response
 
     def _paid(self, body: Body, sent: bytes) -> AbstractContextManager[Attempt]:
@@ -237,10 +235,12 @@ class Gateway(Conversations):
 
     async def _pass(self, request: web.Request, sent: bytes, answer: Answer) -> web.StreamResponse:
         """The upstream's answer, byte for byte; 502 where there is none."""
-        headers = _passed(request.headers) | {"Accept-Encoding": "identity"}
-        if self._upstream_key:
-            headers["Authorization"] = f"Bearer {self._upstream_key}"
-        url = self.settings.upstream.rstrip("/") + request.path_qs.removeprefix("/v1")
+        own, headers = self.upstream(_key_of(request)), _passed(request.headers)
+        shown = f"Bearer {self._upstream_key}" if self._upstream_key else ""
+        if shown := request.headers.get("Authorization", "") if own else shown:
+            headers["Authorization"] = shown
+        headers["Accept-Encoding"] = "identity"
+        url = (own or self.settings.upstream).rstrip("/") + request.path_qs.removeprefix("/v1")
         try:
             async with self._session.request(
                 request.method, url, data=sent or None, headers=headers, allow_redirects=False
@@ -264,7 +264,8 @@ class Gateway(Conversations):
         messages, tools = body.fields.get("messages"), body.fields.get("tools")
         if messages and not self.engine.setting.prompt:
             shown = marked_prompt(messages, self._render)
-            self.engine.setting = Setting(shown, tools if isinstance(tools, list) else ())
+            schemas = tools if isinstance(tools, list) else ()
+            self.engine.setting = replace(self.engine.setting, prompt=shown, tools=schemas)
 
 
 async def _stream(

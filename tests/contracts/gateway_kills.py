@@ -42,8 +42,7 @@ def have(conversations: Conversations, step: int) -> None:
                 conversations.conversation(question, group, key)
                 with conversations.calling(key) as candidate:
                     said = candidate.instruction
-                if not conversations._state.conversations[key].turns:  # else it was answered
-                    conversations.answered(key, "seen", f"said {said}")
+                conversations.answered(key, "seen", f"said {said}", asked=key)
                 conversations.reward(key, reward_of(question.id, said, place))
 
 

@@ -117,6 +117,25 @@ def test_a_conversation_keeps_its_candidate_and_one_group_is_one_question(tmp_pa
     one.close()
 
 
+def test_without_a_group_a_conversation_joins_one_of_its_question_that_has_room(
+    tmp_path: Path,
+) -> None:
+    one = conversations(tmp_path)
+    keys = [one.conversation(QUESTION) for _ in range(3)]
+    other = one.conversation(Question("r", "Why?"))
+    assert one.conversation(QUESTION, key=keys[0]) == keys[0]
+    assert events(one, "told") == []
+    for key in keys[:2]:
+        answered(one, key)
+        one.reward(key, 1.0)
+    assert one.engine.step == 1
+    for key in (keys[2], other):
+        answered(one, key)
+        one.reward(key, 1.0)
+    assert one.engine.step == 1
+    one.close()
+
+
 @pytest.mark.parametrize(
     "again",
     [

@@ -20,6 +20,7 @@ from evoprompt.errors import AttachError
 from evoprompt.gateway import KEY_HEADER, Gateway, GatewaySettings
 from evoprompt.gateway.server import SPENDING
 from evoprompt.lm.budget import Charge, SpendTracker
+from evoprompt.types import Setting
 
 QUESTION = Question("q", "What is 2 + 2?", ("4",))
 TOOL: Any = {"type": "function", "function": {"name": "look", "description": "?", "parameters": {}}}
@@ -90,12 +91,15 @@ def told(engine: Engine) -> list[dict[str, Any]]:
 def test_an_agent_changes_nothing_but_its_base_url_and_key(
     gateway: Gateway, upstream: Upstream
 ) -> None:
+    gateway.engine.setting = Setting(reward="right answers")
     key = gateway.conversation(QUESTION, "g")
     answer = agent(gateway, key).chat.completions.create(**CHAT)
     assert answer.choices[0].message.content == "Grüße, 4."
     system, question = upstream.asked[0]["messages"]
     assert system == {"role": "system", "content": "Be brief."}
     assert question == CHAT["messages"][0]
+    assert gateway.engine.setting.reward == "right answers"
+    assert "What is 2 + 2?" in gateway.engine.setting.prompt
     assert gateway.reward(key, 1.0) == ""
 
 
@@ -213,6 +217,43 @@ def test_the_key_may_stand_in_a_header(gateway: Gateway, upstream: Upstream) -> 
     client = agent(gateway, "anything", default_headers={KEY_HEADER: key})
     client.chat.completions.create(**CHAT)
     assert KEY_HEADER not in upstream.headers[0]
+
+
+def test_a_conversation_may_have_an_upstream_of_its_own_which_sees_the_agents_key(
+    gateway: Gateway, upstream: Upstream
+) -> None:
+    """As a trainer has that notes what is sampled, for each rollout by its own URL and key."""
+    with serving() as own:
+        key = gateway.conversation(QUESTION, "g", "sk-of-the-rollout", own.url)
+        agent(gateway, key).chat.completions.create(**CHAT)
+        agent(gateway, key).models.list()
+    assert own.asked[0]["messages"][0]["content"] == "Be brief."
+    assert {one["Authorization"] for one in own.headers} == {f"Bearer {key}"}
+    with serving() as moved:  # it was started again
+        assert gateway.conversation(QUESTION, "g", key, moved.url) == key
+        agent(gateway, key).chat.completions.create(**CHAT)
+        assert len(moved.bodies) == 1
+    assert not upstream.headers
+    assert gateway.reward(key, 1.0) == ""
+
+
+def test_an_upstream_that_is_no_url_is_refused(gateway: Gateway) -> None:
+    opened = {"question": {"id": "q", "text": "?"}, "upstream": "file:///etc/passwd"}
+    assert raw(gateway, "/conversations", opened)[0] == 400
+    with pytest.raises(ValueError, match="upstream"):
+        gateway.conversation(QUESTION, upstream="127.0.0.1:8000")
+
+
+def test_a_request_that_is_sent_again_is_one_turn(gateway: Gateway, upstream: Upstream) -> None:
+    """A client does so that lost the answer; what writers read has it once."""
+    key = gateway.conversation(QUESTION, "g")
+    for text in ("first", "second"):
+        upstream.reply = answering(Reply(text))
+        agent(gateway, key).chat.completions.create(**CHAT)
+    gateway.reward(key, 0.0)
+    gateway.reward(gateway.conversation(QUESTION, "g"), None)
+    (failed,) = gateway.engine.replay.failures(1, gateway.engine.rng)
+    assert [turn.action for turn in failed.turns] == ["second"]
 
 
 @pytest.mark.parametrize(

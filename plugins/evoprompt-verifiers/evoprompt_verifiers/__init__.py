@@ -1,5 +1,6 @@
-"""Environments of the library ``verifiers``: a program and a metric of ``evoprompt.optimize``."""
+"""Environments of the library ``verifiers``: optimized as they are, or in a training."""
 
 from evoprompt_verifiers.environment import Played, played
+from evoprompt_verifiers.training import ThroughGateway
 
-__all__ = ["Played", "played"]
+__all__ = ["Played", "ThroughGateway", "played"]

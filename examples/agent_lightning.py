@@ -1,0 +1,47 @@
+"""An agent that agent-lightning 1.0 runs, under instructions that a gateway chooses.
+
+    pip install "evoprompt[gateway]" "agentlightning>=1" openai        # Python 3.12
+    evoprompt gateway gateway.yaml
+
+``agent_class`` of a rollout is ``agent_lightning.Calculator``, its ``env_map`` ``{TASK: input}``.
+What the model samples is noted by agent-lightning's proxy, behind the gateway: its trainer sees the
+instruction as a part of the prompt.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+import httpx
+from openai import OpenAI
+
+GATEWAY = os.environ.get("GATEWAY", "http://127.0.0.1:8080")
+
+
+def answer(question: str, client: OpenAI) -> str:
+    """What the agent answers; nothing here is evoprompt's."""
+    asked = [{"role": "user", "content": question}]
+    came = client.chat.completions.create(model="policy", messages=asked)  # type: ignore[arg-type]
+    return str(came.choices[0].message.content)
+
+
+class Calculator:
+    """One rollout, which the controller runs in a process of its own."""
+
+    def run(self) -> None:
+        """Answers, and tells the reward to both sides."""
+        task, token = json.loads(os.environ["TASK"]), os.environ["AGL_KEY"] or "none"
+        opened = {
+            "question": {"id": task["id"], "text": task["question"], "answers": [task["answer"]]},
+            "upstream": os.environ["AGL_OPENAI_BASE_URL"],
+        }
+        came = httpx.post(f"{GATEWAY}/conversations", json=opened).raise_for_status()
+        key = came.json()["key"]
+        shown = {"X-Evoprompt-Conversation": key}
+        client = OpenAI(base_url=f"{GATEWAY}/v1", api_key=token, default_headers=shown)
+        reward = float(answer(task["question"], client) == task["answer"])
+        httpx.post(f"{GATEWAY}/conversations/{key}/reward", json={"reward": reward})
+        event = {"event_type": "reward", "data": {"value": reward}}
+        headers = {"Authorization": f"Bearer {token}"}
+        httpx.post(os.environ["AGL_EVENT_URL"], json=event, headers=headers).raise_for_status()
