@@ -21,8 +21,9 @@ GATEWAY = os.environ.get("GATEWAY", "http://127.0.0.1:8080")
 
 def answer(question: str, client: OpenAI) -> str:
     """What the agent answers; nothing here is evoprompt's."""
-    asked = [{"role": "user", "content": question}]
-    came = client.chat.completions.create(model="policy", messages=asked)  # type: ignore[arg-type]
+    came = client.chat.completions.create(
+        model="policy", messages=[{"role": "user", "content": question}]
+    )
     return str(came.choices[0].message.content)
 
 

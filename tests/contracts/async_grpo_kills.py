@@ -111,7 +111,7 @@ class Policy:
     def generated(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """A completion of tokens, as vLLM's endpoint of that name has them."""
         ids = body["token_ids"]
-        said, told = self.sampled(ids, str(self.tokenizer.decode(ids)), len(self.systems))
+        said, told = self.sampled(ids, str(self.tokenizer.decode(ids)))
         content = [
             {"token": f"token_id:{token}", "logprob": one}
             for token, one in zip(said, told, strict=True)
@@ -119,13 +119,15 @@ class Policy:
         choice = {"index": 0, "token_ids": said, "finish_reason": "length"}
         return {"request_id": "r", "choices": [{**choice, "logprobs": {"content": content}}]}
 
-    def sampled(self, ids: list[int], system: str, seed: int) -> tuple[list[int], list[float]]:
+    def sampled(
+        self, ids: list[int], system: str, seed: int | None = None
+    ) -> tuple[list[int], list[float]]:
         """Tokens after ``ids``, and their log-probabilities."""
         said: list[int] = []
         told: list[float] = []
         with self.lock, torch.no_grad():
             self.systems.append(system)
-            sampling = torch.Generator().manual_seed(seed)
+            sampling = torch.Generator().manual_seed(seed or len(self.systems))
             for _ in range(TOKENS):
                 logits = self.model(torch.tensor([[*ids, *said]])).logits[0, -1].log_softmax(-1)
                 said.append(int(torch.multinomial(logits.exp(), 1, generator=sampling)))
