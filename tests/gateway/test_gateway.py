@@ -412,7 +412,6 @@ def test_a_trainer_opens_and_rewards_over_http(gateway: Gateway, upstream: Upstr
         ("/conversations", b"[1]", 400),
         ("/conversations", {"group": "g"}, 400),
         ("/conversations", {"question": {"id": "q"}, "group": "g"}, 400),
-        ("/conversations", {"question": {"id": "q", "text": "?"}}, 400),
         ("/conversations", {"question": {"id": "q", "text": "?"}, "group": "g", "x": 1}, 400),
         ("/conversations/nobody/reward", {"reward": 1.0}, 404),
         ("/conversations/mine/reward", {"reward": "good"}, 400),
