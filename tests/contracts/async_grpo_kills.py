@@ -98,10 +98,9 @@ class Policy:
     def answer(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """A completion of a chat."""
         messages = body["messages"]
-        ids = self.tokenizer.apply_chat_template(
+        ids: Any = self.tokenizer.apply_chat_template(
             messages, add_generation_prompt=True, return_dict=False
         )
-        assert isinstance(ids, list)
         said, told = self.sampled(ids, messages[0]["content"], body["seed"])
         message = {"role": "assistant", "content": self.tokenizer.decode(said)}
         choice = {"index": 0, "message": message, "finish_reason": "length", "token_ids": said}
@@ -287,8 +286,7 @@ def trained(
     worker: Callable[[Gateway, Path, int], Worker] = Worker,
 ) -> dict[str, Any]:
     """Trains in ``work``, from the newest whole checkpoint; what came of it."""
-    from trl.experimental.async_grpo import async_grpo_trainer
-
+    async_grpo_trainer: Any = import_module("trl.experimental.async_grpo.async_grpo_trainer")
     async_grpo_trainer.get_peak_flops_per_device = lambda *_: 1e12
     found = [file.parent for file in work.glob(f"trained/checkpoint-*/{WHOLE}")]
     newest = max(found, key=lambda one: int(one.name.split("-")[1]), default=None)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import tiny_trl
 import verifiers.v1 as vf
 from evoprompt_verifiers import ThroughGateway
-from sample_environment import Once
+from sample_environment import Once  # type: ignore[import-not-found]  # beside this one
 
 
 class NamingTask(vf.Task[vf.TaskData, vf.State, vf.TaskConfig]):  # type: ignore[misc]
@@ -23,7 +23,7 @@ class Naming(vf.Taskset[NamingTask, vf.TasksetConfig]):  # type: ignore[misc]
             yield NamingTask(vf.TaskData(prompt=prompt, system_prompt="be fast"))
 
 
-class Placed(ThroughGateway, Once):
+class Placed(ThroughGateway, Once):  # type: ignore[misc]
     pass
 
 
