@@ -41,14 +41,7 @@ from evoprompt.rules import Rule
 from evoprompt.screening import Screening, Seed, usable_seeds
 from evoprompt.selection import Selection
 from evoprompt.selectors import Deap
-from evoprompt.summaries import (
-    RewardWatch,
-    differences_of,
-    due_to_show,
-    excerpts_of,
-    summarise_ask,
-    summarise_tell,
-)
+from evoprompt.summaries import RewardWatch, due_to_show, summarise_ask, summarise_tell, to_read
 from evoprompt.types import (
     Assignment,
     Candidate,
@@ -447,10 +440,8 @@ class Engine:
         self.assignments.forget_stale(self.step)
         told = summarise_tell(self.step, self.rollouts, trajectories, self.candidate_stats())
         self.log.append(told)
-        if excerpts := excerpts_of(due_to_show(trajectories, self.step)):
-            self.log.append(events.Shown(self.step, excerpts))
-        for differed in differences_of(self.step, trajectories):
-            self.log.append(differed)
+        for event in to_read(self.step, trajectories, due_to_show(trajectories, self.step)):
+            self.log.append(event)
         pruned = self.selection.halve(self.step) if self.config.prunes_at(self.step) else ()
         if self.supervisor is not None:
             self.supervisor.attend()

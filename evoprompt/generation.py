@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from evoprompt.config import EngineConfig
 from evoprompt.eventlog import EventLog
-from evoprompt.events import Notice, Shown, Verified
+from evoprompt.events import Notice, Verified
 from evoprompt.plugins import naming
 from evoprompt.proposers.combinators import signed
 from evoprompt.proposing import ProposalRequests
@@ -20,7 +20,7 @@ from evoprompt.roles import VerificationRequest, Verifier
 from evoprompt.screening import Finding, Screening, summarise
 from evoprompt.selection import Selection
 from evoprompt.storage import SavedRecord
-from evoprompt.summaries import TRIED, differences_of, excerpts_of
+from evoprompt.summaries import TRIED, to_read
 from evoprompt.text import format_error, format_error_with_place
 from evoprompt.types import (
     Candidate,
@@ -372,10 +372,8 @@ class Generations:
                 self.log.append(Verified.of(one, step, found.rounds, is_parent))
         tried = {result.candidate.id for result in verification.results}
         shown = [one for one in verification.trajectories if one.candidate.id in tried]
-        if excerpts := excerpts_of(shown, TRIED):
-            self.log.append(Shown(step, excerpts))
-        for differed in differences_of(step, verification.trajectories):
-            self.log.append(differed)
+        for event in to_read(step, verification.trajectories, shown, TRIED):
+            self.log.append(event)
 
 
 def _require_sound(found: Verification, proposed: Sequence[Candidate], slots: int) -> None:

@@ -10,7 +10,7 @@ from statistics import fmean
 
 from evoprompt.comparison import rewards_of
 from evoprompt.config import EngineConfig
-from evoprompt.events import Asked, Differed, Excerpt, Told
+from evoprompt.events import Asked, Differed, Event, Excerpt, Shown, Told
 from evoprompt.storage import SavedRecord
 from evoprompt.turns import clip, readable
 from evoprompt.types import Candidate, CandidateStats, Trajectory, Turn
@@ -93,6 +93,25 @@ def excerpts_of(
             same = _reward(kept[0]) == _reward(kept[-1])
             found += map(_excerpt, kept[:1] if same else [kept[0], kept[-1]])
     return tuple(found)
+
+
+def to_read(
+    step: int,
+    trajectories: Sequence[Trajectory],
+    shown: Sequence[Trajectory],
+    candidates: int = _CANDIDATES,
+) -> list[Event]:
+    """Events for people to read: excerpts, and where candidates came out differently.
+
+    Args:
+        step: the engine step.
+        trajectories: of a step, or of a verification.
+        shown: those of them that excerpts are taken from.
+        candidates: most of whom there are some.
+    """
+    excerpts = excerpts_of(shown, candidates)
+    first: list[Event] = [Shown(step, excerpts)] if excerpts else []
+    return [*first, *differences_of(step, trajectories)]
 
 
 def differences_of(step: int, trajectories: Sequence[Trajectory]) -> tuple[Differed, ...]:

@@ -198,7 +198,7 @@ class TestTheAlgorithmOfThePaper:
         at_15 = [
             kind for kind, event in zip(kinds(one), one.log, strict=True) if event["step"] == 15
         ]
-        tried = [*["proposed"] * 12, *["verified"] * 12, "shown"]
+        tried = [*["proposed"] * 12, *["verified"] * 12, "shown", "differed"]
         asked_again = "notice"  # the first instruction, which is dead and still the best
         assert at_15 == ["asked", "told", "pruned", *tried, "evolved", asked_again]
 
