@@ -4,7 +4,7 @@
     python -m benchmarks.frozen --families noisy --first 1000 --seeds 8   # to try something out
     python -m benchmarks.frozen --wide 32       # with rounds that have to be waited for
     python -m benchmarks.frozen --validation 10 # as many validation questions
-    python -m benchmarks.frozen --pipeline      # where a writer repeats itself
+    python -m benchmarks.frozen --families pipeline --budget 800  # a writer that repeats itself
     python -m benchmarks.frozen --value         # how far the value reported is from the truth
 
 Both have the same questions, the same scripted teacher, who makes one change at a time, and the
@@ -28,7 +28,6 @@ from unittest.mock import patch
 from benchmarks.frozen_worlds import (
     FAMILIES,
     Asked,
-    Family,
     Luck,
     LuckAnew,
     Pipeline,
@@ -95,7 +94,7 @@ class Rounds:
 
 
 def optimized(
-    problem: Problem, budget: int, seed: int, proposals: int = 1, rounds: Rounds | None = None
+    problem: Problem, budget: int, seed: int, rounds: Rounds | None = None
 ) -> OptimizationResult:
     """What ``evoprompt.optimize`` finds.
 
@@ -114,9 +113,7 @@ def optimized(
     def metric(example: Asked, record: Record) -> Score:
         return Score(record.reward, record.feedback)
 
-    options = OptimizeOptions(
-        seed=seed, proposals=proposals, max_concurrency=counted.wide, progress=False
-    )
+    options = OptimizeOptions(seed=seed, max_concurrency=counted.wide, progress=False)
     with patch.object(Runner, "run", run_in_turn):
         return optimize(
             problem.seed_texts,
@@ -130,11 +127,9 @@ def optimized(
         )
 
 
-def ours(
-    problem: Problem, budget: int, seed: int, rounds: Rounds, proposals: int = 1
-) -> tuple[Curve, int]:
+def ours(problem: Problem, budget: int, seed: int, rounds: Rounds) -> tuple[Curve, int]:
     """The curve of ``evoprompt.optimize``, and the calls of the teacher."""
-    result = optimized(problem, budget, seed, proposals, rounds)
+    result = optimized(problem, budget, seed, rounds)
     texts = {one.candidate.text: one.candidate.components for one in result.candidates}
     curve = [(point.rollouts, problem.truth(texts[point.text])) for point in result.curve]
     return [*curve, (result.rollouts, problem.truth(result.best.components))], result.iterations
@@ -190,13 +185,8 @@ class Quiet:
         """Nothing."""
 
 
-def theirs(
-    problem: Problem, budget: int, seed: int, rounds: Rounds, more: bool = False
-) -> tuple[Curve, int]:
-    """The curve of ``gepa.optimize``, and the calls of the teacher.
-
-    ``more`` switches on what GEPA has and does not do by default: merging, and its cache.
-    """
+def theirs(problem: Problem, budget: int, seed: int, rounds: Rounds) -> tuple[Curve, int]:
+    """The curve of ``gepa.optimize``, and the calls of the teacher."""
     from gepa.api import optimize as gepa_optimize
 
     rng, calls = random.Random(f"teacher/{seed}"), 0
@@ -216,8 +206,6 @@ def theirs(
         "custom_candidate_proposer": propose,
         "callbacks": [watch],
         "logger": Quiet(),
-        "use_merge": more,
-        "cache_evaluation": more,
     }
     gepa_optimize(
         seed_candidate=problem.seed_texts,
@@ -231,11 +219,12 @@ def theirs(
 
 
 Optimizer = Callable[[Problem, int, int, Rounds], tuple[Curve, int]]
-OPTIMIZERS: Mapping[str, Optimizer] = {
-    "evoprompt": ours,
-    "evoprompt, 3 proposals": partial(ours, proposals=3),
-    "gepa": theirs,
-    "gepa, merge and cache": partial(theirs, more=True),
+OPTIMIZERS: Mapping[str, Optimizer] = {"evoprompt": ours, "gepa": theirs}
+World = Callable[..., Problem]
+"""Makes a problem of a seed and a number of validation questions."""
+WORLDS: Mapping[str, World] = {
+    **{family.name: partial(Problem, family) for family in FAMILIES},
+    "pipeline": Pipeline,
 }
 
 
@@ -245,7 +234,7 @@ def reached(curve: Curve, target: float) -> float:
 
 
 def measure(
-    family: Family,
+    world: World,
     optimizer: Optimizer,
     seeds: Sequence[int],
     budget: int,
@@ -255,7 +244,7 @@ def measure(
     """One row of the table."""
     costs, waits, worths, spent, calls = [], [], [], [], []
     for seed in seeds:
-        problem, rounds = Problem(family, seed, validation=validation), Rounds(wide)
+        problem, rounds = world(seed, validation=validation), Rounds(wide)
         curve, asked = optimizer(problem, budget, seed, rounds)
         costs.append(reached(curve, problem.target))
         waits.append(rounds.at(costs[-1]))
@@ -274,9 +263,7 @@ def measure(
     }
 
 
-def table(
-    families: Sequence[Family], optimizers: Sequence[str], seeds: Sequence[int], *sizes: int
-) -> None:
+def table(families: Sequence[str], seeds: Sequence[int], *sizes: int) -> None:
     """Prints a row for every family and optimizer."""
     print(
         "| family | optimizer | rollouts to .95 | quartiles | never | against gepa | rounds | "
@@ -285,14 +272,14 @@ def table(
     print("|---|---|---|---|---|---|---|---|---|---|---|")
     for family in families:
         rows = {
-            name: measure(family, OPTIMIZERS[name], seeds, *sizes) for name in {*optimizers, "gepa"}
+            name: measure(WORLDS[family], one, seeds, *sizes) for name, one in OPTIMIZERS.items()
         }
-        for name, row in sorted(rows.items()):
+        for name, row in rows.items():
             low, high = row["quartiles"]
             share = row["median"] / rows["gepa"]["median"]
             more = [a - b for a, b in zip(row["worth"], rows["gepa"]["worth"], strict=True)]
             print(
-                f"| {family.name} | {name} | {row['median']:.0f} | {low:.0f} to {high:.0f} | "
+                f"| {family} | {name} | {row['median']:.0f} | {low:.0f} to {high:.0f} | "
                 f"{row['never']} | {share:.2f} | {row['rounds']:.0f} | {fmean(row['worth']):.3f} | "
                 f"{stated(more)} | {row['spent']:.0f} | "
                 f"{row['teacher']:.0f} |",
@@ -305,37 +292,16 @@ def stated(values: Sequence[float]) -> str:
     return f"{fmean(values):+.3f} ± {stdev(values) / math.sqrt(len(values)):.3f}"
 
 
-def pipeline(seeds: Sequence[int], budgets: Sequence[int] = (800, 2000)) -> None:
-    """Prints a row for each optimizer and budget where a writer repeats itself."""
-    print("| budget | optimizer | true value at the end | rollouts spent | calls of the writer |")
-    print("|---|---|---|---|---|")
-    for budget in budgets:
-        ends: dict[str, list[float]] = {}
-        for name in ("evoprompt", "gepa"):
-            spent, calls, ends[name] = [], [], []
-            for seed in seeds:
-                problem = Pipeline(seed)
-                curve, asked = OPTIMIZERS[name](problem, budget, seed, Rounds(1))
-                ends[name].append(curve[-1][1])
-                spent.append(problem.rollouts)
-                calls.append(asked)
-            counts = f"{fmean(spent):.0f} | {fmean(calls):.0f}"
-            print(f"| {budget:,} | {name} | {stated(ends[name])} | {counts} |", flush=True)
-        gains = [a - b for a, b in zip(ends["evoprompt"], ends["gepa"], strict=True)]
-        print(f"| {budget:,} | difference | {stated(gains)} | | |", flush=True)
-
-
 def value(seeds: Sequence[int], budget: int = 600) -> None:
     """Prints by how much the value that is reported is higher than the truth.
 
     In the worlds of luck all texts are worth the same.
     """
-    drawn = next(family for family in FAMILIES if family.name == "drawn")
     worlds: Mapping[str, Callable[[int], Problem]] = {
         "luck": Luck,
         "luck anew": LuckAnew,
         "pipeline": Pipeline,
-        "drawn": partial(Problem, drawn, train=40),
+        "drawn": partial(WORLDS["drawn"], train=40),
     }
     print("| world | as measured minus true | `result.value` minus true |")
     print("|---|---|---|")
@@ -353,26 +319,21 @@ def value(seeds: Sequence[int], budget: int = 600) -> None:
 def main() -> None:
     """Reads the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--families", nargs="*", default=[family.name for family in FAMILIES])
+    parser.add_argument("--families", nargs="*", default=list(WORLDS))
     parser.add_argument("--first", type=int, default=20, help="first seed")
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--budget", type=int, default=3000)
-    parser.add_argument("--optimizers", nargs="*", default=list(OPTIMIZERS))
     parser.add_argument("--validation", type=int, default=40, help="validation questions")
-    parser.add_argument("--wide", type=int, default=1, help="calls that are made at once")
-    for name in ("pipeline", "value"):
-        parser.add_argument(f"--{name}", action="store_true")
+    parser.add_argument("--wide", type=int, default=8, help="calls that are made at once")
+    parser.add_argument("--value", action="store_true")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     seeds = range(options.first, options.first + options.seeds)
-    if options.pipeline:
-        pipeline(seeds)
-    elif options.value:
+    if options.value:
         value(seeds)
     else:
-        families = [family for family in FAMILIES if family.name in options.families]
         sizes = options.budget, options.validation, options.wide
-        table(families, options.optimizers, seeds, *sizes)
+        table(options.families, seeds, *sizes)
 
 
 if __name__ == "__main__":

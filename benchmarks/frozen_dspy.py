@@ -1,26 +1,18 @@
-"""Optimizers of DSPy on the problems of ``benchmarks/frozen.py``: CoEvolve and DSPy's own.
+"""CoEvolve and ``dspy.GEPA`` on the problems of ``benchmarks/frozen.py``.
 
     python -m benchmarks.frozen_dspy --seeds 5 --budget 1500
 
 The program is one ``dspy.Predict``, its model the scripted one behind an engine of DSPy's, which is
 told the instruction in DSPy's own prompt; every call of it counts. The teacher is the same for all
 and sees what each optimizer shows it: a failure's outputs and feedback.
-
-``dspy.MIPROv2`` writes all its instructions before the first of them is tried. What it shows its
-language model are runs of the first program on training examples, at most three for an instruction.
-They are successes usually; ``metric_threshold=-1``, which any reward passes, shows it failures,
-too, and with them the remarks that the other optimizers' teacher reads. The language model of its
-proposer is that teacher: each failure that it is shown is worth one change to a text.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import io
 import logging
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from statistics import median
 from typing import Any
@@ -172,82 +164,9 @@ def by_gepa(problem: Problem, budget: int, seed: int) -> Curve:
     return curve
 
 
-_ROLLOUTS = 1.5  # trials for each instruction, as MIPROv2 recommends
-
-
-def by_mipro(problem: Problem, budget: int, seed: int) -> Curve:
-    """The curve of ``dspy.MIPROv2`` without demonstrations.
-
-    Args:
-        problem: to be solved.
-        budget: most rollouts; the number of instructions follows from it.
-        seed: of its choices and of its teacher's.
-    """
-    rng = random.Random(f"teacher/{seed}")
-
-    def write(system: str, user: str) -> Mapping[str, object]:
-        if "proposed_instruction" not in user.rpartition("Respond with")[2]:
-            names = ("observations", "summary", "program_description", "module_description")
-            return dict.fromkeys(names, "Numbers go in, rewards come out.")
-        text = " ".join(_field(user, "basic_instruction").split())
-        for record in _records(_field(user, "task_demos")):
-            text = problem.rewrite({PART: text}, PART, [record], rng)
-        return {"proposed_instruction": text}
-
-    asked = len(problem.validation)
-    candidates = max(int((budget - asked) / (_ROLLOUTS * asked + 3)), 4)
-    model = model_of(problem)
-    optimizer = dspy.MIPROv2(
-        metric=lambda gold, pred, trace=None: float(metric(gold, pred).score),
-        prompt_model=scripted(write),
-        task_model=model,
-        auto=None,
-        num_candidates=candidates,
-        max_bootstrapped_demos=0,
-        max_labeled_demos=0,
-        metric_threshold=-1.0,
-        num_threads=1,
-        seed=seed,
-    )
-    # It prints what it does.
-    with dspy.context(lm=model), contextlib.redirect_stdout(io.StringIO()):
-        found = optimizer.compile(
-            student(problem),
-            **sets(problem),
-            num_trials=int(_ROLLOUTS * candidates),
-            minibatch=False,
-        )
-    return list(_curve(problem, found.trial_logs, found.signature.instructions))
-
-
-def _curve(problem: Problem, trials: Mapping[int, Any], last: str) -> Iterator[tuple[int, float]]:
-    """What the best program was worth after each trial, with the bootstrapping counted."""
-    before = problem.rollouts - max(one["total_eval_calls_so_far"] for one in trials.values())
-    best = -1.0
-    for one in trials.values():
-        if one["full_eval_score"] > best:
-            best = one["full_eval_score"]
-            text = " ".join(one["full_eval_program"].signature.instructions.split())
-            yield before + one["total_eval_calls_so_far"], problem.truth({PART: text})
-    yield problem.rollouts, problem.truth({PART: " ".join(last.split())})
-
-
-def _records(demos: str) -> Iterator[Record]:
-    """The runs that a text of MIPROv2's shows."""
-    rewards = demos.split("Reward:")[1:]
-    for one in rewards:
-        reward, _, rest = one.partition("Remark:")
-        yield record_of({"reward": reward.strip(), "remark": rest.partition("\n")[0].strip()})
-
-
-def _field(message: str, name: str) -> str:
-    return message.partition(f"[[ ## {name} ## ]]")[2].partition("[[ ##")[0].strip()
-
-
 OPTIMIZERS: Mapping[str, Callable[[Problem, int, int], Curve]] = {
     "CoEvolve": by_coevolve,
     "dspy.GEPA": by_gepa,
-    "dspy.MIPROv2": by_mipro,
 }
 
 

@@ -14,7 +14,7 @@ import random
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from evoprompt.text import sentences
 
@@ -55,8 +55,11 @@ class Family:
         flips: how often the metric says the contrary.
         spread: how much more often the most frequent habit is needed than the rarest.
         skill: how often the teacher makes the change that a failure asks for.
+        worthless: sentences that help nobody, of which an erring teacher may add one.
         difficulty: where it is not 0, answers are drawn: every habit makes every question likelier
             to be right, and this is the standard deviation of their difficulty, in logits.
+        greedy: whether a text's answer to a question is always the same, and another text's is
+            drawn anew however little the two differ.
     """
 
     name: str
@@ -67,7 +70,9 @@ class Family:
     flips: float = 0.0
     spread: float = 2.0
     skill: float = 0.7
+    worthless: int = 4
     difficulty: float = 0.0
+    greedy: bool = False
 
 
 FAMILIES = (
@@ -76,6 +81,9 @@ FAMILIES = (
     Family("noisy", rules=6, flips=0.2),
     Family("components", rules=9, components=3),
     Family("drawn", difficulty=2.0),
+    Family("70 % harmful", decoys=8, skill=0.3, worthless=0),
+    Family("90 % harmful", decoys=8, skill=0.1, worthless=0),
+    Family("chaotic", difficulty=2.0, greedy=True),
 )
 
 
@@ -111,6 +119,7 @@ class Problem:
         self.names = [f"part {index}" for index in range(family.components)]
         self.habits = {index: habit(index) for index in range(family.rules)}
         self.decoys = {habit(100 + index): index for index in range(family.decoys)}
+        self._seed = seed
         rng = random.Random(f"{family.name}/{seed}")
         self._noise = random.Random(f"{family.name}/{seed}/noise")
         self._weights = [family.spread ** (i / (family.rules - 1)) for i in range(family.rules)]
@@ -166,7 +175,10 @@ class Problem:
         """One rollout with the metric's noise, counted."""
         self.rollouts += 1
         reward, feedback = self.answer(texts, asked)
-        if self.family.difficulty:
+        if self.family.greedy:
+            drawn = random.Random(f"{sorted(texts.items())}/{asked.id}/{self._seed}")
+            reward = float(drawn.random() < reward)
+        elif self.family.difficulty:
             reward = float(self._noise.random() < reward)
         if self._noise.random() < self.family.flips:
             wrong = self._noise.randrange(200, 10_000)
@@ -178,7 +190,7 @@ class Problem:
         """What ``texts`` are really worth on questions that no optimizer sees."""
         return sum(self.answer(texts, asked)[0] for asked in self.held_out) / len(self.held_out)
 
-    @property
+    @cached_property
     def target(self) -> float:
         """What is worth .95 of the way from the first texts to all habits and nothing else."""
         texts = dict(self.seed_texts)
@@ -200,8 +212,9 @@ class Problem:
             home, _, wanted = about.partition(": ")
             if kind == "missing" and home == component and wanted not in text:
                 return f"{text} {wanted}"
-        worthless = [*self.decoys, *(habit(rng.randrange(200, 10_000)) for _ in range(4))]
-        return f"{text} {rng.choice([one for one in worthless if one not in text])}"
+        idle = [habit(rng.randrange(200, 10_000)) for _ in range(self.family.worthless)]
+        errors = [one for one in (*self.decoys, *idle) if one not in text]
+        return f"{text} {rng.choice(errors)}" if errors else text
 
 
 SENTENCES = tuple(habit(index) for index in range(13))
@@ -220,9 +233,12 @@ class Pipeline(Problem):
 
     Args:
         seed: of its questions, of what the sentences do, and of the writer.
+        validation: validation questions.
     """
 
-    def __init__(self, seed: int) -> None:
+    target = math.inf  # the best there is, is not known
+
+    def __init__(self, seed: int, validation: int = 40) -> None:
         super().__init__(Family("pipeline", components=2), seed, train=0, validation=0)
         self.names = list(STAGES)
         rng = random.Random(f"pipeline/{seed}")
@@ -235,7 +251,7 @@ class Pipeline(Problem):
                         self._effects[stage, sentence, kind] = effect
         self._hard: dict[tuple[int, str], float] = {}
         self.train = [self._question(rng, index) for index in range(40)]
-        self.validation = [self._question(rng, 40 + index) for index in range(40)]
+        self.validation = [self._question(rng, 40 + index) for index in range(validation)]
         self.held_out = [self._question(rng, -1 - index) for index in range(1000)]
 
     def _question(self, rng: random.Random, identity: int) -> Asked:

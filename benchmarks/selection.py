@@ -6,19 +6,16 @@ A *world* draws the difficulty of questions and the effects of candidates, in lo
 or 1, or the mean of such parts. A *design* says how an engine spends a step's rollouts on it.
 Nothing is proposed. For each replication it is noted whether the best of all candidates has the
 highest weight at the end, and how much expected reward is lost by taking the one that has (regret).
-Replications of all designs meet the same effects. ``FOLDER/selection.png`` shows the tables.
+Replications of all designs meet the same effects.
 """
 
 from __future__ import annotations
 
 import math
-import random
 from argparse import Namespace
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -29,7 +26,6 @@ from evoprompt import Assignment, Engine, EngineConfig, Question, Trajectory
 from evoprompt.attributors import Adjusted, WindowMean
 from evoprompt.roles import Attributor, Selector
 from evoprompt.selectors import Deap, Softmax
-from evoprompt.types import CandidateStats
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,43 +101,12 @@ WORLDS = (
 )
 
 
-class Front(Selector):
-    """Draws as GEPA does: by the number of questions on which nobody is better.
-
-    Candidates that are on the front of no question, or only beside others that cover it, are left
-    out (arXiv 2507.19457, Algorithm 2, by the mean reward on each question).
-    """
-
-    def select(
-        self, candidate_stats: Sequence[CandidateStats], k: int, rng: random.Random
-    ) -> Sequence[CandidateStats]:
-        """``k`` independent draws."""
-        best: dict[str, float] = {}
-        for one in candidate_stats:
-            for question, reward in one.by_question.items():
-                best[question] = max(reward, best.get(question, reward))
-        fronts: dict[str, set[str]] = {question: set() for question in best}
-        for one in candidate_stats:
-            for question, reward in one.by_question.items():
-                if reward == best[question]:
-                    fronts[question].add(one.candidate.id)
-        for one in sorted(candidate_stats, key=lambda stats: stats.weight):
-            name = one.candidate.id
-            if all(len(front) > 1 for front in fronts.values() if name in front):
-                for front in fronts.values():
-                    front.discard(name)
-        counts = Counter(name for front in fronts.values() for name in front)
-        shares = [counts[one.candidate.id] for one in candidate_stats]
-        return rng.choices(candidate_stats, shares if any(shares) else None, k=k)
-
-
 BLOCK = {"grouping": "question"}
 NEVER = {"prune_every": 1_000}
 INSPO = {"preset": "inspo", "fill_at_start": False}
 DESIGNS = (
     Design("inspo", attributor=WindowMean, settings=INSPO),
     Design("random", attributor=WindowMean, sampler=Deap("random"), settings=NEVER),
-    Design("GEPA's front", attributor=WindowMean, sampler=Front(), settings=NEVER),
     Design("window", attributor=WindowMean),
     Design("window, 5 x 1", 5, 1, WindowMean, settings=BLOCK),
     Design("adjusted"),
@@ -297,48 +262,6 @@ def coverage(results: Sequence[Result]) -> str:
     return f"{fmean(shares):.3f}" if shares else "-"
 
 
-def draw(results: Sequence[Result], path: Path) -> None:
-    """The share in which the best was found, for each world and some of the designs."""
-    import matplotlib.pyplot as plt
-
-    worlds = [world.name for world in WORLDS if world.candidates == 7]
-    figure, axes = plt.subplots(figsize=(11, 4.2), layout="constrained")
-    shown = [design for design in DESIGNS if design.name in SHOWN]
-    for number, design in enumerate(shown):
-        places, means, halves = [], [], []
-        for index, world in enumerate(worlds):
-            found = [
-                one.found for one in results if (one.world, one.design) == (world, design.name)
-            ]
-            if found:
-                mean, half = interval(found)
-                places.append(index + (number - (len(shown) - 1) / 2) * 0.09)
-                means.append(mean)
-                halves.append(half)
-        axes.errorbar(places, means, halves, fmt="o", markersize=4, capsize=2, label=design.name)
-    axes.axhline(1 / 7, color="grey", linewidth=0.8, linestyle=":")
-    axes.text(len(worlds) - 0.55, 1 / 7 + 0.01, "chance", color="grey", ha="right")
-    axes.set_xticks(range(len(worlds)), worlds)
-    axes.set_ylabel("best of 7 found, 95 % interval")
-    axes.set_ylim(0, 1)
-    figure.legend(loc="outside right center", frameon=False)
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
-
-
-SHOWN = (
-    "inspo",
-    "random",
-    "GEPA's front",
-    "window",
-    "window, 5 x 1",
-    "adjusted",
-    "adjusted, 2 x 2",
-    "adjusted, 5 x 1",
-)
-"""In the picture; the table has all."""
-
-
 def main() -> None:
     """Goes on with the replications, then prints the tables."""
     journal = Journal(__doc__ or "", Result, ("world", "design", "seed"), 400)
@@ -362,7 +285,6 @@ def main() -> None:
         ("Intervals that hold the truth", names, coverage),
     ):
         print(title, table(["design", *worlds], rows(results, worlds, cell)), sep="\n\n")
-    draw(results, journal.parser.parse_args().folder / "selection.png")
 
 
 if __name__ == "__main__":

@@ -29,8 +29,8 @@ from evoprompt import (
     ProposalRequest,
     Proposer,
     Question,
+    Selector,
     Trajectory,
-    Verifier,
 )
 
 MEAN, SPREAD = -1.24, 2.0
@@ -147,16 +147,17 @@ class Nature(Proposer):
         return worth_of(self.effects[number_of(candidate_text)])
 
     def engine(
-        self, seed: int, settings: dict[str, Any], verifier: Verifier | None = None
+        self, seed: int, settings: dict[str, Any], pool: int = 1, **roles: Selector
     ) -> Engine:
-        """One that starts from the first instruction."""
+        """One that starts from the first instruction and, in a larger pool, children of it."""
+        self.effects += [self.child(0.0, number) for number in range(1, pool)]
         return Engine(
-            [text_of(0)],
+            [text_of(number) for number in range(pool)],
             proposer=self,
             config=EngineConfig(**settings),
             seed=seed,
-            verifier=verifier,
             rules=[],  # the texts say nothing
+            **roles,
         )
 
 

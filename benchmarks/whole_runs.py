@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from statistics import fmean
 from typing import Any
@@ -22,24 +22,44 @@ import numpy as np
 
 from benchmarks.simulation import Journal, Nature, mean, number_of, table, text_of
 from evoprompt.engine import Engine
-from evoprompt.verifiers import Unverified
+from evoprompt.selectors import Deap
 
 WRITERS = {"mixed": -0.1, "harmful": -0.4}
 SIZES = {16: 20_000, 512: 100_000}
 """Rollouts of a run where none are given, by the questions of a step, with five rollouts each."""
 
-UNVERIFIED = "blocks, nothing verified"
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """How a run is played.
+
+    Attributes:
+        settings: of the engine.
+        pool: instructions that it starts from: the first one and children of it.
+        blind: whether children are children of the first instruction, and not of their parent.
+        at_random: whether who is drawn, who stays and who breeds is drawn evenly.
+    """
+
+    settings: dict[str, Any] = field(default_factory=dict)
+    pool: int = 1
+    blind: bool = False
+    at_random: bool = False
+
+
 EXTRA: dict[str, Any] = {"accept": "not-worse"}
 BASE = "one candidate, 200 questions"
 """What the others are compared with, seed by seed."""
-DESIGNS: dict[str, dict[str, Any]] = {
-    BASE: {**EXTRA, "candidates_per_question": 1},
-    "in training": {},
-    "blocks, 200 questions": EXTRA,
-    "blocks, 50 questions": {**EXTRA, "verify_questions": 50},
-    "blocks, 200 questions, every 3 steps": {**EXTRA, "evolve_every": 3, "prune_every": 1},
-    "blocks, without pruning": {**EXTRA, "prune_every": None},
-    UNVERIFIED: {},
+DESIGNS: dict[str, Design] = {
+    BASE: Design({**EXTRA, "candidates_per_question": 1}),
+    "in training": Design(),
+    "blocks, 50 questions": Design({**EXTRA, "verify_questions": 50}),
+    "blocks, 200 questions, every 3 steps": Design({**EXTRA, "evolve_every": 3, "prune_every": 1}),
+    "blocks, nothing verified": Design({"accept": "all"}),
+    "inspo": Design({"preset": "inspo"}),
+    "random": Design({"accept": "all"}, at_random=True),
+    "pool of 7": Design({"evolve_until": 0}, pool=7),
+    "pool of 60": Design({"evolve_until": 0, "population_size": 60}, pool=60),
+    "blind writer": Design(blind=True),
 }
 
 
@@ -77,14 +97,21 @@ class Result:
 def replicate(writer: str, questions: int, budget: int, design: str, seed: int) -> Result:
     """Plays one engine until its rollouts are spent."""
     leads = WRITERS[writer] + 0.3 * np.random.default_rng([seed, 2]).standard_normal(10_000)
+    played = DESIGNS[design]
+    kept = 0.0 if played.blind else 0.7
     nature = Nature(
         seed,
-        lambda parent, number: 0.7 * parent + float(leads[number]),
+        lambda parent, number: kept * parent + float(leads[number]),
         questions,
         budget // (5 * questions) + 2,
     )
-    verifier = Unverified() if design == UNVERIFIED else None
-    engine = nature.engine(seed, {"evolve_until": None, **DESIGNS[design]}, verifier)
+    roles = ("sampler", "survivor", "parent_selector") if played.at_random else ()
+    engine = nature.engine(
+        seed,
+        {"evolve_until": None, **played.settings},
+        played.pool,
+        **{role: Deap("random") for role in roles},
+    )
     each = engine.share_out(5, "rollouts")
     engine.budget = budget
     training: list[float] = []

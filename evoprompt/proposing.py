@@ -80,7 +80,7 @@ class ProposalRequests:
 
         Verification turns half of them away, so two for each place, and three where the proposer
         thinks ahead and there is one round: then no more is lost than by waiting for up to five
-        rounds (``benchmarks/asked_when.py``, 32 seeds; with two .05 of the leader's reward are).
+        rounds (simulated, 32 seeds; with two .05 of the leader's reward are: docs/selection.md).
         """
         if self.selection.challengers.mode == "in-training":
             return self.selection.challengers.at_once

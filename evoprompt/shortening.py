@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Generic, TypeVar
 
-from evoprompt.comparison import Lead
+from evoprompt.comparison import DROP, Lead
 from evoprompt.errors import InputError
 from evoprompt.text import tags
 
@@ -103,8 +103,8 @@ def simplify(
 
     The last sentence is left out first, and then the others; then clauses. Each time the shorter
     text answers the examples beside the best one so far, some at a time, until the odds are 5 to 1
-    that it loses less than ``delta`` or 2 to 1 that it loses something. Where the examples do not
-    tell, the sentence stays.
+    that it loses less than ``delta`` or 2 to 1 that it loses something. After the last example 2 to
+    1 are enough, since the shorter of equals is wanted; where they do not tell that, it stays.
 
     Args:
         text: to be shortened; what is left is never empty.
@@ -146,16 +146,18 @@ def simplify(
 
 
 def _may_go(rewards: _Rewards[ExampleT], shorter: str, best: str, delta: float) -> bool:
-    """Whether ``shorter`` is shown to lose less than ``delta`` of the range."""
+    """Whether ``shorter`` loses less than ``delta`` of the range, as far as the examples tell."""
+    odds = 0.0
     for count in _looks(len(rewards.examples)):
         lead = rewards.lead(shorter, best, count)
         allowed = delta * (max(rewards.seen, default=0.0) - min(rewards.seen, default=0.0))
         if not allowed:
             continue
-        decided = Lead(lead.value + allowed, lead.stderr).verdict(allowed, useful=allowed)
-        if decided:
+        spared = Lead(lead.value + allowed, lead.stderr)
+        if decided := spared.verdict(allowed, useful=allowed):
             return decided == "better"
-    return False
+        odds = spared.odds(allowed)
+    return odds >= DROP
 
 
 def _looks(count: int) -> Iterator[int]:

@@ -112,35 +112,44 @@ class Outlook:
 
     @property
     def needed(self) -> int | None:
-        """Rollouts of all instructions to see that gain; None where there is none."""
-        if not self.gain:
-            return None
-        return math.ceil(2 * self.noise * (_NEEDED / self.gain) ** 2) * len(self.weights)
+        """Rollouts of two instructions to see that gain; None where there is none."""
+        return math.ceil(2 * self.noise * (_NEEDED / self.gain) ** 2) * 2 if self.gain else None
 
     @property
     def verdict(self) -> str:
-        """An answer that begins with yes or no, and why."""
+        """An answer that begins with yes, no or open, and why.
+
+        Open is what is more than the luck of the best and less than shows, where the budget has
+        the rollouts to tell.
+        """
         if self.signal < _SIGNAL:
             return (
                 f"no: of the groups {self.signal:.0%} have rewards that differ, so neither the "
                 "policy nor an instruction has anything to learn from; make the questions easier, "
                 "or show the model how to do it first"
             )
-        if not self.is_shown or not self.needed:
-            best = max(self.leads, key=lambda one: one.value)
+        best = max(self.leads, key=lambda one: one.value)
+        seen = f"the best by {best.value:+.3f} ± {best.stderr:.3f}"
+        needed = self.needed or math.inf
+        if not self.is_shown and needed <= self.budget:
             return (
-                f"no: none of {len(self.weights) - 1} instructions is better than the first one "
-                f"beyond chance, the best by {best.value:+.3f} ± {best.stderr:.3f}; training alone "
-                "has as much to go on, as far as that tells"
+                f"open: of {len(self.leads)} instructions {seen}, which is more than chance "
+                f"usually makes of the best and less than shows; some {needed:,} rollouts of two "
+                "would tell; give more --rollouts"
             )
-        if self.needed > self.budget:
+        if not self.is_shown or needed == math.inf:
             return (
-                f"no: a gain of {self.gain:.3f} takes about {self.needed:,} rollouts to see, and "
+                f"no: none of {len(self.leads)} instructions is better than the first one "
+                f"beyond chance, {seen}; training alone has as much to go on, as far as that tells"
+            )
+        if needed > self.budget:
+            return (
+                f"no: a gain of {self.gain:.3f} takes about {needed:,} rollouts to see, and "
                 f"the budget is {self.budget:,}"
             )
         return (
             f"yes: {self.gain:+.3f} by words alone before any training, seen in about "
-            f"{self.needed:,} rollouts; whether training makes up for the words is not known "
+            f"{needed:,} rollouts; whether training makes up for the words is not known "
             "before it"
         )
 

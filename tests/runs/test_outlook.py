@@ -49,6 +49,13 @@ def test_one_good_text_among_a_dozen_is_a_yes() -> None:
     assert 0 < seen.gain < 0.186 - 0.057
 
 
+def test_more_than_luck_and_less_than_shown_is_left_open() -> None:
+    # tiny search-QA as `worth-it` sees it: a no was wrong there
+    seen = outlook([0.084, *[0.06, 0.07, 0.08, 0.09, 0.1] * 2, 0.159], 0.026, 0.23, 0.07)
+    assert seen.verdict.startswith("open")
+    assert "+0.075 ± 0.037" in seen.verdict
+
+
 def test_a_gain_that_the_budget_cannot_show_is_a_no() -> None:
     seen = outlook([0.50, 0.50, 0.50, 0.53], 0.004, 0.9, 0.24)
     assert seen.spread > 0
