@@ -29,7 +29,6 @@ from evoprompt import (
     ProposalRequest,
     Proposer,
     Question,
-    Selector,
     Trajectory,
 )
 
@@ -147,7 +146,7 @@ class Nature(Proposer):
         return worth_of(self.effects[number_of(candidate_text)])
 
     def engine(
-        self, seed: int, settings: dict[str, Any], pool: int = 1, **roles: Selector
+        self, seed: int, settings: dict[str, Any], pool: int = 1, **roles: Any
     ) -> Engine:
         """One that starts from the first instruction and, in a larger pool, children of it."""
         self.effects += [self.child(0.0, number) for number in range(1, pool)]

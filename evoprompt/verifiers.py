@@ -170,7 +170,6 @@ class Unverified(Verifier):
         )
 
 
-_BATCH = 20  # questions between two looks
 _USEFUL = 4
 """Times delta: with one, a child that solves 24 questions of which its parent solves 6
 has 2.4 : 1."""
@@ -194,6 +193,7 @@ class Sequential(Verifier):
             parent: each round has half of what is left, which its children share. None for odds of
             5 : 1 for each child, whatever that makes in all.
         delta: a lead worth having, in units of the rewards, above 0.
+        batch: questions between two looks, at least 1.
     """
 
     class Settings(BaseModel, extra="forbid"):
@@ -208,15 +208,19 @@ class Sequential(Verifier):
             "5 : 1 for each child",
         )
         delta: float = Field(USEFUL, gt=0, description="a lead worth having, in rewards")
+        batch: int = Field(20, ge=1, description="questions, after which some are decided")
 
     def __init__(
         self,
         questions: int = 200,
         error: float | None = None,
         delta: float = USEFUL,
+        batch: int = 20,
     ) -> None:
-        if questions < 1:
-            raise ValueError(f"questions is {questions}; required: at least 1")
+        if questions < 1 or batch < 1:
+            raise ValueError(
+                f"questions is {questions} and batch is {batch}; required: at least 1 of each"
+            )
         if error is not None and not 0 < error < 1:
             raise ValueError(f"error is {error}; required: a probability between 0 and 1, or None")
         if not delta > 0:
@@ -224,6 +228,7 @@ class Sequential(Verifier):
         self.questions = questions
         self.error = error
         self.delta = delta
+        self.batch = batch
 
     def most_rollouts(self, proposed: int, parents: int) -> int:
         """Most rollouts of a round that tries so many candidates; only the first parent runs."""
@@ -236,12 +241,12 @@ class Sequential(Verifier):
         verdicts: dict[str, Verdict] = {one.id: "" for one in request.proposed}
         evidence = Evidence()
         spent: list[Trajectory] = []
-        for start in range(0, len(questions), _BATCH):
+        for start in range(0, len(questions), self.batch):
             racing = [one for one in request.proposed if not verdicts[one.id]]
             places = request.slots - list(verdicts.values()).count("better")
             if not racing or places <= 0:
                 break
-            batch, often = questions[start : start + _BATCH], _often(len(racing))
+            batch, often = questions[start : start + self.batch], _often(len(racing))
             done = request.rollout(
                 [verification_of(parent, one, index, often) for index, one in batch]
                 + [verification_of(child, one, index) for child in racing for index, one in batch]

@@ -123,7 +123,7 @@ def test_errs_at_most_as_often_as_it_says_over_all_rounds() -> None:
             children = [candidate(2 + 6 * turn + number, ["c0"]) for number in range(6)]
             found = tried(
                 always(),
-                Sequential(60, error),
+                Sequential(60, error, batch=10),
                 rollout=policy,
                 replay=replay(60),
                 proposed=children,
@@ -140,7 +140,7 @@ def test_errs_at_most_as_often_as_it_says_over_all_rounds() -> None:
 class TestWhatIsRolledOut:
     def test_the_same_questions_for_all_and_no_more_for_who_is_decided(self) -> None:
         policy = ScriptedPolicy(chances(2, c0=0.5, c2=1.0, c3=0.0, c4=0.5, c5=0.55))
-        tried(policy, Sequential(40))
+        tried(policy, Sequential(40, batch=10))
         asked: dict[str, list[str]] = {}
         for assignment in policy.assignments:
             assert assignment.purpose == "verify"
@@ -157,7 +157,7 @@ class TestWhatIsRolledOut:
     ) -> None:
         policy = ScriptedPolicy(lambda assignment: 0.5)
         proposed = [candidate(number, ["c0"]) for number in range(2, 2 + children)]
-        verifier = Sequential(40)
+        verifier = Sequential(40, batch=40)
         tried(policy, verifier, proposed=proposed)
         asked = {(one.candidate.id == "c0", one.rollouts) for one in policy.assignments}
         assert asked == {(True, often), (False, 1)}
@@ -167,7 +167,7 @@ class TestWhatIsRolledOut:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"questions": 0}, "questions is 0; required: at least 1"),
+        ({"questions": 0}, "questions is 0 and batch is 20; required: at least 1 of each"),
         ({"error": 0.0}, "error is 0.0; required: a probability between 0 and 1"),
         ({"delta": 0.0}, "delta is 0.0; required: above 0"),
     ],
