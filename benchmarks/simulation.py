@@ -145,9 +145,7 @@ class Nature(Proposer):
         """Expected share of right answers under an instruction, in points."""
         return worth_of(self.effects[number_of(candidate_text)])
 
-    def engine(
-        self, seed: int, settings: dict[str, Any], pool: int = 1, **roles: Any
-    ) -> Engine:
+    def engine(self, seed: int, settings: dict[str, Any], pool: int = 1, **roles: Any) -> Engine:
         """One that starts from the first instruction and, in a larger pool, children of it."""
         self.effects += [self.child(0.0, number) for number in range(1, pool)]
         return Engine(
