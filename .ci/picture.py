@@ -1,6 +1,6 @@
 """Draws the README's picture from a run of examples/search_qa/tiny.yaml.
 
-    python .ci/picture.py runs/tiny    # reads the run, writes docs/images/tiny.json and .svg
+    python .ci/picture.py runs/tiny    # a run of some seeds; writes docs/images/tiny.json and .svg
     python .ci/picture.py              # draws docs/images/tiny.json again
 
 tests/test_picture.py fails when the picture is not that of the file, or when the run's settings are
@@ -33,7 +33,7 @@ NAMES = {"static": "fixed instruction", "coevolve": "evolving instruction"}
 def settings(config: Path) -> Mapping[str, Any]:
     """What decides how the example goes, paths of the machine apart."""
     resolved = load(config).resolved()
-    return {name: resolved[name] for name in ("task", "seeds", "budget", "evaluate_every")} | {
+    return {name: resolved[name] for name in ("task", "budget", "evaluate_every")} | {
         "engine": resolved["arms"]["coevolve"]["engine"],
         "learning_rate": resolved["host"]["learning_rate"],
     }
@@ -42,12 +42,12 @@ def settings(config: Path) -> Mapping[str, Any]:
 def read(run: Path) -> dict[str, Any]:
     """The run's numbers and texts, as JSON values."""
     arms = json.loads((run / "summary.json").read_text(encoding="utf-8"))["arms"]
-    trials = {name: arms[name]["seeds"][0] for name in NAMES}
-    (first,) = trials["static"]["best"].values()
-    (last,) = trials["coevolve"]["best"].values()
+    trials = {name: arms[name]["seeds"] for name in NAMES}
+    (first,) = trials["static"][0]["best"].values()
+    (last,) = trials["coevolve"][0]["best"].values()
     return {
         "settings": settings(run / "config.yaml"),
-        "curves": {name: trial["curve"] for name, trial in trials.items()},
+        "curves": {name: [one["curve"] for one in seeds] for name, seeds in trials.items()},
         "test": {name: arms[name]["test"]["mean"] for name in NAMES},
         "before": first,
         "after": last,
@@ -60,21 +60,24 @@ def draw(numbers: Mapping[str, Any]) -> str:
         figure = Figure(figsize=(12, 4), layout="constrained")
         curves, texts = figure.subplots(1, 2, width_ratios=(3, 2))
         for name, label in NAMES.items():
-            rollouts, right = zip(*numbers["curves"][name], strict=True)
             shown = f"{label}: {numbers['test'][name]:.0%} of the test questions"
-            style = {"color": COLOURS[name], "linestyle": LINES[name], "linewidth": 2.5}
-            curves.plot(rollouts, right, label=shown, **style)
+            style = {"color": COLOURS[name], "linestyle": LINES[name], "linewidth": 1.8}
+            for seed, curve in enumerate(numbers["curves"][name]):
+                rollouts, right = zip(*curve, strict=True)
+                curves.plot(rollouts, right, label="" if seed else shown, **style)
         curves.set(xlabel="rollouts, verification included", ylim=(0, 1.02), xlim=(0, None))
-        curves.set_title("share of validation questions answered", loc="left", fontsize=11)
+        count = len(numbers["curves"]["static"])
+        title = f"share of validation questions answered, a line for each of {count} seeds"
+        curves.set_title(title, loc="left", fontsize=11)
         curves.spines[["top", "right"]].set_visible(False)
-        curves.legend(frameon=False, loc="center right")
+        curves.legend(frameon=False, loc="lower right", bbox_to_anchor=(1, 0.05))
         texts.set_axis_off()
         before, after = (fill(numbers[name], 58) for name in ("before", "after"))
         place = {"transform": texts.transAxes, "va": "top", "fontsize": 10.5}
         texts.text(0, 1, "before", color=COLOURS["static"], weight="bold", **place)
         texts.text(0, 0.93, before, color="#333333", **place)
         below = 0.93 - 0.06 * (before.count("\n") + 2)
-        texts.text(0, below, "after", color=COLOURS["coevolve"], weight="bold", **place)
+        texts.text(0, below, "after, first seed", color=COLOURS["coevolve"], weight="bold", **place)
         texts.text(0, below - 0.07, after, color="#333333", **place)
         file = io.StringIO()
         figure.savefig(file, format="svg", metadata={"Date": None}, facecolor="white")
