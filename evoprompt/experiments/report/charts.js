@@ -125,7 +125,7 @@ const heat = (tests) => {
   };
 };
 
-// The importance weight of one candidate over its life, with its 95% interval where that is known.
+// The importance weight of one candidate over its life, with its 95 % interval where that is known.
 // No weight lies beyond the lowest and the highest reward, and so does no interval.
 const weights = (life, [lowest, highest]) => ({
   height: 120,
@@ -136,6 +136,6 @@ const weights = (life, [lowest, highest]) => ({
   encoding: { x: { field: "step", type: "quantitative", title: "training step", axis: { tickMinStep: 1, format: "d" }, scale: { nice: false, zero: false } } },
   layer: [
     { transform: [{ filter: "isValid(datum.low)" }], mark: { type: "area", opacity: 0.2 }, encoding: { y: { field: "low", type: "quantitative", title: "weight", scale: { zero: false } }, y2: { field: "high" } } },
-    { mark: { type: "line", point: true }, encoding: { y: { field: "weight", type: "quantitative", title: "weight" }, tooltip: [{ field: "step" }, { field: "weight", format: ".3f" }, { field: "interval", title: "95% interval" }] } },
+    { mark: { type: "line", point: true }, encoding: { y: { field: "weight", type: "quantitative", title: "weight" }, tooltip: [{ field: "step" }, { field: "weight", format: ".3f" }, { field: "interval", title: "95 % interval" }] } },
   ],
 });

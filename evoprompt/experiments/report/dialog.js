@@ -162,5 +162,5 @@ const tell = (trial, which) => {
   if (!dialog.open) dialog.showModal();
   dialog.scrollTop = 0;
   document.getElementById("story-title").focus();
-  if (told.weights?.length > 1) new Chart(drawn, "Importance weight, with its 95% interval", `Importance weight of ${told.id}`).draw(() => weights(told, extremes(trial)));
+  if (told.weights?.length > 1) new Chart(drawn, "Importance weight, with its 95 % interval", `Importance weight of ${told.id}`).draw(() => weights(told, extremes(trial)));
 };
