@@ -291,22 +291,23 @@ class Spending:
             self.tracker.settle(call, attempt.charge, model)
 
 
+@dataclass(slots=True)
 class Attempt:
     """An attempt that has been paid for.
 
     Attributes:
+        spending: pays.
         charge: what it costs, as far as is known; the most it can until an answer is there.
     """
 
-    def __init__(self, spending: Spending, most: Charge) -> None:
-        self.charge = most
-        self._spending = spending
+    spending: Spending
+    charge: Charge
 
     def used(self, inputs: object, outputs: object) -> None:
         """Counts the tokens that a server says were used, unless these are no numbers of tokens."""
         told = [one for one in (inputs, outputs) if isinstance(one, int)]
         if len(told) == 2 and min(told) >= 0 and max(told) <= _MOST_TOKENS:
-            self.charge = self._spending.charge(*told)
+            self.charge = self.spending.charge(*told)
 
 
 def status_of(error: BaseException) -> int | None:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 
 import dspy
@@ -138,13 +139,13 @@ class Metering(BaseCallback):  # type: ignore[misc]  # DSPy is not typed
             )
 
 
+@dataclass(eq=False)
 class _Engine:
     """Pays for an attempt before it is made, and hands it on."""
 
-    def __init__(self, inner: Any, longest: int, spending: Spending) -> None:
-        self.inner = inner
-        self._longest = longest
-        self.spending = spending
+    inner: Any
+    longest: int
+    spending: Spending
 
     def __getattr__(self, name: str) -> Any:
         """What DSPy asks an engine whether it can do it: the same as the model."""
@@ -163,7 +164,7 @@ class _Engine:
     @contextmanager
     def paid(self, request: Any) -> Iterator[Attempt]:
         """An attempt that is seen by nobody but the budget."""
-        longest = request.config.max_tokens or self._longest
+        longest = request.config.max_tokens or self.longest
         try:
             with (
                 self.spending.paid(request.model, request, longest) as attempt,
@@ -175,16 +176,16 @@ class _Engine:
             raise
 
 
+@dataclass(eq=False)
 class _AsyncEngine:
     """The same for ``acall``."""
 
-    def __init__(self, engine: _Engine) -> None:
-        self._engine = engine
+    engine: _Engine
 
     async def complete(self, request: Any) -> Any:
         """The response to one attempt."""
-        with self._engine.paid(request) as attempt:
-            return _counted(attempt, await self._engine.inner.acall(request))
+        with self.engine.paid(request) as attempt:
+            return _counted(attempt, await self.engine.inner.acall(request))
 
     async def aclose(self) -> None:
         """Leaves the model open, too."""
