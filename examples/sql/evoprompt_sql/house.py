@@ -11,7 +11,7 @@ import math
 import random
 import re
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,13 +19,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal
 
-from evoprompt_tiny.task import STRATUM, SplitSizes
+from evoprompt_tiny.task import STRATUM, SplitSizes, SplitTask
 from pydantic import Field
 
 from evoprompt.agents import Episode, Limits
-from evoprompt.agents.tasks import Headline, Score, Task
-from evoprompt.errors import InputError
-from evoprompt.roles import BuildContext
+from evoprompt.agents.tasks import Headline, Score
 from evoprompt.types import Question
 from evoprompt_sql.shop import Shop
 
@@ -213,7 +211,7 @@ class HouseSettings(SplitSizes):
     shop: int = Field(default=1, ge=0)
 
 
-class HouseRules(Task):
+class HouseRules(SplitTask):
     """Questions over the books of a shop with rules of its own; the answer is one SQL query.
 
     Args:
@@ -225,27 +223,12 @@ class HouseRules(Task):
     seed_instructions = ("Answer the question with an SQL query.",)
     limits = Limits(calls=0, turn_tokens=64, observation_tokens=0)
 
-    @classmethod
-    def build(cls, settings: HouseSettings, context: BuildContext) -> HouseRules:
-        """Makes the task as ``settings`` describe it."""
-        return cls(settings)
+    settings: HouseSettings
 
     def __init__(self, settings: HouseSettings | None = None) -> None:
-        self.settings = settings or HouseSettings()
+        super().__init__(settings)
         self.rules = Rules.draw(self.settings.shop)
         self.books = Shop(self.settings.shop, self.rules.write)
-
-    def questions(self, split: str) -> Sequence[Question]:
-        """The questions of ``split``.
-
-        Raises:
-            InputError: there is no such split.
-        """
-        if split not in self._splits:
-            raise InputError(
-                f"split is {split!r}; required: one of {', '.join(self._splits)}; choose one"
-            )
-        return self._splits[split]
 
     def score(self, episode: Episode, question: Question) -> Score:
         """1 for an SQL query (a code block may stand around it) that finds the right number alone.
@@ -269,7 +252,8 @@ class HouseRules(Task):
             return f"nothing ({error})"
 
     @cached_property
-    def _splits(self) -> dict[str, tuple[Question, ...]]:
+    def splits(self) -> dict[str, tuple[Question, ...]]:
+        """The questions by split, none of which occurs twice."""
         rng = random.Random(f"questions {self.settings.shop}")
         seen: set[str] = set()
         splits = {}

@@ -94,8 +94,8 @@ class OneTry(ToolCallProtocol):
         return replace(move, calls=()) if any(call.fault for call in move.calls) else move
 
 
-class TinyTask(Task):
-    """A task for a policy that comes along.
+class SplitTask(Task):
+    """A task whose splits are drawn by its settings.
 
     Args:
         settings: what was chosen of its ``Settings``.
@@ -125,6 +125,10 @@ class TinyTask(Task):
                 f"split is {split!r}; required: one of {', '.join(self.splits)}; choose one"
             )
         return self.splits[split]
+
+
+class TinyTask(SplitTask):
+    """A task for a policy that comes along."""
 
     def sampler(
         self, model: object, tokenizer: PreTrainedTokenizerFast, temperature: float
