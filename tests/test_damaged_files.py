@@ -118,7 +118,7 @@ def with_number(path: Path, key: str, number: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text"), [(RESULT, "[]"), (SECONDS, DEEP), (SPENDING_FILE, "[]"), ("state", DEEP)]
+    ("name", "text"), [(RESULT, "[]"), (SECONDS, DEEP), (SPENDING_FILE, "[]\n"), ("state", DEEP)]
 )
 def test_a_run_with_a_file_of_something_else_is_not_resumed(
     stopped: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, text: str
