@@ -51,7 +51,7 @@ TOKENIZE = "_tokenize_prompts"
 """Makes token ids of prompts, with the trainer's tools; wrapped where their descriptions evolve."""
 
 LOADED_STEP = "_last_loaded_step"
-"""Says which weights vLLM holds; there is none without vLLM."""
+"""Says which weights vLLM holds; there is none without vLLM. The host ``trl`` sets it, too."""
 
 SINGLE_TURN = "_generate_single_turn"
 """Takes ``num_generations`` where TRL samples correctly for tools from a vLLM server."""

@@ -112,8 +112,9 @@ RUN: Mapping[tuple[str, str], Methods] = {
 }
 """What the host ``verl`` of ``evoprompt run`` overrides or calls, by module and class.
 
-It also reads ``config``, ``tokenizer`` and ``server_manager`` of an agent loop, and sets
-``total_training_steps`` of its trainer and ``poll_interval`` of the replay buffer.
+It also reads ``config``, ``tokenizer`` and ``server_manager`` of an agent loop, the keys of groups
+that are out of the replay buffer, and the workers of its trainer, and sets ``total_training_steps``
+of the latter and ``poll_interval`` of the former.
 """
 
 RUN_SOURCES: Mapping[str, tuple[str, ...]] = {
@@ -122,8 +123,12 @@ RUN_SOURCES: Mapping[str, tuple[str, ...]] = {
         "self.tokenizer = ",
         "self.server_manager = ",
     ),
-    "verl.trainer.ppo.v1.trainer_base": ("self.total_training_steps",),
-    "verl.trainer.ppo.v1.replay_buffer": ("time.sleep(self.poll_interval)",),
+    "verl.trainer.ppo.v1.trainer_base": ("self.total_training_steps", "self.actor_rollout_wg"),
+    "verl.trainer.ppo.v1.replay_buffer": (
+        "time.sleep(self.poll_interval)",
+        "self.pending_keys",
+        "self.running_keys",
+    ),
 }
 """Attributes that exist in objects only, as they stand in the source of their module."""
 

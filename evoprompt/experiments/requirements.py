@@ -8,11 +8,12 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from evoprompt.agents.tasks import Need
 from evoprompt.errors import InputError
@@ -25,6 +26,12 @@ DISK = "disk"
 TRAINED_BYTES = 16
 """Bytes a weight of a trained model takes: itself, its gradient and Adam's two moments, 4 each."""
 
+FLASH_ATTENTION = "flash-attn==2.8.3"
+"""As veRL 0.9.1 pins it for CUDA 13 and torch 2.11; there is no wheel."""
+
+_CUDA, _DRIVER = 13, 580
+"""From this CUDA on, which the constraints pin, the driver has to be as new."""
+
 _VOCABULARIES = {"gemma-3": 262_144, "llama-3": 128_256, "smollm2": 49_152}
 _QWEN_VOCABULARY = 151_936
 """Tokens that a model knows, by a part of its name; others are taken for Qwen's."""
@@ -36,16 +43,75 @@ def need_of(subject: str, error: InputError) -> Need:
     return Need(subject, finding, remedy)
 
 
+class Devices(NamedTuple):
+    """GPUs of this machine.
+
+    Attributes:
+        listed: name, memory and driver of each, by the driver; empty without one.
+        problem: why torch cannot use them; empty if it can, or is not installed.
+        remedy: what to do about it.
+    """
+
+    listed: tuple[str, ...]
+    problem: str = ""
+    remedy: str = ""
+
+
+def devices() -> Devices:
+    """The GPUs that the driver lists, and whether torch can use them."""
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return Devices(())
+    told = "--query-gpu=name,memory.total,memory.free,driver_version"
+    query = [program, told, "--format=csv,noheader"]
+    answer = subprocess.run(query, capture_output=True, text=True, check=False, timeout=20)
+    listed = tuple(answer.stdout.splitlines()) if answer.returncode == 0 else ()
+    if not listed or find_spec("torch") is None:
+        return Devices(listed)
+    import torch
+
+    described, cuda = "; ".join(listed), torch.version.cuda
+    driver = listed[0].rpartition(", ")[2]
+    if cuda is None:
+        text = f"{described}, but torch {torch.__version__} cannot use it"
+        return Devices(listed, text, "install a CUDA build of torch, see pytorch.org")
+    if int(cuda.partition(".")[0]) >= _CUDA and int(driver.partition(".")[0]) < _DRIVER:
+        text = f"{described}: driver {driver} is too old for CUDA {cuda}"
+        return Devices(listed, text, f"install a driver of {_DRIVER} or newer")
+    if not torch.cuda.is_available():
+        text = f"{described}, but torch.cuda.is_available() is false"
+        return Devices(
+            listed, text, 'see what python -c "import torch; torch.zeros(1).cuda()" says'
+        )
+    return Devices(listed)
+
+
+def flash_attention(otherwise: str) -> Need:
+    """The library, and what builds it.
+
+    Args:
+        otherwise: how to do without.
+    """
+    install = f"pip install {FLASH_ATTENTION} --no-build-isolation"
+    found = package("flash_attn", f"{install}, or {otherwise}")
+    if found.missing and shutil.which("nvcc") is None:
+        text = "not installed, and nvcc, which builds it, is not here"
+        return Need("flash_attn", text, f"install the toolkit of CUDA 13, then {found.remedy}")
+    return found
+
+
 def gpus(count: int, gib: float | None) -> Need:
     """``count`` CUDA devices with ``gib`` GiB of memory each; None where that is not known."""
     import torch
 
+    there = devices()
+    if there.problem:
+        return Need("GPU", there.problem, there.remedy)
     wanted = f"{count} CUDA device(s)" + (f" with {gib:,.0f} GiB each" if gib is not None else "")
     found = [torch.cuda.get_device_properties(n) for n in range(torch.cuda.device_count())]
     told = ", ".join(f"{one.name} with {one.total_memory / GIB:.0f} GiB" for one in found)
     remedy = f"use a machine with {wanted}, or a smaller configuration"
     if len(found) < count:
-        remedy += "; if it has them, evoprompt doctor says why torch does not see them"
         return Need("GPU", f"{wanted} needed, found {told or 'none'}", remedy)
     if gib is not None and min(one.total_memory for one in found[:count]) < gib * GIB:
         smaller = "lower host.micro_batch or the token limits of the task, or " + remedy

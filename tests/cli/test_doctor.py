@@ -5,9 +5,11 @@ import subprocess
 from importlib import metadata
 
 import pytest
+import torch
 from command_line import evoprompt
 from packaging.version import Version
 
+from evoprompt.experiments import requirements
 from evoprompt.experiments.cli import doctor
 from evoprompt.experiments.cli.doctor import Finding, conflicts, findings
 
@@ -73,21 +75,58 @@ def test_packages_are_there_or_problems_and_those_of_extras_only_noted(
 
 
 @pytest.mark.parametrize(
-    ("listed", "torch", "level"),
+    ("listed", "cuda", "available", "level", "told"),
     [
-        ("", "2.13.0+cpu", "note"),
-        ("H200, 143771 MiB, 143000 MiB, 580.65.06\n", "2.13.0+cpu", "problem"),
-        ("H200, 143771 MiB, 143000 MiB, 580.65.06\n", "2.13.0", "ok"),
-        ("H200, 143771 MiB, 143000 MiB, 570.86.15\n", "2.13.0", "problem"),
+        ("", None, False, "note", "none found"),
+        ("580.65.06", None, False, "problem", "cannot use it"),
+        ("580.65.06", "13.0", True, "ok", "H200"),
+        ("570.86.15", "13.0", False, "problem", "driver 570.86.15 is too old for CUDA 13.0"),
+        ("570.86.15", "12.8", True, "ok", "H200"),
+        ("580.65.06", "13.0", False, "problem", "torch.cuda.is_available() is false"),
     ],
 )
 def test_a_gpu_is_usable_or_not(
-    listed: str, torch: str, level: str, monkeypatch: pytest.MonkeyPatch
+    listed: str,
+    cuda: str | None,
+    available: bool,
+    level: str,
+    told: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def run(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
-        return subprocess.CompletedProcess([], 0, stdout=listed)
+    lines = f"H200, 143771 MiB, 143000 MiB, {listed}\n" if listed else ""
 
-    monkeypatch.setattr(shutil, "which", lambda name: "nvidia-smi")
+    def run(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.CompletedProcess([], 0, stdout=lines)
+
+    monkeypatch.setattr(shutil, "which", lambda name: name if name == "nvidia-smi" else None)
     monkeypatch.setattr(subprocess, "run", run)
-    versions = {"torch": Version(torch), "nvidia-cuda-runtime": Version("13.0.96")}
-    assert doctor.gpu(versions).level == level
+    monkeypatch.setattr(torch.version, "cuda", cuda)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: available)
+    (found,) = doctor.gpu(verl=False)
+    assert found.level == level
+    assert told in found.text
+    assert bool(found.remedy) == (level == "problem")
+    need = requirements.gpus(1, None)  # a dry run asks the same
+    if level == "problem":
+        assert (need.text, need.remedy) == (found.text, found.remedy)
+
+
+@pytest.mark.parametrize("nvcc", [None, "/usr/local/bin/nvcc"])
+def test_what_verl_reads_with_is_built_by_nvcc(
+    nvcc: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(requirements, "devices", lambda: requirements.Devices(("H200",)))
+    monkeypatch.setattr(shutil, "which", lambda name: nvcc)
+    assert [one.subject for one in doctor.gpu(verl=False)] == ["GPU"]
+    _, found = doctor.gpu(verl=True)
+    assert found.level == "note"
+    assert ("nvcc, which builds it, is not here" in found.text) == (nvcc is None)
+    assert found.remedy.startswith("install the toolkit of CUDA 13, then ") == (nvcc is None)
+    assert f"pip install {requirements.FLASH_ATTENTION} --no-build-isolation" in found.remedy
+
+
+def test_flash_attention_is_pinned_as_verl_pins_it() -> None:
+    assert any(
+        one.startswith(f"{requirements.FLASH_ATTENTION};")
+        for one in metadata.requires("verl") or ()
+    )

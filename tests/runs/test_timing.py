@@ -114,3 +114,12 @@ def test_the_gpu_of_this_machine_counts_where_it_is_known(
     slower = replace(load, gpu=gpu).seconds()
     assert slower["update"] == pytest.approx(load.seconds()["update"] * 989e12 / gpu.flops)
     assert f"an estimate for {known} at 40%" in in_words(slower)
+
+
+def test_attention_over_a_whole_pass_sees_all_of_its_tokens(load: Load) -> None:
+    packed = replace(load, padded=False)
+    found, masked = packed.seconds(), replace(packed, span=24576).seconds()
+    mean = 300 + 2 * 500 + 3 * 125
+    each = [2 * load.size.parameters + 2 * 36 * 2048 * seen for seen in (mean, 2 * 24576)]
+    assert masked["update"] / found["update"] == pytest.approx(each[1] / each[0])
+    assert masked["generation"] == found["generation"]

@@ -4,6 +4,8 @@ import threading
 
 from waiting import PATIENCE
 
+from evoprompt.engine import Engine
+from evoprompt.events import Event, Notice
 from evoprompt.experiments.hosts.watchdog import Watchdog
 
 
@@ -16,7 +18,13 @@ class Groups:
         self.said: list[str] = []
 
     def watched(self) -> Watchdog:
-        return Watchdog(lambda: self.open, 512, self.said.append, now=lambda: self.seconds)
+        engine = Engine(["Answer."])
+        engine.log.subscribe(self.hear)
+        return Watchdog(lambda: self.open, 512, engine, now=lambda: self.seconds)
+
+    def hear(self, event: Event) -> None:
+        assert isinstance(event, Notice)
+        self.said.append(event.message)
 
 
 def test_it_says_that_no_group_was_finished_for_ten_minutes_and_again_after_ten() -> None:
@@ -48,14 +56,12 @@ def test_a_moment_in_which_nobody_can_tell_is_no_progress() -> None:
 
 def test_it_looks_while_something_else_waits_and_no_longer() -> None:
     told = threading.Event()
-    looks: list[str] = []
-
-    def say(message: str) -> None:
-        looks.append(message)
-        told.set()
-
+    groups, engine = Groups(2), Engine(["Answer."])
+    engine.log.subscribe(groups.hear)
+    engine.log.subscribe(lambda event: told.set())
     before = threading.active_count()
-    with Watchdog(lambda: 2, 8, say, patience=0, pause=0.001):
+    with Watchdog(lambda: 2, 8, engine, "rollouts", patience=0, pause=0.001).watching():
         assert told.wait(PATIENCE)
-    assert looks[0].startswith("2 of 8 groups are open")
+    assert groups.said[0].startswith("2 of 8 rollouts are open")
+    assert list(engine.log) == []
     assert threading.active_count() == before

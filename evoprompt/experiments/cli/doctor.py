@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import platform
-import shutil
-import subprocess
 from collections.abc import Iterator, Mapping
 from importlib import metadata
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,9 +13,6 @@ if TYPE_CHECKING:
     from packaging.version import Version
 
 STYLES = {"note": "yellow", "problem": "red"}
-
-_CUDA, _DRIVER = 13, 580
-"""From this CUDA on, which the constraints pin, the driver has to be as new."""
 
 
 class Finding(NamedTuple):
@@ -73,7 +68,7 @@ def findings() -> Iterator[Finding]:
     for problem in plugins().problems:
         remedy = "fix, uninstall or block it with EVOPROMPT_BLOCK"
         yield Finding("problem", "plugins", problem, remedy)
-    yield gpu(versions)
+    yield from gpu("verl" in versions)
 
 
 def packages(versions: Mapping[str, Version]) -> Iterator[Finding]:
@@ -123,23 +118,17 @@ def conflicts(versions: Mapping[str, Version]) -> Iterator[Finding]:
         )
 
 
-def gpu(versions: Mapping[str, Version]) -> Finding:
-    """The GPUs, and whether torch can use them."""
-    program = shutil.which("nvidia-smi")
-    listed: list[str] = []
-    if program is not None:
-        told = "--query-gpu=name,memory.total,memory.free,driver_version"
-        query = [program, told, "--format=csv,noheader"]
-        answer = subprocess.run(query, capture_output=True, text=True, check=False, timeout=20)
-        listed = answer.stdout.splitlines() if answer.returncode == 0 else []
-    if not listed:
-        return Finding("note", "GPU", "none found; the tiny example runs on a CPU")
-    torch, described = versions.get("torch"), "; ".join(listed)
-    if torch is not None and torch.local == "cpu":
-        text = f"{described}, but torch {torch} cannot use it"
-        return Finding("problem", "GPU", text, "install a CUDA build of torch, see pytorch.org")
-    cuda, driver = versions.get("nvidia-cuda-runtime"), listed[0].rpartition(", ")[2]
-    if cuda is not None and cuda.major >= _CUDA and int(driver.partition(".")[0]) < _DRIVER:
-        text = f"{described}: driver {driver} is too old for CUDA {cuda}"
-        return Finding("problem", "GPU", text, f"install a driver of {_DRIVER} or newer")
-    return Finding("ok", "GPU", described)
+def gpu(verl: bool) -> Iterator[Finding]:
+    """The GPUs, whether torch can use them, and what veRL needs there if it is installed."""
+    from evoprompt.experiments.requirements import devices, flash_attention
+
+    found = devices()
+    if not found.listed:
+        yield Finding("note", "GPU", "none found; the tiny example runs on a CPU")
+        return
+    if found.problem:
+        yield Finding("problem", "GPU", found.problem, found.remedy)
+    else:
+        yield Finding("ok", "GPU", "; ".join(found.listed))
+    if verl and (need := flash_attention("train with sdpa, see docs/search-qa.md")).missing:
+        yield Finding("note", need.subject, need.text, need.remedy)

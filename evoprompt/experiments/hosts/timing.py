@@ -90,6 +90,8 @@ class Load:
         call_seconds: of a core, that a call of the tools takes.
         adapters: whether adapters are trained, so that the weights have no gradients.
         gpu: of which kind.
+        span: tokens of a pass, where attention is computed over all of them and most is masked
+            (``sdpa`` without padding); 0 where it is within each rollout.
     """
 
     size: ModelSize
@@ -103,6 +105,7 @@ class Load:
     call_seconds: float
     adapters: bool
     gpu: Gpu
+    span: int = 0
 
     def seconds(self) -> dict[str, float]:
         """Of a step, by part: generation, tools, log-probabilities, update."""
@@ -114,10 +117,10 @@ class Load:
         mean = prompt + written + calls * limits.observation_tokens
         acts = (limits.calls + 1) * _LONG_ACTION * limits.turn_tokens
         longest = prompt + limits.calls * limits.observation_tokens + acts
-        tokens = mine * (longest if self.padded else mean)
-        read = (
-            tokens * size.forward(longest if self.padded else mean) / (self.gpu.flops * _USED_FLOPS)
-        )
+        each = longest if self.padded else mean
+        # A mask of its own leaves nothing out, and so not the half of later tokens either.
+        seen = 2 * self.span or each
+        read = mine * each * size.forward(seen) / (self.gpu.flops * _USED_FLOPS)
         return {
             "generation": self._generation(mine, mean, written),
             "tools": self.rollouts * calls * self.call_seconds / (os.cpu_count() or 1),

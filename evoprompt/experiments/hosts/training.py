@@ -35,7 +35,7 @@ def training_plan(
     host_gib: float | None,
     checkpoint: float,
     checkpoints: int | None,
-    packages: Mapping[str, str],
+    packages: Sequence[Need],
     figures: Mapping[str, str] = {},
     isolated: bool = False,
     notices: Sequence[str] = (),
@@ -56,7 +56,7 @@ def training_plan(
         host_gib: memory that this machine has to have; None where it is not known.
         checkpoint: bytes that a weight takes in one checkpoint.
         checkpoints: how many of them are kept at most; None for all.
-        packages: libraries beyond those of the host, and how each is installed.
+        packages: libraries beyond those of the host.
         figures: what the host says itself.
         isolated: see :class:`Plan`.
         notices: see :class:`Plan`; empty ones are left out.
@@ -90,7 +90,7 @@ def training_plan(
             f"at most about {gpu_gib:,.0f} GiB on each GPU for {size.parameters / 1e9:.2f} billion "
             f"weights{named}, what training keeps of them, the logits of a pass, and vLLM's share"
         )
-    found += [requirements.package(module, install) for module, install in packages.items()]
+    found += packages
     if host_gib is not None:
         shown["memory"] = f"about {host_gib:,.1f} GiB on each machine while models load"
         found.append(requirements.memory(host_gib))

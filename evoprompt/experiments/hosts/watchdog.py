@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
-from types import TracebackType
-from typing import Self
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from evoprompt.engine import Engine
+from evoprompt.events import Notice
 
 _PATIENCE, _PAUSE = 600.0, 30.0
 
 
 class Watchdog:
-    """Looks from a thread of its own, inside of a ``with``, whether groups are finished.
+    """Looks from a thread of its own whether rollouts are finished.
 
     Args:
-        count: how many groups are open; 0 where it cannot tell at this moment.
+        count: how many are open; 0 where it cannot tell at this moment.
         of: how many there are.
-        say: takes what a person should know, in that thread.
-        patience: seconds without a group being finished after which, and again after as many, it is
+        engine: whose listeners hear of it; None for nobody's. As it depends on the clock, it does
+            not belong into the log.
+        what: is counted.
+        patience: seconds without one being finished after which, and again after as many, it is
             said.
         pause: seconds between two looks.
         now: the clock, in seconds.
@@ -28,45 +32,44 @@ class Watchdog:
         self,
         count: Callable[[], int],
         of: int,
-        say: Callable[[str], None],
+        engine: Engine | None,
+        what: str = "groups",
         *,
         patience: float = _PATIENCE,
         pause: float = _PAUSE,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._count, self._of, self._say = count, of, say
+        self._count, self._of, self._engine, self._what = count, of, engine, what
         self._patience, self._pause, self._now = patience, pause, now
         self._open, self._since = of, now()
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="evoprompt-watchdog", daemon=True)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Looks, again and again, until what is inside has ended."""
+        over = threading.Event()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._over.set()
-        self._thread.join()
+        def run() -> None:
+            while not over.wait(self._pause):
+                self.look()
+
+        thread = threading.Thread(target=run, name="evoprompt-watchdog", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
 
     def look(self) -> None:
-        """Says it if as many groups are open as long ago."""
+        """Says it if as many are open as long ago."""
         found, now = self._count(), self._now()
         if found and found != self._open:
             self._open, self._since = found, now
-        elif now - self._since >= self._patience:
-            minutes = self._patience / 60
-            self._say(
-                f"{self._open} of {self._of} groups are open, and none was finished for "
-                f"{minutes:g} minutes: a rollout replica or a tool may hang; see their logs, and "
-                "after Ctrl-C continue with --resume"
+        elif now - self._since >= self._patience and self._engine is not None:
+            told = (
+                f"{self._open} of {self._of} {self._what} are open, and none was finished for "
+                f"{self._patience / 60:g} minutes: a rollout replica or a tool may hang; see their "
+                "logs, and after Ctrl-C continue with --resume"
             )
+            self._engine.log.show(Notice(self._engine.step, told))
             self._since = now
-
-    def _run(self) -> None:
-        while not self._over.wait(self._pause):
-            self.look()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +20,12 @@ from evoprompt.experiments.hosts.trl.arguments import arguments
 from evoprompt.experiments.hosts.trl.component import TrlHost
 from evoprompt.experiments.trial import host_for, trial_of
 from evoprompt.plugins import build
+from evoprompt.yamlfile import read
 
 FOLDER = Path(__file__).parents[1]
 PAPER = ("qwen2.5-3b-trl.yaml", "qwen2.5-7b-trl.yaml")
+VERL = ("qwen2.5-3b-verl.yaml", "qwen2.5-7b-verl.yaml")
+DOCS = FOLDER.parents[1] / "docs"
 
 
 def trl_arguments(config: RunConfig) -> tuple[Any, OpenQa]:
@@ -62,7 +67,46 @@ def test_the_numbers_are_those_of_the_paper(name: str, rate: float, turns: int) 
     assert config.engine_of("static").proposer is None
 
 
-@pytest.mark.parametrize("name", [*PAPER, "qwen2.5-3b-verl.yaml", "qwen2.5-7b-verl.yaml"])
+def keys_of(section: Mapping[str, object]) -> Iterator[str]:
+    """The names of all settings; veRL's own without the path before them."""
+    for key, value in section.items():
+        if isinstance(value, Mapping) and key in ("task", "host", "engine", "arguments"):
+            yield from keys_of(value)
+        else:
+            yield key.rpartition(".")[2]
+
+
+@pytest.mark.parametrize("name", [*PAPER, *VERL])
+def test_every_field_of_a_paper_recipe_stands_beside_the_paper_s_value(name: str) -> None:
+    page = (DOCS / "papers.md").read_text(encoding="utf-8")
+    table = page.partition("## The full-size recipes")[2].partition("\n## ")[0]
+    assert set(keys_of(read(FOLDER / name))) <= set(re.findall(r"`(\w+)`", table))
+
+
+def rows_of_one_gpu() -> list[tuple[str, tuple[str, ...], int]]:
+    """File, changes and GiB of the rows of the page."""
+    page = (DOCS / "reference" / "search-qa.md").read_text(encoding="utf-8")
+    found, file = [], ""
+    for line in page.partition("## One GPU")[2].partition("\n## ")[0].splitlines():
+        if gib := re.search(r"\| (\d+) GiB \|$", line):
+            file = next(iter(re.findall(r"^\| `(\S+\.yaml)`", line)), file)
+            kept = ("host.lora=null", "host.offload=true") if "host.offload" in line else ()
+            found.append((file, kept, int(gib[1])))
+    return found
+
+
+@pytest.mark.parametrize(("name", "changes", "gib"), rows_of_one_gpu())
+def test_the_dry_run_of_a_recipe_for_one_gpu_says_its_time_and_the_memory_of_the_page(
+    name: str, changes: tuple[str, ...], gib: int
+) -> None:
+    (arm, _) = look_ahead(load(FOLDER / name, changes)).arms
+    figures = dict(arm.plan.figures)
+    assert figures["GPU memory"].startswith(f"at most about {gib} GiB on each GPU")
+    assert figures["time of a step"].startswith("about ")
+    assert arm.gpu_hours > 0
+
+
+@pytest.mark.parametrize("name", [*PAPER, *VERL])
 def test_the_dry_run_of_a_paper_recipe_says_its_hours_and_what_they_go_to(name: str) -> None:
     config = load(FOLDER / name)
     static, evolved = look_ahead(config).arms

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,6 +15,7 @@ from adding_task import Adding, Scripted, save_model
 from contract_runs import note_tells
 from pydantic import JsonValue
 from trl.trainer.grpo_trainer import GRPOTrainer
+from waiting import PATIENCE
 
 import evoprompt
 from evoprompt.agents import Action, Broken, Episode
@@ -20,8 +23,10 @@ from evoprompt.agents.tasks import Evaluation, Score, Task, Trial
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.eventlog import EventLog
+from evoprompt.events import Event, Notice
 from evoprompt.experiments.hosts.trl import trainee as host
 from evoprompt.experiments.hosts.trl.trainee import TrlTrainingJob
+from evoprompt.experiments.hosts.watchdog import Watchdog
 from evoprompt.experiments.testing import TaskSuite
 from evoprompt.experiments.trial import host_for
 from evoprompt.types import Question, Trajectory
@@ -183,6 +188,39 @@ def test_what_breaks_or_has_no_room_is_unscored_and_told_of_and_training_goes_on
     assert curve[0].metrics["unscored"] > 1 / 6
     notices = [str(event["message"]) for event in log if event["event"] == "notice"]
     assert any("a prompt of" in one and "validation questions were not" in one for one in notices)
+
+
+def test_rollouts_that_stay_open_are_told_while_the_trainer_waits_for_them(
+    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told, heard, log = threading.Event(), list[str](), EventLog()
+
+    class Hanging(Scripted):
+        def __call__(self, episodes: Sequence[Episode], *given: Any, **named: Any) -> Any:
+            if len(episodes) == 4:  # the others have answered
+                assert told.wait(PATIENCE)
+            return super().__call__(episodes, *given, **named)
+
+        def _say(self, episode: Episode, greedy: bool) -> Action:
+            asked = self._tokenizer.decode(episode.prompt_ids)
+            if "1 plus" in asked or "2 plus" in asked:
+                return Action(self._tokenizer.encode("no idea", add_special_tokens=False))
+            return super()._say(episode, greedy)
+
+    class Slow(Adding):
+        def sampler(self, model: Any, tokenizer: Any, temperature: float) -> Hanging:
+            return Hanging(tokenizer)
+
+    def hear(event: Event) -> None:
+        if isinstance(event, Notice) and "4 of 6 rollouts are open" in event.message:
+            heard.append(event.message)
+            told.set()
+
+    monkeypatch.setattr(host, "Watchdog", partial(Watchdog, patience=0.0, pause=0.001))
+    log.subscribe(hear)
+    trained(Slow(), prepared(Slow(), tmp_path, model=model), log)
+    assert "none was finished" in heard[0]
+    assert not any("are open" in str(event.get("message")) for event in log)
 
 
 class Untested(Adding):

@@ -18,6 +18,7 @@ from evoprompt.experiments.requirements import (
     ModelSize,
     model,
     model_size,
+    package,
     positions,
 )
 
@@ -93,7 +94,7 @@ def plan(task: Task, settings: TrlSettings, trial: Trial) -> Plan:
         host_gib=_host_gib(settings, size) if size else None,
         checkpoint=_CHECKPOINT * (settings.lora.share if settings.lora else 1),
         checkpoints=chosen.save_total_limit,
-        packages={name: install for name, install, used in packages if used},
+        packages=[package(name, install) for name, install, used in packages if used],
         isolated=settings.uses_vllm and settings.arguments.get("vllm_mode") != "server",
         notices=notices,
         seconds=load.seconds() if load else {},

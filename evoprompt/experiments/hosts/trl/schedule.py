@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from accelerate.utils import broadcast_object_list
+from evoprompt_trl.collectives import Collectives
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from evoprompt.agents.tasks import Trial
@@ -33,9 +33,9 @@ class Pace(TrainerCallback):
         self._before = 0
         self.stopping = False
 
-    def follow(self, engine: Engine, evaluate: Callable[[], None]) -> None:
+    def follow(self, engine: Engine, evaluate: Callable[[], None], together: Collectives) -> None:
         """Counts the rollouts of ``engine`` from now on and calls ``evaluate`` when it is time."""
-        self._engine, self._evaluate = engine, evaluate
+        self._engine, self._evaluate, self._together = engine, evaluate, together
 
     def on_step_begin(
         self,
@@ -47,7 +47,7 @@ class Pace(TrainerCallback):
         """Evaluates the policy before it has learned anything."""
         if self._engine is None or state.global_step % self._updates:
             return
-        self._before = _from_leader(self._engine.rollouts)
+        self._before = self._together.from_leader(self._engine.rollouts)
         if state.global_step == 0:
             self._evaluate()
 
@@ -61,7 +61,8 @@ class Pace(TrainerCallback):
         """Evaluates if a multiple of the period was passed; stops at the budget."""
         if self._engine is None or state.global_step % self._updates:
             return
-        rollouts, every = _from_leader(self._engine.rollouts), self._trial.evaluate_every
+        rollouts = self._together.from_leader(self._engine.rollouts)
+        every = self._trial.evaluate_every
         finished = rollouts >= self._trial.budget
         if finished or rollouts // every > self._before // every:
             self._evaluate()
@@ -69,7 +70,7 @@ class Pace(TrainerCallback):
             control.should_training_stop = True
             # A checkpoint here would be resumed for one step too many.
             control.should_save = False
-        elif _from_leader(self.stopping):
+        elif self._together.from_leader(self.stopping):
             control.should_training_stop = control.should_save = True
 
 
@@ -80,10 +81,3 @@ def resumes(trial: Trial) -> bool:
     that a kill cut short.
     """
     return trial.resume and any(trial.directory.glob(f"*/{STATE_FILE}"))
-
-
-def _from_leader(number: int) -> int:
-    """The first process's ``number``, on every process."""
-    shared = [number]
-    broadcast_object_list(shared)
-    return shared[0]

@@ -7,13 +7,14 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
-from accelerate.utils import broadcast_object_list, gather_object
 from datasets import Dataset
+from evoprompt_trl.collectives import Collectives
 from evoprompt_trl.host import SHOWN_TOOLS
 from transformers import PrinterCallback
 from trl.trainer.grpo_trainer import GRPOTrainer
@@ -48,6 +49,7 @@ from evoprompt.experiments.hosts.trl.samplers import TransformersSampler, VllmSa
 from evoprompt.experiments.hosts.trl.schedule import Pace, resumes
 from evoprompt.experiments.hosts.trl.scoring import Scoring
 from evoprompt.experiments.hosts.trl.settings import TrlSettings, running_processes
+from evoprompt.experiments.hosts.watchdog import Watchdog
 from evoprompt.prompts import Prompt, Render
 from evoprompt.types import Candidate, Question, Written
 
@@ -91,6 +93,7 @@ class TrlTrainingJob(Policy):
         self._engine: Engine | None = None
         self._pace = Pace(trial, settings.updates_per_step)
         self._trainer = self._build()
+        self._together = Collectives(self._trainer.accelerator)
         self._vllm = VllmSampler(self._trainer) if settings.uses_vllm else None
         self._lockstep = self._in_lockstep() if settings.processes > 1 else None
 
@@ -108,7 +111,9 @@ class TrlTrainingJob(Policy):
         """Trains until ``engine.rollouts`` reaches the budget; see ``TrainingJob``."""
         self._engine = engine
         self._pace.follow(
-            engine, lambda: on_evaluation(self.evaluate(engine.best.components, "validation"))
+            engine,
+            lambda: on_evaluation(self.evaluate(engine.best.components, "validation")),
+            self._together,
         )
         self._trainer.train(resume_from_checkpoint=resumes(self._trial))
 
@@ -117,9 +122,7 @@ class TrlTrainingJob(Policy):
 
         With several processes the first one names the folder.
         """
-        named = [str(folder)]
-        broadcast_object_list(named)
-        folder = Path(named[0])
+        folder = self._together.from_leader(folder)
         folder.parent.mkdir(parents=True, exist_ok=True)
         written = folder.with_name(f".{folder.name}.partial")
         if self._settings.lora is None:
@@ -172,9 +175,7 @@ class TrlTrainingJob(Policy):
             InputError: no question could be scored.
         """
         accelerator = self._trainer.accelerator
-        shared = [written]
-        broadcast_object_list(shared)
-        candidate = Candidate.of(shared[0])
+        candidate = Candidate.of(self._together.from_leader(written))
         everything, processes = self._task.questions(split), accelerator.num_processes
         shares = [everything[process::processes] for process in range(processes)]
         mine = shares[accelerator.process_index]
@@ -183,7 +184,7 @@ class TrlTrainingJob(Policy):
         with self._evaluating():
             found = self._scored(mine, split, candidate)
         teller = self._engine if accelerator.is_main_process else None
-        gathered, asked = gather_object(found), [one for share in shares for one in share]
+        gathered, asked = self._together.gathered(found), list(chain.from_iterable(shares))
         return evaluation_of(asked, gathered, split, self._task.headline, teller)
 
     @contextmanager
@@ -293,13 +294,19 @@ class TrlTrainingJob(Policy):
     def _play(self, prompts: Sequence[Prompt], split: str, *, greedy: bool) -> list[Episode]:
         if split not in self._callers:
             self._callers[split] = self._task.caller(split)
-        return play(
-            [self._player.play(prompt) for prompt in prompts],
-            self._sampler(),
-            self._callers[split],
-            greedy=greedy,
-            lockstep=self._lockstep,
-        )
+        unfinished = set(range(len(prompts)))
+
+        def noted(number: int, steps: EpisodeSteps) -> EpisodeSteps:
+            episode = yield from steps
+            unfinished.remove(number)
+            return episode
+
+        plays = [noted(n, self._player.play(prompt)) for n, prompt in enumerate(prompts)]
+        dog = Watchdog(lambda: len(unfinished), len(prompts), self._engine, "rollouts")
+        with dog.watching():
+            return play(
+                plays, self._sampler(), self._callers[split], greedy=greedy, lockstep=self._lockstep
+            )
 
     def _sampler(self) -> Sampler:
         """What writes the actions of one play."""

@@ -64,6 +64,8 @@ def arguments(settings: VerlHostSettings, limits: Limits, trial: Trial) -> Mappi
         f"{actor}.strategy": "fsdp2",
         f"{actor}.fsdp_config.strategy": "fsdp2",
         f"{actor}.fsdp_config.seed": trial.seed,
+        f"{actor}.fsdp_config.param_offload": settings.offload,
+        f"{actor}.fsdp_config.optimizer_offload": settings.offload,
         f"{actor}.optim.lr": settings.learning_rate,
         f"{actor}.optim.lr_scheduler_type": "cosine",
         f"{actor}.optim.lr_warmup_steps_ratio": settings.warmup,

@@ -9,7 +9,7 @@ from evoprompt_verl.prompt_budget import check_room, tokenizer_of
 from omegaconf import DictConfig, OmegaConf
 
 from evoprompt.agents import Limits
-from evoprompt.agents.tasks import EpisodeRunner, Plan, Task, Trial, require_questions
+from evoprompt.agents.tasks import EpisodeRunner, Need, Plan, Task, Trial, require_questions
 from evoprompt.config import EngineConfig
 from evoprompt.errors import InputError
 from evoprompt.experiments.hosts.timing import Load, gpu_here
@@ -21,10 +21,15 @@ from evoprompt.experiments.requirements import (
     GIB,
     TRAINED_BYTES,
     ModelSize,
+    flash_attention,
     model,
     model_size,
+    package,
     ties_embeddings,
 )
+
+_ATTENTION = "actor_rollout_ref.model.override_config.attn_implementation"
+_FLASH = "flash_attention_2"
 
 _WRITTEN = 4 + 4
 """Bytes that a weight takes in a checkpoint, and in the copy there in the format of transformers.
@@ -68,6 +73,7 @@ def plan(task: Task, settings: VerlHostSettings, trial: Trial) -> Plan:
             cache=float(config.actor_rollout_ref.rollout.gpu_memory_utilization),
             call_seconds=task.call_seconds,
             adapters=bool(config.actor_rollout_ref.model.lora_rank),
+            span=_pass_tokens(settings, limits, config) if _reads_all(config) else 0,
             gpu=gpu_here(),
         )
     found = training_plan(
@@ -120,18 +126,25 @@ def gpu_gib(
     """GiB that a GPU must have; an estimate, at most.
 
     While it trains, a share of weights, gradients and Adam's moments, and the logits of the longest
-    possible pass with what is computed of them. While it samples, that share beside vLLM, which
-    needs its own weights within the part it is given.
+    possible pass with what is computed of them. While it samples, that share, unless it waits in
+    main memory, beside vLLM, which needs its own weights within the part it is given.
     """
     share = float(config.actor_rollout_ref.rollout.gpu_memory_utilization)
+    actor = config.actor_rollout_ref.actor
     trained = 4 + settings.lora.share * TRAINED_BYTES if settings.lora else TRAINED_BYTES
     resident = size.parameters * trained / (settings.nodes * settings.gpus_per_node)
+    tokens = _pass_tokens(settings, limits, config)
+    logits = tokens * size.vocabulary * _logit_bytes(actor)
+    masks = 3 * tokens**2 if _reads_all(config) else 0  # as truth values, and in half precision
+    sampling = 0.0 if settings.offload else resident / (1 - share)
+    return max(resident + logits + masks, sampling, 2 * size.parameters / share) / GIB
+
+
+def _pass_tokens(settings: VerlHostSettings, limits: Limits, config: DictConfig) -> int:
+    """Most tokens of a pass of a GPU."""
     actor = config.actor_rollout_ref.actor
     tokens = settings.rollouts_per_pass * (settings.prompt_tokens + limits.response_tokens)
-    if actor.use_dynamic_bsz:
-        tokens = min(tokens, actor.ppo_max_token_len_per_gpu)
-    logits = tokens * size.vocabulary * _logit_bytes(actor)
-    return max(resident + logits, resident / (1 - share), 2 * size.parameters / share) / GIB
+    return min(tokens, actor.ppo_max_token_len_per_gpu) if actor.use_dynamic_bsz else tokens
 
 
 def _logit_bytes(actor: DictConfig) -> int:
@@ -155,22 +168,25 @@ def host_gib(settings: VerlHostSettings, size: ModelSize, model: str) -> float:
 
     veRL lets every process load the policy in four bytes a weight where the model ties its input
     and output embeddings, as Qwen2.5-3B does, and one process of all where it does not, as with
-    Qwen2.5-7B. The reference waits there afterwards, two bytes a weight, shared out over machines.
+    Qwen2.5-7B. The reference waits there afterwards, two bytes a weight, shared out over machines,
+    and with ``offload`` the policy with Adam's moments.
     """
     loaded = settings.gpus_per_node if ties_embeddings(model) else 1
     reference = 2 / settings.nodes if settings.kl > 0 and settings.lora is None else 0
-    return size.parameters * (4 * loaded + reference) / GIB
+    waiting = (4 + _MOMENTS) / settings.nodes if settings.offload else 0
+    return size.parameters * (max(4 * loaded, waiting) + reference) / GIB
 
 
-def _packages(config: DictConfig) -> dict[str, str]:
-    """Libraries that the configuration asks for, and how each is installed."""
-    found = {}
+def _packages(config: DictConfig) -> list[Need]:
+    """Libraries that the configuration asks for."""
+    found = []
     if config.actor_rollout_ref.rollout.name == "vllm":
-        found["vllm"] = 'pip install "evoprompt[verl-vllm]"'
-    attention = "actor_rollout_ref.model.override_config.attn_implementation"
-    if OmegaConf.select(config, attention, default="flash_attention_2") == "flash_attention_2":
-        found["flash_attn"] = (
-            f"pip install flash-attn --no-build-isolation, or set +{attention}: sdpa in "
-            "host.arguments"
-        )
+        found.append(package("vllm", 'pip install "evoprompt[verl-vllm]"'))
+    if not _reads_all(config):
+        found.append(flash_attention(f"set +{_ATTENTION}: sdpa in host.arguments"))
     return found
+
+
+def _reads_all(config: DictConfig) -> bool:
+    """Whether attention is computed over all tokens of a pass, and not within each rollout."""
+    return bool(OmegaConf.select(config, _ATTENTION, default=_FLASH) != _FLASH)

@@ -18,6 +18,8 @@ class VerlHostSettings(HostSettings):
         warmup: share of the training in which it rises, in [0, 1].
         kl: weight of the divergence from the reference policy; 0 leaves the reference out.
         questions_per_update: questions of one optimizer step; null for all of a training step.
+        offload: whether weights and Adam's moments wait in main memory while the replicas sample,
+            which then have that room.
         nodes: machines of the Ray cluster that train.
         gpus_per_node: GPUs of each.
         environment: variables of every process of the training, where they are not set already.
@@ -31,6 +33,7 @@ class VerlHostSettings(HostSettings):
     questions_per_step: int = Field(default=512, ge=1)
     questions_per_update: int | None = Field(default=None, ge=1)
     micro_batch: int | None = Field(default=8, ge=1)
+    offload: bool = False
     nodes: int = Field(default=1, ge=1)
     gpus_per_node: int = Field(default=8, ge=1)
     environment: dict[str, str] = Field(default_factory=dict)

@@ -72,15 +72,10 @@ class PacedTrainer(PPOTrainerSync):  # type: ignore[misc]
         def count() -> int:
             return len(buffer.pending_keys[partition_id]) + len(buffer.running_keys[partition_id])
 
-        with Watchdog(count, batch_size, self._say):
+        with Watchdog(count, batch_size, self._engine).watching():
             return self._sample(
                 global_steps=global_steps, partition_id=partition_id, batch_size=batch_size
             )
-
-    def _say(self, message: str) -> None:
-        """Shows a notice that depends on the clock, and so does not belong into the log."""
-        if self._engine is not None:
-            self._engine.log.show(Notice(self._engine.step, message))
 
     def on_train_begin(self) -> None:
         """Evaluates the policy before it has learned anything."""

@@ -32,17 +32,25 @@ HERE = (
 )
 
 
-@pytest.mark.parametrize("name", [path.name for path in EXAMPLES.glob("qwen*-verl*.yaml")])
+RECIPES = [
+    *((path.name, ()) for path in sorted(EXAMPLES.glob("qwen*-verl*.yaml"))),
+    ("qwen2.5-3b-verl-lora.yaml", ("host.lora=null", "host.offload=true")),
+]
+
+
+@pytest.mark.parametrize(("name", "changes"), RECIPES)
 def test_a_recipe_trains_on_what_the_policy_wrote_and_on_nothing_else(
     name: str,
+    changes: tuple[str, ...],
     settings: dict[str, JsonValue],
     tokenizer: PreTrainedTokenizerFast,
     tmp_path: Path,
 ) -> None:
     own = [f"task.{key}={json.dumps(value)}" for key, value in settings.items()]
     # veRL pins a separate reference's memory for an accelerator; that of adapters is the policy.
-    reference = () if "lora" in name else ("host.kl=0",)
-    _train(EXAMPLES / name, tmp_path, *own, *HERE, *reference)
+    adapters = "lora" in name and not changes
+    reference = () if adapters else ("host.kl=0",)
+    _train(EXAMPLES / name, tmp_path, *own, *HERE, *changes, *reference)
     rollouts = _read(tmp_path / "trained.jsonl")
     assert len(rollouts) == 2 * 4 * 5
     kinds: Counter[str] = Counter()
@@ -73,7 +81,7 @@ def test_a_recipe_trains_on_what_the_policy_wrote_and_on_nothing_else(
         name for name, weight in policy.items() if not weight.equal(first[name].to(weight.dtype))
     }
     assert any("q_proj" in one for one in changed)
-    assert ("lora" in name) == (not any("embed_tokens" in one for one in changed))
+    assert adapters == (not any("embed_tokens" in one for one in changed))
 
 
 def _train(recipe: Path, folder: Path, *overrides: str) -> None:

@@ -13,6 +13,7 @@ from evoprompt.agents import Limits
 from evoprompt.agents.tasks import Need, Plan, Trial
 from evoprompt.experiments.hosts.verl.host import VerlHost
 from evoprompt.experiments.hosts.verl.settings import VerlHostSettings
+from evoprompt.experiments.requirements import FLASH_ATTENTION
 from evoprompt.types import Question
 
 ABSENT = "nobody/Nothing-3B"
@@ -77,6 +78,7 @@ def test_a_trial_that_is_resumed_has_its_checkpoints(tmp_path: Path) -> None:
 def test_a_plan_names_what_is_missing_with_the_remedy(plan: Plan) -> None:
     needs = {need.subject: need for need in plan.needs}
     assert {"vllm", "flash_attn", "model", "questions"} <= set(needs)
+    assert f"pip install {FLASH_ATTENTION} --no-build-isolation" in needs["flash_attn"].remedy
     assert needs["model"].remedy == f"hf download {ABSENT}"
     assert needs["questions"].missing
 
@@ -125,3 +127,27 @@ def test_memory_is_that_of_how_the_entropy_is_computed(
 ) -> None:
     figures = dict(planned(tmp_path, arguments=arguments).figures)
     assert f"at most about {gib} GiB on each GPU" in figures["GPU memory"]
+
+
+def test_what_waits_in_main_memory_takes_none_of_a_gpu_while_it_samples(tmp_path: Path) -> None:
+    alone = dict(planned(tmp_path, gpus_per_node=1).figures)
+    moved = dict(planned(tmp_path, gpus_per_node=1, offload=True).figures)
+    # 3e9 x 16 bytes beside vLLM's .6; 3e9 x 16 and the logits. 3e9 x (4 + 2) bytes; 3e9 x (12 + 2).
+    assert "at most about 112 GiB on each GPU" in alone["GPU memory"]
+    assert "at most about 84 GiB on each GPU" in moved["GPU memory"]
+    assert alone["memory"].startswith("about 16.8 GiB")
+    assert moved["memory"].startswith("about 39.1 GiB")
+
+
+def test_attention_without_flash_attn_is_over_a_whole_pass_and_its_mask_has_room(
+    tmp_path: Path,
+) -> None:
+    sdpa = {"+actor_rollout_ref.model.override_config.attn_implementation": "sdpa"}
+    flash, masked = planned(tmp_path), planned(tmp_path, arguments=sdpa)
+    assert "flash_attn" in [need.subject for need in flash.needs]
+    assert "flash_attn" not in [need.subject for need in masked.needs]
+    assert masked.seconds["generation"] == flash.seconds["generation"]
+    # By the name alone the layers of the model are not known, and so not what attention takes.
+    assert masked.seconds["update"] == flash.seconds["update"]
+    # 3 bytes for each pair of the 8 x 8,596 tokens of a pass.
+    assert "at most about 58 GiB on each GPU" in dict(masked.figures)["GPU memory"]
