@@ -136,7 +136,8 @@ def gpu_gib(
     tokens = _pass_tokens(settings, limits, config)
     logits = tokens * size.vocabulary * _logit_bytes(actor)
     masks = 3 * tokens**2 if _reads_all(config) else 0  # as truth values, and in half precision
-    sampling = 0.0 if settings.offload else resident / (1 - share)
+    moved = actor.fsdp_config.param_offload and actor.fsdp_config.optimizer_offload
+    sampling = 0.0 if moved else resident / (1 - share)
     return max(resident + logits + masks, sampling, 2 * size.parameters / share) / GIB
 
 

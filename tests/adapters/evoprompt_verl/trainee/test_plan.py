@@ -8,12 +8,15 @@ from typing import Any
 
 import pytest
 from cpu_support.plugin import Colours
+from pydantic import JsonValue
 
 from evoprompt.agents import Limits
 from evoprompt.agents.tasks import Need, Plan, Trial
+from evoprompt.errors import InputError
 from evoprompt.experiments.hosts.verl.host import VerlHost
 from evoprompt.experiments.hosts.verl.settings import VerlHostSettings
 from evoprompt.experiments.requirements import FLASH_ATTENTION
+from evoprompt.plugins import build
 from evoprompt.types import Question
 
 ABSENT = "nobody/Nothing-3B"
@@ -93,6 +96,15 @@ def test_shorter_episodes_smaller_passes_and_more_machines_count(tmp_path: Path)
     figures = dict(planned(tmp_path, task, micro_batch=None, nodes=4).figures)
     assert "500 of 1 actions and 0 observations" in figures["a rollout"]
     assert "80 in a pass of each process" in figures["a step"]
+
+
+@pytest.mark.parametrize(
+    "settings", [{"offload": "perhaps"}, {"lora": {"rank": 0}}, {"questions_per_update": 0}]
+)
+def test_a_wrong_value_is_refused_in_one_line(settings: dict[str, JsonValue]) -> None:
+    with pytest.raises(InputError, match=next(iter(settings))) as refused:
+        build("host", {"name": "verl", "model": ABSENT, **settings})
+    assert "\n" not in str(refused.value)
 
 
 ACTOR = "actor_rollout_ref.actor"
