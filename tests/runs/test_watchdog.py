@@ -63,5 +63,5 @@ def test_it_looks_while_something_else_waits_and_no_longer() -> None:
     with Watchdog(lambda: 2, 8, engine, "rollouts", patience=0, pause=0.001).watching():
         assert told.wait(PATIENCE)
     assert groups.said[0].startswith("2 of 8 rollouts are open")
-    assert list(engine.log) == []
+    assert "notice" not in [event["event"] for event in engine.log]
     assert threading.active_count() == before
