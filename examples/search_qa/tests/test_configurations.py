@@ -86,7 +86,8 @@ def test_every_field_of_a_paper_recipe_stands_beside_the_paper_s_value(name: str
 def rows_of_one_gpu() -> list[tuple[str, tuple[str, ...], int]]:
     """File, changes and GiB of the rows of the page."""
     page = (DOCS / "reference" / "search-qa.md").read_text(encoding="utf-8")
-    found, file = [], ""
+    found: list[tuple[str, tuple[str, ...], int]] = []
+    file = ""
     for line in page.partition("## One GPU")[2].partition("\n## ")[0].splitlines():
         if gib := re.search(r"\| (\d+) GiB \|$", line):
             file = next(iter(re.findall(r"^\| `(\S+\.yaml)`", line)), file)

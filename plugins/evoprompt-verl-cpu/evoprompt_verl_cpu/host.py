@@ -83,6 +83,6 @@ class VerlOnCpu(VerlHost):
             host_gib=None,
             checkpoint=0,
             checkpoints=None,
-            packages={},
+            packages=(),
         )
         return replace(found, several=False)
