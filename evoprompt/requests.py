@@ -56,23 +56,7 @@ class Request(BaseModel):
     step: int | None = None
 
 
-class Waiting(BaseModel):
-    """A candidate that waits for an answer.
-
-    Attributes:
-        id: of the candidate.
-        components: its texts.
-        mean: verified reward; None if nothing was scored.
-        rationale: why it was written.
-    """
-
-    id: str
-    components: dict[str, str]
-    mean: float | None = None
-    rationale: str = ""
-
-
-_WAITING = TypeAdapter(list[Waiting])
+_WAITING = TypeAdapter(list[VerificationResult])
 
 
 class RequestFiles:
@@ -134,7 +118,7 @@ class RequestFiles:
         files = sorted(file for file in self.root.glob("[0-9]*.json"))
         return [_read(file) for file in files]
 
-    def announce(self, waiting: Sequence[Waiting]) -> None:
+    def announce(self, waiting: Sequence[VerificationResult]) -> None:
         """Says in a file who waits; removes it where nobody does."""
         file = self._existing() / WAITING
         if waiting:
@@ -142,7 +126,7 @@ class RequestFiles:
         else:
             file.unlink(missing_ok=True)
 
-    def waiting(self) -> list[Waiting]:
+    def waiting(self) -> list[VerificationResult]:
         """Who waits for an answer now.
 
         Raises:
@@ -220,7 +204,7 @@ class ApprovalQueue:
                         self.requests.ask(approval.default, who, texts, by="timeout")
                     continue
                 if waiting != announced:
-                    self.requests.announce([_waiting(one) for one in waiting])
+                    self.requests.announce(waiting)
                 if not announced:
                     self._tell_of(waiting)
                 announced = waiting
@@ -308,13 +292,6 @@ def supervise(engine: Engine) -> None:
     """Lets persons have a say in ``engine``, where its events are in a file and nobody else has."""
     if engine.log.path is not None and engine.supervisor is None:
         engine.supervisor = ApprovalQueue(engine, RequestFiles(engine.log.path))
-
-
-def _waiting(result: VerificationResult) -> Waiting:
-    one = result.candidate
-    return Waiting(
-        id=one.id, components=dict(one.components), mean=result.mean, rationale=one.rationale
-    )
 
 
 def _read(file: Path) -> Request:

@@ -126,7 +126,7 @@ def test_a_resumed_training_does_the_same_at_the_same_step(tmp_path: Path) -> No
 def answering(folder: Path, action: Any) -> threading.Thread:
     def answer() -> None:
         requests = RequestFiles(folder / "events.jsonl")
-        requests.ask(action, wait_for(requests.waiting)[0].id)
+        requests.ask(action, wait_for(requests.waiting)[0].candidate.id)
 
     thread = threading.Thread(target=answer)
     thread.start()

@@ -33,7 +33,8 @@ from evoprompt.experiments.report.progress import progress
 from evoprompt.experiments.report.source import read_source
 from evoprompt.experiments.report.verdict import standings
 from evoprompt.experiments.summary import SeedSummary, to_json
-from evoprompt.requests import RequestFiles, Waiting
+from evoprompt.requests import RequestFiles
+from evoprompt.types import Candidate, VerificationResult
 
 
 @pytest.fixture
@@ -235,7 +236,7 @@ def waiting(root: Path) -> Path:
     log.append(Proposed(1, "c1", {"instruction": "Look twice."}, ("c0",), "p"))
     log.append(Verified(1, "c1", 1, 0.75, 0.1, 8, True))
     RequestFiles(log.path).announce(
-        [Waiting(id="c1", components={"instruction": "Look twice."}, mean=0.75)]
+        [VerificationResult(Candidate("c1", {"instruction": "Look twice."}), 0.75, 0.1, 8, True)]
     )
     return root
 
@@ -245,7 +246,7 @@ def test_who_waits_is_in_the_page_and_news(tmp_path: Path) -> None:
     page = LivePage(root)
     before = page.version
     source = read_source(root)
-    assert [one.id for one in source.trials[0].waiting] == ["c1"]
+    assert [one.candidate.id for one in source.trials[0].waiting] == ["c1"]
     assert "waits for approval" in json.dumps(document(source))
     folder = RequestFiles(root / "events.jsonl")
     request = folder.ask("refuse", "c1")

@@ -38,7 +38,7 @@ def list_(run: Run, arm: OfArm = None, seed: OfSeed = None) -> None:
         typer.echo(history.statement)
     for one in requests.waiting():
         mean = "" if one.mean is None else f", verified {one.mean:.3f}"
-        typer.echo(f"{one.id} waits for approval{mean}")
+        typer.echo(f"{one.candidate.id} waits for approval{mean}")
     for request in requests.everything():
         name, told = request.candidate, ""
         if event := history.interventions.get(request.id):
@@ -163,7 +163,7 @@ def _require_candidate(log: Path, requests: RequestFiles, action: Action, name: 
         if not History.read(log).candidate(name).alive:
             raise InputError(f"{name} is not alive; required: a living candidate; see pool list")
         return
-    waiting = [one.id for one in requests.waiting()]
+    waiting = [one.candidate.id for one in requests.waiting()]
     if name not in waiting:
         raise InputError(
             f"{name} does not wait for approval; waiting: {', '.join(waiting) or 'none'}; "

@@ -122,7 +122,7 @@ def _bands(arms: Sequence[str], lines: Sequence[tuple[str, Points]]) -> list[Jso
 
 def _trial(trial: Trial) -> Json:
     history = trial.history
-    waiting = {one.id for one in trial.waiting}
+    waiting = {one.candidate.id for one in trial.waiting}
     winning = {entry.id for entry in history.path()}
     read = winning | set(list(history.candidates)[-_READ:])
     lives = sorted(history.lives.values(), key=lambda entry: entry.id not in winning)
@@ -150,7 +150,11 @@ def _trial(trial: Trial) -> Json:
         ],
         "notices": [{"step": step, "message": said} for step, said in history.notices],
         "waiting": [
-            {"id": one.id, "texts": dict(one.components), "mean": _short(one.mean)}
+            {
+                "id": one.candidate.id,
+                "texts": dict(one.candidate.components),
+                "mean": _short(one.mean),
+            }
             for one in trial.waiting
         ],
         "asked": [{"action": one.action, "id": one.candidate, "by": one.by} for one in trial.asked],

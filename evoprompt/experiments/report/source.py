@@ -22,8 +22,9 @@ from evoprompt.experiments.summary import Clock, SeedSummary, Summary
 from evoprompt.lm.budget import SPENDING_FILE, Charge, SpendTracker
 from evoprompt.optimizer.folder import is_begun
 from evoprompt.optimizer.result import read_result
-from evoprompt.requests import Request, RequestFiles, Waiting
+from evoprompt.requests import Request, RequestFiles
 from evoprompt.section import Settings
+from evoprompt.types import VerificationResult
 
 _CONFIGS = ("config.yaml", "settings.yaml", "attached.yaml")
 _ONLY = "run"
@@ -56,7 +57,7 @@ class Trial:
     arm: str
     seed: int
     history: History
-    waiting: Sequence[Waiting] = ()
+    waiting: Sequence[VerificationResult] = ()
     asked: Sequence[Request] = ()
     outcomes: Sequence[Outcome] = ()
     is_finished: bool = False
