@@ -167,6 +167,17 @@ class RunConfig(BaseModel):
                     f"arm {name!r} is to start after {arm.after!r}; required: an arm named before "
                     f"it ({', '.join(before) or 'there is none'}){nearest(arm.after, before)}"
                 )
+            host = self.host_of(name)
+            trains = arm.after is not None and not self.is_frozen(arm.after)
+            if arm.distill and (
+                not trains or host["name"] != "trl" or host.get("processes", 1) != 1
+            ):
+                raise InputError(
+                    f"arm {name!r} distills after {arm.after!r}, on the host {host['name']!r} with "
+                    f"{host.get('processes', 1)} processes; required: after an arm that trains, on "
+                    "the host 'trl' in one process, which also takes what veRL has trained; set "
+                    f"arms.{name}.host.name=trl and .model, or drop distill"
+                )
             before.append(name)
         return self
 
@@ -177,6 +188,8 @@ class RunConfig(BaseModel):
             InputError: the settings do not make an engine.
         """
         merged = merge(self.engine, self.arms[arm].engine)
+        if self.arms[arm].distill:
+            merged["proposer"] = None
         try:
             return EngineSection.model_validate(merged)
         except ValidationError as error:
@@ -287,8 +300,8 @@ class RunConfig(BaseModel):
                 "host": self.host_of(name),
                 **arm.model_dump(
                     mode="json",
-                    include={"instructions", "after", "budget"},
-                    exclude_none=True,
+                    include={"instructions", "after", "budget", "distill"},
+                    exclude_defaults=True,
                 ),
             }
         return {

@@ -30,6 +30,9 @@ class Arm(BaseModel):
         after: an arm named before this one. With each seed this arm starts where that one ended:
             with its trained policy and, unless ``instructions`` are given, its best instruction.
         budget: rollouts of this arm, where it differs from the run's.
+        distill: takes supervised steps on the good ones of ``budget`` rollouts that the policy of
+            ``after`` makes under its best instruction, shown under the first of ``instructions``,
+            the task's by default. Nothing evolves.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -39,6 +42,7 @@ class Arm(BaseModel):
     instructions: Instructions | None = Field(None, min_length=1)
     after: str | None = None
     budget: int | None = Field(None, ge=1, le=MOST_ROLLOUTS)
+    distill: bool = False
 
 
 BUILT_IN_ARMS: Mapping[str, Settings] = {

@@ -99,8 +99,9 @@ def seeds_of(
     Raises:
         InputError: one has a component that the task does not know.
     """
-    usual = (start.written,) if start else tuple(task.seeds)
-    seeds = config.arms[trial.arm].instructions or usual
+    arm = config.arms[trial.arm]
+    usual = (start.written,) if start and not arm.distill else tuple(task.seeds)
+    seeds = arm.instructions or usual
     known = Candidate.of(task.seeds[0]).components.keys()
     for seed in seeds:
         if unknown := Candidate.of(seed).components.keys() - known:
@@ -293,7 +294,12 @@ def run_trial(
 
     try:
         with _said_once(engine), silent():
-            trainee.train(engine, on_evaluation)
+            if config.arms[trial.arm].distill:
+                from evoprompt.experiments.distill import distill  # which knows trials
+
+                distill(run, trial, task, trainee, engine, on_evaluation)
+            else:
+                trainee.train(engine, on_evaluation)
     finally:
         attachment.detach()
         seconds = clock.save()

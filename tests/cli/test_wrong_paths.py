@@ -31,6 +31,7 @@ PATHS: dict[str, dict[str, Option]] = {
         "seeds_from": Option("folder", ("{}/run.yaml", *MODEL, "--output", "{}/out")),
         "from_traces": Option("either", ("{}/run.yaml", *MODEL, "--output", "{}/out")),
     },
+    "distill": {"source": Option("folder"), "instruction": Option("file", ("{}",), "any")},
     "report": {"run": Option("folder")},
     "watch": {"run": Option("awaited", ("--port", "0"))},
     "best": {"run": Option("folder")},

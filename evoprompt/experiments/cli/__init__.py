@@ -12,6 +12,7 @@ import typer
 from evoprompt.errors import EvopromptError, InputError, PluginError, UnwritableError
 from evoprompt.experiments.cli import (
     best,
+    distill,
     doctor,
     evaluate,
     export,
@@ -44,7 +45,11 @@ PANELS: Mapping[str, Mapping[str, Callable[..., None]]] = {
         "eval": evaluate.evaluate,
         "replay": replay.replay,
     },
-    "Use": {"simplify": simplify.simplify, "export": export.export},
+    "Use": {
+        "simplify": simplify.simplify,
+        "distill": distill.distill,
+        "export": export.export,
+    },
     "Extend": {"new": new.new, "plugins": plugins.plugins},
 }
 """Our commands, by the heading that the help lists them under."""

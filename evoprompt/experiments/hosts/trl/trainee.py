@@ -16,7 +16,7 @@ import transformers
 from datasets import Dataset
 from evoprompt_trl.collectives import Collectives
 from evoprompt_trl.host import SHOWN_TOOLS
-from transformers import PrinterCallback
+from transformers import AutoModelForCausalLM, PrinterCallback
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from evoprompt.agents import (
@@ -45,6 +45,7 @@ from evoprompt.errors import InputError
 from evoprompt.experiments.hosts.training import evaluation_of
 from evoprompt.experiments.hosts.trl.arguments import adapters, arguments
 from evoprompt.experiments.hosts.trl.generation import choices, missing, tokenizer_of
+from evoprompt.experiments.hosts.trl.imitation import Row, divergence, imitate, row_of
 from evoprompt.experiments.hosts.trl.samplers import TransformersSampler, VllmSampler
 from evoprompt.experiments.hosts.trl.schedule import Pace, resumes
 from evoprompt.experiments.hosts.trl.scoring import Scoring
@@ -179,10 +180,8 @@ class TrlTrainingJob(Policy):
         everything, processes = self._task.questions(split), accelerator.num_processes
         shares = [everything[process::processes] for process in range(processes)]
         mine = shares[accelerator.process_index]
-        if self._vllm is not None:
-            self._vllm.load_weights()
-        with self._evaluating():
-            found = self._scored(mine, split, candidate)
+        rolled = self.rollouts(mine, split, candidate, greedy=True)
+        found = [one if isinstance(one, str) else one[1] for one in rolled]
         teller = self._engine if accelerator.is_main_process else None
         gathered, asked = self._together.gathered(found), list(chain.from_iterable(shares))
         return evaluation_of(asked, gathered, split, self._task.headline, teller)
@@ -198,14 +197,16 @@ class TrlTrainingJob(Policy):
         finally:
             model.train(training)
 
-    def _scored(
-        self, questions: Sequence[Question], split: str, candidate: Candidate
-    ) -> list[Score | str]:
-        """The score of each question, or why it has none."""
-        found: list[Score | str] = []
+    def rollouts(
+        self, questions: Sequence[Question], split: str, candidate: Candidate, *, greedy: bool
+    ) -> list[tuple[Episode, Score] | str]:
+        """An episode of each question with its score, or why it has none."""
+        found: list[tuple[Episode, Score] | str] = []
         settings = self._settings
         size = max(settings.at_once, settings.rollouts_per_step // settings.processes)
         room = self._room()
+        if self._vllm is not None:
+            self._vllm.load_weights()
         for start in range(0, self._max_over_ranks(len(questions)), size):
             chunk = questions[start : start + size]
             prompts = [self.render(self._player.prompt(one), candidate) for one in chunk]
@@ -213,15 +214,37 @@ class TrlTrainingJob(Policy):
             fitting = [
                 prompt for prompt, length in zip(prompts, lengths, strict=True) if length <= room
             ]
-            episodes = iter(self._play(fitting, split, greedy=True))
+            with self._evaluating():
+                episodes = iter(self._play(fitting, split, greedy=greedy))
             for question, length in zip(chunk, lengths, strict=True):
                 if length > room:
                     found.append(f"a prompt of {length} tokens, of at most {room}")
                     continue
                 episode = next(episodes)
                 score = scored(self._task, episode, question)
-                found.append(episode.error if score is None else score)
+                found.append(episode.error if score is None else (episode, score))
         return found
+
+    def rows(self, episodes: Sequence[tuple[Question, Episode]], candidate: Candidate) -> list[Row]:
+        """What was said in ``episodes``, as if it had been under ``candidate``."""
+        prompts = [self.render(self._player.prompt(one), candidate) for one, _ in episodes]
+        return [
+            row_of(self._player.encode(prompt), episode)
+            for prompt, (_, episode) in zip(prompts, episodes, strict=True)
+        ]
+
+    def imitate(self, rows: Sequence[Row]) -> None:
+        """Takes supervised steps on what was said."""
+        imitate(self._trainer, rows)
+        self._trainer._last_loaded_step = -1  # so that vLLM takes the new weights
+
+    def divergence(self, rows: Sequence[Row]) -> float:
+        """Mean KL divergence from the task's own model, in nats, over the tokens that were said."""
+        policy: Any = self._trainer.model
+        base = AutoModelForCausalLM.from_pretrained(self._settings.model, dtype=policy.dtype)
+        with self._evaluating():
+            size = self._settings.rollouts_per_pass
+            return divergence(policy, base.to(policy.device), rows, size)
 
     def _room(self) -> int:
         """Most tokens of a prompt that leave room for the longest episode."""
