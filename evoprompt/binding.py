@@ -434,14 +434,14 @@ class Binding:
     def conclude(self) -> str:
         """Warns if nothing evolved, tells how it ended, and returns why nothing evolved, if so."""
         engine, stats = self.engine, self.engine.generation_stats
-        fruitless = engine.conclude()
+        why = engine.conclude()
         undecided = f"; {engine.undecided}" if engine.undecided else ""
         self._say(
             f"ended at step {engine.step}: {many(stats.generations, 'generation')}, "
             f"{stats.admitted_total} admitted, {engine.verification_rollouts:,} rollouts of "
             f"verification, best {best_in_words(engine)}; {engine.best_statement()}{undecided}"
         )
-        return fruitless
+        return why
 
     def _most_cost(self) -> str:
         """Of one generation; what a language model takes is not known before it has answered."""
