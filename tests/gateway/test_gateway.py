@@ -17,7 +17,7 @@ from upstream import KEY, MODEL, USAGE, Reply, Upstream, serving
 
 from evoprompt import Engine, InputError, Question
 from evoprompt.errors import AttachError
-from evoprompt.gateway import KEY_HEADER, Gateway, GatewaySettings
+from evoprompt.gateway import KEY_HEADER, Gateway, GatewaySettings, UnknownConversationError
 from evoprompt.gateway.server import SPENDING
 from evoprompt.lm.budget import Charge, SpendTracker
 from evoprompt.types import Setting
@@ -210,6 +210,21 @@ def test_completions_and_the_list_of_models_pass(gateway: Gateway, upstream: Ups
     status, _, content = raw(gateway, "/v1/completions", {"model": MODEL, "prompt": [1, 2]}, key)
     assert status == 400
     assert b"no tokens" in content
+
+
+def test_two_agents_with_one_key_are_one_conversation(gateway: Gateway, upstream: Upstream) -> None:
+    """Whatever each asks is under the same instruction, and the first reward ends it for both."""
+    key = gateway.conversation(QUESTION, "g")
+    for text in ("What is 2 + 2?", "Who are you?"):
+        asked = [{"role": "user", "content": text}]
+        agent(gateway, key).chat.completions.create(**{**CHAT, "messages": asked})
+    assert {body["messages"][0]["content"] for body in upstream.asked} == {"Be brief."}
+    assert gateway.reward(key, 1.0) == ""
+    with pytest.raises(UnknownConversationError):
+        gateway.reward(key, 0.0)
+    with pytest.raises(openai.NotFoundError, match="no open conversation"):
+        agent(gateway, key).chat.completions.create(**CHAT)
+    assert len(upstream.bodies) == 2
 
 
 def test_the_key_may_stand_in_a_header(gateway: Gateway, upstream: Upstream) -> None:
