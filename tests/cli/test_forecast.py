@@ -84,6 +84,17 @@ def test_it_says_hours_what_they_go_to_and_what_they_cost_at_a_price(
     assert "GPU hours, all trials: about 5, 50 USD at 10\n" in capsys.readouterr().out
 
 
+def test_a_narrow_screen_keeps_what_a_sweep_changes(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    swept = [("--sweep", f"engine.{name}") for name in ("temperature=0.1,0.2", "prune_every=5,7")]
+    assert evoprompt("run", "tiny.yaml", "--dry-run", *swept[0], *swept[1]) == 0
+    table = capsys.readouterr().out.partition("LM calls")[2].partition("5 trials")[0]
+    arms = "".join(line.split("  ")[0].strip() for line in table.splitlines())
+    assert arms.count("coevolve-temperature-0.2-prune_every-7") == 1
+
+
 @pytest.mark.parametrize(
     ("given", "told"),
     [

@@ -8,7 +8,7 @@ from typing import NoReturn, cast
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from evoprompt import yamlfile
@@ -41,12 +41,13 @@ def show_forecast(
     for name in others:  # of these, what they have in common is said once
         for path, _, value in differences(arms[first], arms[name]):
             console.print(f"{name}: {path} is {json.dumps(value)}", soft_wrap=True)
-    table = Table("arm", "trials", "rollouts each", "generations", "verification", "LM calls")
+    arm_column = Column("arm", overflow="fold")  # a sweep says there what it changed
+    columns = ("rollouts each", "generations", "verification", "LM calls")
+    table = Table(arm_column, *columns, box=None, header_style="bold", padding=(0, 2, 0, 0))
     said: dict[str, list[str]] = {}  # notices and figures, each with the arms that it is of
     for arm in found.arms:
         table.add_row(
             arm.arm,
-            str(found.seeds),
             f"at most {arm.rollouts:,}" if arm.verification else f"{arm.rollouts:,}",
             f"at most {arm.generations:,}" if arm.generations else "none",
             f"at most {arm.verification:,} a round" if arm.verification else "none",
@@ -62,7 +63,8 @@ def show_forecast(
     notices = {notice for arm in found.arms for notice in arm.notices}
     for line, names in said.items():
         style = "yellow" if line in notices else None
-        console.print(f"{', '.join(names)}: {line}", style=style, soft_wrap=True)
+        whose = "all arms" if len(names) == len(arms) > 2 else ", ".join(names)
+        console.print(f"{whose}: {line}", style=style, soft_wrap=True)
     if found.language.calls:
         console.print(f"language models, all trials: {found.language}", soft_wrap=True)
     if found.gpu_hours:
