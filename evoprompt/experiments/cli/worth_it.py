@@ -30,7 +30,7 @@ def worth_it(
     A dozen instructions, those of the configuration and what its proposer writes, answer training
     questions in the trainer, sampled as in a training; the policy stays as it is. Prints how far
     they differ beyond chance, how many groups have something to learn from, what there is to gain
-    and the rollouts that it takes to see it. Exit code 0 for yes and for no.
+    and the rollouts that it takes to see it. Exit code 0 for every answer.
     """
     from rich.console import Console
 
