@@ -115,13 +115,18 @@ def to_read(
 
 
 def differences_of(step: int, trajectories: Sequence[Trajectory]) -> tuple[Differed, ...]:
-    """An event of the questions that candidates came out differently on; none if none were."""
+    """An event of the questions that candidates came out differently on; none if none were.
+
+    It is the same in whichever order ``trajectories`` arrive.
+    """
     means = {
-        question: {candidate: fmean(rewards) for candidate, rewards in by_candidate.items()}
+        question: {candidate: fmean(found) for candidate, found in sorted(by_candidate.items())}
         for question, by_candidate in rewards_of(trajectories).items()
     }
     gaps = {name: max(found.values()) - min(found.values()) for name, found in means.items()}
-    widest = sorted((name for name, gap in gaps.items() if gap), key=lambda name: -gaps[name])
+    widest = sorted(
+        (name for name, gap in gaps.items() if gap), key=lambda name: (-gaps[name], name)
+    )
     if not widest:
         return ()
     texts = {one.question.id: clip(one.question.text, _QUESTION) for one in trajectories}

@@ -35,6 +35,7 @@ def test_questions_that_candidates_came_out_differently_on_are_told_widest_gap_f
         question(2).text: {"c0": 0.0, "c1": 1.0},
         question(0).text: {"c0": 0.5, "c1": 1.0},
     }
+    assert differences_of(3, told[::-1]) == differences_of(3, told)
     assert differences_of(3, told[2:4]) == ()
 
 
