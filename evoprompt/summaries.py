@@ -124,12 +124,11 @@ def differences_of(step: int, trajectories: Sequence[Trajectory]) -> tuple[Diffe
         for question, by_candidate in rewards_of(trajectories).items()
     }
     gaps = {name: max(found.values()) - min(found.values()) for name, found in means.items()}
-    widest = sorted(
-        (name for name, gap in gaps.items() if gap), key=lambda name: (-gaps[name], name)
-    )
+    texts = {one.question.id: clip(one.question.text, _QUESTION) for one in trajectories}
+    different = [name for name, gap in gaps.items() if gap]
+    widest = sorted(different, key=lambda name: (-gaps[name], texts[name], name))
     if not widest:
         return ()
-    texts = {one.question.id: clip(one.question.text, _QUESTION) for one in trajectories}
     return (Differed(step, {texts[name]: means[name] for name in widest[:_DIFFERENT]}),)
 
 
