@@ -18,3 +18,10 @@ def test_the_picture_is_of_today() -> None:
     assert numbers["settings"] == made["settings"](made["EXAMPLE"]), "run the example again, then"
     picture = made["NUMBERS"].with_suffix(".svg").read_text(encoding="utf-8")
     assert picture == made["draw"](numbers), "python .ci/picture.py runs/tiny"
+
+
+def test_the_picture_of_words_and_weights_is_that_of_the_answers() -> None:
+    made = runpy.run_path(str(ROOT / ".ci/words_and_weights.py"))
+    results = made["Results"](ROOT / "examples/sql/results")
+    picture = made["PICTURE"].read_text(encoding="utf-8")
+    assert picture == made["draw"](results), "python .ci/words_and_weights.py"
