@@ -43,7 +43,7 @@ from evoprompt import (
     optimize,
 )
 from evoprompt.evaluation import Score
-from evoprompt.optimizer.outcome import Outcome
+from evoprompt.optimizer.outcome import ExampleOutcome
 from evoprompt.optimizer.runner import Asked as Rollout
 from evoprompt.optimizer.runner import Meter, Runner
 
@@ -105,7 +105,7 @@ def optimized(
 
     def run_in_turn(
         runner: Runner, asked: Sequence[Rollout], meter: Meter
-    ) -> Iterator[tuple[Rollout, Outcome]]:
+    ) -> Iterator[tuple[Rollout, ExampleOutcome]]:
         counted.add(len(asked))
         for one in asked:
             yield from run(runner, [one], meter)

@@ -17,7 +17,7 @@ from pydantic import BaseModel, JsonValue
 
 from evoprompt.engine import Engine
 from evoprompt.errors import AttachError, InputError
-from evoprompt.evaluation import Headline
+from evoprompt.evaluation import MainMetric
 from evoprompt.events import Evaluated, Notice
 from evoprompt.requests import supervise
 from evoprompt.storage import RECIPE_FILE, STATE_FILE, load_state, saving, write_whole
@@ -86,7 +86,7 @@ def silent() -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RolloutOutcome:
     """What became of one rollout, small enough to travel between processes.
 
     Attributes:
@@ -102,7 +102,7 @@ class Outcome:
     feedback: str = ""
 
 
-Outcomes = Sequence[Outcome | None]
+Outcomes = Sequence[RolloutOutcome | None]
 """Of the rollouts of one assignment, in their order; None, or nothing, for one that failed."""
 
 Rollout = Callable[[Sequence[Assignment]], Sequence[Outcomes]]
@@ -123,7 +123,7 @@ class Prompts(Protocol):
 
 def trajectories(assignment: Assignment, outcomes: Outcomes) -> list[Trajectory]:
     """A record for each rollout that was asked for; those that failed have no reward, never 0."""
-    none = Outcome(None)
+    none = RolloutOutcome(None)
     found = [*outcomes, *[None] * assignment.rollouts][: assignment.rollouts]
     return [
         Trajectory(assignment, one.reward, place, one.turns, one.metrics, one.feedback)
@@ -413,16 +413,21 @@ class Binding:
     # ------------------------------------------------------------------- evaluations, metrics, end
 
     def evaluated(
-        self, metrics: Mapping[str, float], headline: Headline | None, split: str = "validation"
+        self,
+        metrics: Mapping[str, float],
+        main_metric: MainMetric | None,
+        split: str = "validation",
     ) -> None:
         """Logs an evaluation that the trainer has made under the best instruction."""
         engine = self.engine
         if not self._leads or engine.log.is_to_resume:
             return
         known = {name: value for name, value in metrics.items() if math.isfinite(value)}
-        measured = headline if headline is not None and headline.name in known else None
+        measured = main_metric if main_metric is not None and main_metric.name in known else None
         engine.log.append(
-            Evaluated(engine.step, split, engine.best.id, engine.rollouts, known, headline=measured)
+            Evaluated(
+                engine.step, split, engine.best.id, engine.rollouts, known, main_metric=measured
+            )
         )
 
     def metrics(self) -> dict[str, float]:

@@ -482,8 +482,8 @@ class Engine:
         shown, before = self.selection.shown, [one.id for one in self.selection.living]
         champion = shown.champion(self.selection.living)
         most = 0 if champion.id in before else self.config.verify_questions
-        room = None if self.budget is None else self.budget - self.rollouts
-        rolled = VerificationRollouts(rollout, champion, most, room)
+        remaining = None if self.budget is None else self.budget - self.rollouts
+        rolled = VerificationRollouts(rollout, champion, most, remaining)
         self._announce_sentences()
         offspring = self._breed(rolled)
         shown.evolve(before, self.selection.living, [*rolled.answers, *rolled.champions])

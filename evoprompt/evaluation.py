@@ -13,7 +13,7 @@ from evoprompt.errors import InputError
 
 
 @dataclass(frozen=True, slots=True)
-class Headline:
+class MainMetric:
     """The number by which the policies and instructions of a task are compared.
 
     Attributes:
@@ -21,7 +21,7 @@ class Headline:
         label: for people, such as ``"share solved"``.
         higher_is_better: whether more of it is better.
 
-    >>> loss = Headline("loss", "loss", higher_is_better=False)
+    >>> loss = MainMetric("loss", "loss", higher_is_better=False)
     >>> loss.merit(0.2) > loss.merit(0.5), loss.reaches(0.2, 0.3)
     (True, True)
     """
@@ -44,7 +44,7 @@ _MANY = 0.03  # share of the rollouts
 EMPTY = "the answer was empty"
 """Why a rollout failed that said nothing."""
 
-REWARD = Headline("reward", "mean reward")
+REWARD = MainMetric("reward", "mean reward")
 """The mean reward itself."""
 
 
@@ -56,13 +56,13 @@ class Score:
         reward: what the policy is trained on; higher is better.
         feedback: what went wrong or right, in words, for proposers to read.
         metrics: further numbers, by names of the task's choosing.
-        stratum: the group it counts for in evaluations; empty for none.
+        kind: of question, which evaluations report apart; empty for none.
     """
 
     reward: float
     feedback: str = ""
     metrics: Mapping[str, float] = field(default_factory=dict)
-    stratum: str = ""
+    kind: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +97,11 @@ class Failures:
         return Failures(failed, self.of + 1, self.first or why)
 
 
-class Outcome(NamedTuple):
-    """One question of an evaluation; ``value`` is the headline, None where it has no score."""
+class QuestionOutcome(NamedTuple):
+    """One question of an evaluation; ``value`` is the main metric, None where it has no score."""
 
     question: str
-    stratum: str
+    kind: str
     value: float | None
 
 
@@ -109,8 +109,8 @@ class Evaluation(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     """Means over the questions of one split; what was not measured is left out.
 
     Attributes:
-        value: the task's headline.
-        by_stratum: the same for each group of questions; the task names the groups.
+        value: the task's main metric.
+        by_kind: the same for each kind of question; the task names the kinds.
         metrics: whatever else the task measured, by names of its choosing. The table of results
             shows ``tool_calls`` where it is given.
         failures: how many of the episodes failed, and why the first one did, where that is known.
@@ -118,75 +118,75 @@ class Evaluation(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     """
 
     value: float
-    by_stratum: Mapping[str, float] = Field(default_factory=dict)
+    by_kind: Mapping[str, float] = Field(default_factory=dict)
     metrics: Mapping[str, float] = Field(default_factory=dict)
     failures: Failures = Failures()
-    outcomes: Sequence[Outcome] = Field(default=(), exclude=True, repr=False)
+    outcomes: Sequence[QuestionOutcome] = Field(default=(), exclude=True, repr=False)
 
     @classmethod
     def of(
-        cls, scores: Sequence[Score], headline: Headline, unscored: float | None = None
+        cls, scores: Sequence[Score], main_metric: MainMetric, unscored: float | None = None
     ) -> Evaluation:
         """The means of ``scores``; of a metric that not all have, the mean of those that have it.
 
         Args:
             scores: one per episode, at least one.
-            headline: of the task, ``REWARD`` or the name of a metric that every score has.
+            main_metric: of the task, ``REWARD`` or the name of a metric that every score has.
             unscored: share of the episodes that have no score; None where all always have one.
 
         Raises:
-            InputError: there is no score, or one lacks the headline.
+            InputError: there is no score, or one lacks the main metric.
 
-        >>> found = Evaluation.of([Score(1.0, stratum="easy"), Score(0.0)], REWARD)
-        >>> found.value, dict(found.by_stratum)
+        >>> found = Evaluation.of([Score(1.0, kind="easy"), Score(0.0)], REWARD)
+        >>> found.value, dict(found.by_kind)
         (0.5, {'easy': 1.0})
         """
         if not scores:
             raise InputError("no episode was scored; required: at least one to take a mean of")
-        values = [value_of(score, headline) for score in scores]
-        by_stratum: dict[str, list[float]] = {}
+        values = [value_of(score, main_metric) for score in scores]
+        by_kind: dict[str, list[float]] = {}
         metrics: dict[str, list[float]] = {}
         for score, value in zip(scores, values, strict=True):
-            if score.stratum:
-                by_stratum.setdefault(score.stratum, []).append(value)
+            if score.kind:
+                by_kind.setdefault(score.kind, []).append(value)
             for name, number in score.metrics.items():
                 metrics.setdefault(name, []).append(number)
-        metrics.pop(headline.name, None)
+        metrics.pop(main_metric.name, None)
         if unscored is not None:
             metrics["unscored"] = [unscored]
         return cls(
             value=fmean(values),
-            by_stratum={name: fmean(by_stratum[name]) for name in sorted(by_stratum)},
+            by_kind={name: fmean(by_kind[name]) for name in sorted(by_kind)},
             metrics={name: fmean(numbers) for name, numbers in metrics.items()},
         )
 
 
 def outcomes_of(
-    questions: Sequence[str], scores: Sequence[Score | None], headline: Headline
-) -> list[Outcome]:
+    questions: Sequence[str], scores: Sequence[Score | None], main_metric: MainMetric
+) -> list[QuestionOutcome]:
     """The outcome of each question, of which nothing is known where its score is None."""
     return [
-        Outcome(question, "", None)
+        QuestionOutcome(question, "", None)
         if score is None
-        else Outcome(question, score.stratum, value_of(score, headline))
+        else QuestionOutcome(question, score.kind, value_of(score, main_metric))
         for question, score in zip(questions, scores, strict=True)
     ]
 
 
-def value_of(score: Score, headline: Headline) -> float:
+def value_of(score: Score, main_metric: MainMetric) -> float:
     """The number by which one episode is compared.
 
     Raises:
         InputError: the score lacks it.
     """
-    if headline == REWARD:
+    if main_metric == REWARD:
         return score.reward
-    if headline.name not in score.metrics:
+    if main_metric.name not in score.metrics:
         raise InputError(
             f"a score has the metrics {', '.join(score.metrics) or 'none'}; required: the task's "
-            f"headline {headline.name!r}; add it in Task.score, or choose another headline"
+            f"main metric {main_metric.name!r}; add it in Task.score, or choose another main metric"
         )
-    return score.metrics[headline.name]
+    return score.metrics[main_metric.name]
 
 
 class Spread(BaseModel):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, ClassVar
 
-from evoprompt.evaluation import Headline
+from evoprompt.evaluation import MainMetric
 from evoprompt.types import SentenceWorth, Turn, VerificationResult
 
 
@@ -220,9 +220,9 @@ class Evaluated(Event):
         split: whose questions were asked.
         candidate: id of the instruction.
         rollouts: rollouts spent so far, verification included.
-        metrics: means over the questions by name, the headline among them.
-        by_stratum: the headline by group of questions.
-        headline: which of ``metrics`` the task compares by; None where a trainer evaluated
+        metrics: means over the questions by name, the main metric among them.
+        by_kind: the main metric by kind of question.
+        main_metric: which of ``metrics`` the task compares by; None where a trainer evaluated
             without a task.
     """
 
@@ -230,8 +230,8 @@ class Evaluated(Event):
     candidate: str
     rollouts: int
     metrics: Mapping[str, float]
-    by_stratum: Mapping[str, float] = field(default_factory=dict)
-    headline: Headline | None = None
+    by_kind: Mapping[str, float] = field(default_factory=dict)
+    main_metric: MainMetric | None = None
 
 
 @dataclass(frozen=True, slots=True)

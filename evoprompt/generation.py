@@ -30,7 +30,7 @@ from evoprompt.types import (
     Verification,
     VerificationResult,
 )
-from evoprompt.verifiers import NoRoomError, VerificationRollouts
+from evoprompt.verifiers import RolloutsSpentError, VerificationRollouts
 
 _IN_A_ROW = 3  # failed generations that are no longer bad luck
 
@@ -302,7 +302,7 @@ class Generations:
         before = len(rollout.answers)
         try:
             verification = self._verify(fresh, rollout, found)
-        except NoRoomError as error:
+        except RolloutsSpentError as error:
             found.cut = True
             self.log.append(Notice(found.step, str(error)))
             return False

@@ -1,9 +1,10 @@
 """Files written whole or not at all, and checkpoints that are complete or known not to be.
 
-A checkpoint is a folder in which a trainer writes its weights and we the engine's state. The state
-is written before everything else, under a name that says that the rest is missing, and renamed to
-``evoprompt_state.json`` when all is there. So a folder with that file is complete, and one with
-:data:`BEGUN_FILE` alone is what a kill or a full disk left of a save.
+A checkpoint is a folder in which a trainer writes its weights and we the engine's state
+(``Engine.state_dict``: what a resume restores). The state is written before everything else, under
+a name that says that the rest is missing, and renamed to ``evoprompt_state.json`` when all is
+there. So a folder with that file is complete, and one with :data:`BEGUN_FILE` alone is what a kill
+or a full disk left of a save.
 """
 
 from __future__ import annotations

@@ -307,7 +307,7 @@ class VerificationResult:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """The outcome of one verification round.
+    """What one verification found.
 
     Attributes:
         results: one per proposed candidate, best first.

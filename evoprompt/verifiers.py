@@ -27,8 +27,8 @@ from evoprompt.types import (
 
 __all__ = [
     "NO_PLACE",
-    "NoRoomError",
     "ReplayTopN",
+    "RolloutsSpentError",
     "Sequential",
     "Unverified",
     "VerificationRollouts",
@@ -299,7 +299,7 @@ def _shortfall(lead: Lead, parent: Candidate) -> str:
 _SAID = 200  # characters of what a task says of a rollout that failed
 
 
-class NoRoomError(Exception):
+class RolloutsSpentError(Exception):
     """Says that a verification does not fit into the budget."""
 
     def __init__(self, needed: int, left: int) -> None:
@@ -320,7 +320,7 @@ class VerificationRollouts:
         rollout: rolls the current policy out.
         champion: to ask, too.
         most: questions to ask it, in all; 0 where it is alive, and compared in training.
-        room: rollouts that the budget has left; None for no end.
+        remaining_rollouts: that the budget has left; None for no end.
 
     Attributes:
         answers: what the verifier asked for.
@@ -330,7 +330,11 @@ class VerificationRollouts:
     """
 
     def __init__(
-        self, rollout: RolloutFn, champion: Candidate, most: int, room: int | None = None
+        self,
+        rollout: RolloutFn,
+        champion: Candidate,
+        most: int,
+        remaining_rollouts: int | None = None,
     ) -> None:
         self.answers: list[Trajectory] = []
         self.champions: list[Trajectory] = []
@@ -339,20 +343,20 @@ class VerificationRollouts:
         self._rollout = rollout
         self._champion = champion
         self._most = most
-        self._room = None if room is None else max(room - most, 0)
+        self._remaining = None if remaining_rollouts is None else max(remaining_rollouts - most, 0)
         self._asked: set[str] = set()
 
     def __call__(self, assignments: Sequence[Assignment], /) -> Sequence[Trajectory]:
         """What the assignments brought, without the champion's.
 
         Raises:
-            NoRoomError: they are more than there is room for.
+            RolloutsSpentError: they are more than the budget has left.
             InputError: a reward is NaN or infinite.
         """
         needed = sum(assignment.rollouts for assignment in assignments)
         try:
-            if self._room is not None and len(self.answers) + needed > self._room:
-                raise NoRoomError(needed, self._room - len(self.answers))
+            if self._remaining is not None and len(self.answers) + needed > self._remaining:
+                raise RolloutsSpentError(needed, self._remaining - len(self.answers))
             more = self._more(assignments)
             found = self._rollout([*assignments, *more])
             for trajectory in found:

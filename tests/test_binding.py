@@ -18,8 +18,8 @@ from contract_runs import RandomWords
 import evoprompt
 from evoprompt.binding import (
     Binding,
-    Outcome,
     Outcomes,
+    RolloutOutcome,
     rolling_out,
     silent,
 )
@@ -46,7 +46,7 @@ def trained(steps: int, **settings: Any) -> evoprompt.Engine:
 
 
 def rolled(asked: Sequence[Assignment]) -> list[Outcomes]:
-    return [[Outcome(0.5)] * one.rollouts for one in asked]
+    return [[RolloutOutcome(0.5)] * one.rollouts for one in asked]
 
 
 def evolved(trained: evoprompt.Engine) -> Mapping[str, Any]:
@@ -79,7 +79,7 @@ def test_the_last_line_names_those_who_were_being_tried(caplog: pytest.LogCaptur
     bound = Binding(found, Trainer())
     for step in range(2):
         asked = bound.begin([Question(f"q{step}", "why?", ("so",))], each, rolled)
-        bound.end((one, [Outcome(0.5)] * one.rollouts) for one in asked)
+        bound.end((one, [RolloutOutcome(0.5)] * one.rollouts) for one in asked)
     bound.conclude()
     assert re.search(r"c1, .* were being tried: nothing was shown of them$", lines(caplog)[-1])
 
@@ -112,12 +112,15 @@ def test_a_line_is_seen_where_nobody_has_set_up_logging() -> None:
     assert said.stdout == ""
 
 
-def test_an_evaluation_without_a_reward_has_no_headline() -> None:
+def test_an_evaluation_without_a_reward_has_no_main_metric() -> None:
     bound = Binding(engine(), Trainer())
     bound.evaluated({"reward": math.nan, "length": 3.0}, REWARD)
     bound.evaluated({"reward": 0.5}, REWARD)
     found = [event for event in bound.engine.log if event["event"] == "evaluated"]
-    assert [event["headline"] and event["headline"]["name"] for event in found] == [None, "reward"]
+    assert [event["main_metric"] and event["main_metric"]["name"] for event in found] == [
+        None,
+        "reward",
+    ]
     assert found[0]["metrics"] == {"length": 3.0}
 
 

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from evoprompt.evaluation import Headline
+from evoprompt.evaluation import MainMetric
 from evoprompt.events import (
     Asked,
     Best,
@@ -40,7 +40,7 @@ ONE_OF_EACH: list[Event] = [
     Verified(15, "c2", 1, 0.7, 0.1, 20, True),
     Verified(15, "c3", 1, None, None, 0, False, "no rollout could be scored"),
     Evolved(15, 1, ("c2",), ("c0", "c2"), 40),
-    Evaluated(15, "test", "c2", 120, {"right": 0.5}, {"easy": 0.9}, Headline("right", "right")),
+    Evaluated(15, "test", "c2", 120, {"right": 0.5}, {"easy": 0.9}, MainMetric("right", "right")),
     Intervened(15, "1-retire", "retire", "c2", "a person", done=True),
     Best(15, "c2"),
     Sentences(15, (SentenceWorth("Search twice.", 0.06, 0.02, 3),)),

@@ -9,7 +9,7 @@ from evoprompt.agents import AnswerProtocol, Episode, TextTokenizer
 from evoprompt.agents.tasks import (
     REWARD,
     Evaluation,
-    Headline,
+    MainMetric,
     Score,
     Task,
     scored,
@@ -19,7 +19,7 @@ from evoprompt.plugins import Plugins, PluginSource
 from evoprompt.roles import Component
 from evoprompt.types import Question, Turn
 
-ACCURACY = Headline("accuracy", "accuracy")
+ACCURACY = MainMetric("accuracy", "accuracy")
 QUESTION = Question("q", "What is 1 plus 1?", ("2",))
 
 
@@ -41,7 +41,7 @@ def add(a: int, b: int) -> int:
 class TestTask:
     def test_three_members_are_enough(self) -> None:
         task = Least()
-        assert task.headline == REWARD
+        assert task.main_metric == REWARD
         assert isinstance(task.protocol(TextTokenizer()), AnswerProtocol)
         assert task.render("2?", _candidate("Add.")) == "Add.\n\n2?"
         assert task.required == ()
@@ -115,21 +115,21 @@ class TestScored:
 
 
 class TestEvaluation:
-    def test_the_headline_is_a_metric_also_by_stratum(self) -> None:
+    def test_the_main_metric_is_a_metric_also_by_kind(self) -> None:
         scores = [
-            Score(0.2, metrics={"accuracy": 1.0, "f1": 1.0}, stratum="two"),
-            Score(0.2, metrics={"accuracy": 0.0, "f1": 0.5}, stratum="one"),
+            Score(0.2, metrics={"accuracy": 1.0, "f1": 1.0}, kind="two"),
+            Score(0.2, metrics={"accuracy": 0.0, "f1": 0.5}, kind="one"),
             Score(0.2, metrics={"accuracy": 0.5}),
         ]
         found = Evaluation.of(scores, ACCURACY, unscored=0.25)
         assert found.value == 0.5
-        assert list(found.by_stratum.items()) == [("one", 0.0), ("two", 1.0)]
+        assert list(found.by_kind.items()) == [("one", 0.0), ("two", 1.0)]
         assert found.metrics == {"f1": 0.75, "unscored": 0.25}
 
-    def test_the_reward_is_a_headline_too(self) -> None:
+    def test_the_reward_is_a_main_metric_too(self) -> None:
         assert Evaluation.of([Score(0.25), Score(0.75)], REWARD) == Evaluation(value=0.5)
 
-    def test_a_score_without_the_headline_is_refused(self) -> None:
+    def test_a_score_without_the_main_metric_is_refused(self) -> None:
         with pytest.raises(InputError, match=r"has the metrics f1; required: .*'accuracy'"):
             Evaluation.of([Score(1.0, metrics={"f1": 1.0})], ACCURACY)
 

@@ -64,7 +64,7 @@ def test_the_commands_install_check_train_and_evaluate(tmp_path: Path) -> None:
     summary = json.loads((output / "summary.json").read_text(encoding="utf-8"))
     assert list(summary["arms"]) == ["static", "coevolve"]
     (coevolve,) = summary["arms"]["coevolve"]["seeds"]
-    assert set(coevolve["test"]["by_stratum"]) == {f"{size} letters" for size in range(4, 13)}
+    assert set(coevolve["test"]["by_kind"]) == {f"{size} letters" for size in range(4, 13)}
     events = output / "trials" / "coevolve" / "seed-0" / "events.jsonl"
     lines = events.read_text(encoding="utf-8").splitlines()
     proposers = {event["proposer"] for event in map(json.loads, lines) if "proposer" in event}

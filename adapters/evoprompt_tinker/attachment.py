@@ -28,7 +28,7 @@ from evoprompt_tinker.checkpoint import EngineCheckpoint
 from evoprompt_tinker.groups import Setup, TestGroup, TrainingGroup, Watching
 from evoprompt_tinker.host import REPLACED, HostConfig, HostDataset, HostTokenizer
 from evoprompt_tinker.prompts import limits
-from evoprompt_tinker.verification import Verification
+from evoprompt_tinker.verification import VerificationRunner
 
 _CHZ = "X_"  # before a field's name: where chz keeps what was given; the name itself is a cache
 
@@ -141,7 +141,7 @@ class Training(RLDataset):  # type: ignore[misc]
         whole = len(inner) * config.num_epochs
         self._end = whole if config.max_steps is None else min(whole, config.max_steps)
         self._inner = inner
-        self._verification = Verification(self.setup, inner)
+        self._verification = VerificationRunner(self.setup, inner)
         self._batch: Batch | None = None
         self._failure: BaseException | None = None
 

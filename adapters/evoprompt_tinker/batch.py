@@ -16,7 +16,7 @@ from evoprompt_tinker.groups import Setup, TrainingGroup
 from evoprompt_tinker.host import HostBuilder, HostTrajectory, Reward
 from evoprompt_tinker.outcomes import outcomes, rewards
 from evoprompt_tinker.prompts import holds, question_of, setting_of
-from evoprompt_tinker.verification import Verification
+from evoprompt_tinker.verification import VerificationRunner
 
 if TYPE_CHECKING:
     from evoprompt_tinker.attachment import Training
@@ -95,7 +95,7 @@ class Batch:
         index: int,
         builders: Sequence[HostBuilder],
         setup: Setup,
-        verification: Verification,
+        verification: VerificationRunner,
         training: Training,
     ) -> None:
         self.setup = setup

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from evoprompt.binding import Outcome
+from evoprompt.binding import RolloutOutcome
 from evoprompt.types import Turn
 from evoprompt_tinker.host import HostTokenizer, HostTrajectory, HostTransition
 from evoprompt_tinker.prompts import ASKED
@@ -42,7 +42,7 @@ def outcomes(
     scored: Sequence[float],
     envs: Sequence[object],
     tokenizer: HostTokenizer,
-) -> list[Outcome]:
+) -> list[RolloutOutcome]:
     """What became of the rollouts of a group that came to an end.
 
     Args:
@@ -52,7 +52,7 @@ def outcomes(
         tokenizer: decodes what was said.
     """
     return [
-        Outcome(
+        RolloutOutcome(
             reward,
             _metrics(trajectory.transitions),
             (*_opening(env), *turns(trajectory.transitions, tokenizer)),

@@ -19,7 +19,7 @@ from evoprompt_tinker.outcomes import outcomes
 _KEPT = 64  # batches whose builders are remembered
 
 
-class Verification:
+class VerificationRunner:
     """Rolls questions of earlier batches out under candidates that ask for admission.
 
     Args:

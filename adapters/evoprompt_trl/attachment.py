@@ -8,7 +8,7 @@ from typing import Any
 
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from evoprompt.binding import Binding, Outcome, Outcomes, Resume, rolling_out
+from evoprompt.binding import Binding, Outcomes, Resume, RolloutOutcome, rolling_out
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError, warn
 from evoprompt.evaluation import REWARD
@@ -202,10 +202,10 @@ class TrlAttachment(Binding):
             self._prompts.require_room([(a.question, a.candidate) for a in assignments])
         return assignments
 
-    def _serve(self, request: _Request, rows_per_process: int) -> list[Outcome]:
+    def _serve(self, request: _Request, rows_per_process: int) -> list[RolloutOutcome]:
         """The outcomes of all rows of ``request``, on every process."""
         collectives = self._collectives
-        outcomes: list[Outcome] = []
+        outcomes: list[RolloutOutcome] = []
         for chunk in even_chunks(request, rows_per_process * collectives.world):
             mine = share_of(chunk, collectives.rank, collectives.world)
             # Continuous batching leaves the model in training mode, which TRL takes for training.
@@ -295,7 +295,7 @@ class _Watch(TrainerCallback):
         self._attachment.evaluated(numbers, REWARD, name or "validation")
 
 
-def _split(outcomes: Sequence[Outcome], assignments: Sequence[Assignment]) -> list[Outcomes]:
+def _split(outcomes: Sequence[RolloutOutcome], assignments: Sequence[Assignment]) -> list[Outcomes]:
     """The outcomes of each assignment."""
     rows = iter(outcomes)
     return [[next(rows) for _ in range(one.rollouts)] for one in assignments]

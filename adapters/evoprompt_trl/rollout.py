@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from evoprompt.agents import turns
 from evoprompt.agents.thoughts import reader_of
-from evoprompt.binding import Outcome
+from evoprompt.binding import RolloutOutcome
 from evoprompt.prompts import Prompt
 from evoprompt.replay import worth_reading
 from evoprompt.rows import text_of
@@ -75,7 +75,7 @@ class Roller:
         self._scores = scores_in(self._trainer, mine, inputs, not self._own_feedback)
         self._ids, self._prompts = completion_ids, prompts
 
-    def roll(self, rows: list[Row], asked: Asked = ()) -> tuple[Batch, list[Outcome]]:
+    def roll(self, rows: list[Row], asked: Asked = ()) -> tuple[Batch, list[RolloutOutcome]]:
         """The trainer's batch for the rows of this process, and what became of each.
 
         Args:
@@ -108,7 +108,7 @@ class Roller:
             else:
                 happened, feedback = (), ""
             metrics = {**tokens_of(ids, mask), **said.metrics}
-            outcomes.append(Outcome(reward, metrics, happened, feedback))
+            outcomes.append(RolloutOutcome(reward, metrics, happened, feedback))
         return batch, outcomes
 
     def _local(self, rows: int) -> slice:

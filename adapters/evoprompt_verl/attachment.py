@@ -32,7 +32,7 @@ from evoprompt_verl.host import (
 from evoprompt_verl.outcomes import OutcomeReader, headed, of_assignments, session_of
 from evoprompt_verl.prompt_tracker import PromptTracker
 from evoprompt_verl.prompts import VerlPrompts
-from evoprompt_verl.verification import Verification
+from evoprompt_verl.verification import VerificationRunner
 
 _LOOKED_AT = 8  # groups of the first step, whose prompts are looked at
 
@@ -119,7 +119,7 @@ class VerlAttachment(Binding):
         self._scores_while_rolling_out = workers is not None
         if not self._scores_while_rolling_out:
             self._score_originally = self.replace(trainer, "_compute_reward_colocate", self._score)
-        self._verification = Verification(
+        self._verification = VerificationRunner(
             trainer, self._queue, generate, sample, self._prompts, self._reader
         )
 

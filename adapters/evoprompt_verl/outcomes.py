@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from evoprompt.agents import turns
 from evoprompt.agents.thoughts import reader_of
 from evoprompt.agents.tokenizer import Tokenizer
-from evoprompt.binding import Outcome, Outcomes
-from evoprompt.evaluation import Headline
+from evoprompt.binding import Outcomes, RolloutOutcome
+from evoprompt.evaluation import MainMetric
 from evoprompt.replay import worth_reading
 from evoprompt.types import Assignment, Turn
 from evoprompt_verl.columns import column
@@ -46,7 +46,7 @@ Session = tuple[str, int]
 """A prompt's uid and the number of one of its rollouts."""
 
 
-def headed(numbers: Mapping[str, float]) -> tuple[dict[str, float], Headline | None]:
+def headed(numbers: Mapping[str, float]) -> tuple[dict[str, float], MainMetric | None]:
     """What a validation has measured, and which of it shows how good the policy is.
 
     veRL has a core value for each data source; of several, their mean is added.
@@ -57,9 +57,9 @@ def headed(numbers: Mapping[str, float]) -> tuple[dict[str, float], Headline | N
     core = [name for name in numbers if name.startswith(_CORE) and "/mean@" in name]
     if len(core) > 1:
         mean, label = f"{_CORE}mean", "mean over data sources"
-        return {**numbers, mean: fmean(numbers[name] for name in core)}, Headline(mean, label)
-    headline = Headline(core[0], core[0].removeprefix(_CORE)) if core else None
-    return dict(numbers), headline
+        return {**numbers, mean: fmean(numbers[name] for name in core)}, MainMetric(mean, label)
+    main_metric = MainMetric(core[0], core[0].removeprefix(_CORE)) if core else None
+    return dict(numbers), main_metric
 
 
 def session_of(key: str) -> tuple[Session, int]:
@@ -112,7 +112,7 @@ class OutcomeReader:
         self,
         batch: HostBatch,
         asked: Mapping[str, Assignment] | None = None,
-    ) -> dict[Session, Outcome]:
+    ) -> dict[Session, RolloutOutcome]:
         """What came of every session that left a trajectory in ``batch``.
 
         Args:
@@ -159,7 +159,7 @@ class OutcomeReader:
 
 
 def of_assignments(
-    assignments: Mapping[str, Assignment], outcomes: Mapping[Session, Outcome]
+    assignments: Mapping[str, Assignment], outcomes: Mapping[Session, RolloutOutcome]
 ) -> list[tuple[Assignment, Outcomes]]:
     """Each assignment, by uid of its prompt, with its outcomes.
 
@@ -184,11 +184,11 @@ def mask_metrics(mask: torch.Tensor) -> dict[str, float]:
     return {"response_tokens": float(mask.sum()), "tool_calls": float(begun)}
 
 
-def _outcomes(data: TensorDict, extras: Sequence[Extra]) -> list[Outcome]:
+def _outcomes(data: TensorDict, extras: Sequence[Extra]) -> list[RolloutOutcome]:
     rewards = [float(row.sum()) for row in data["rm_scores"].unbind(0)]
     masks = data["response_mask"].unbind(0)
     return [
-        Outcome(reward, {**mask_metrics(mask), **_numbers(extra)})
+        RolloutOutcome(reward, {**mask_metrics(mask), **_numbers(extra)})
         for reward, mask, extra in zip(rewards, masks, extras, strict=True)
     ]
 

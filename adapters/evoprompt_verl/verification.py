@@ -19,7 +19,7 @@ Generate = Callable[[TensorDict], None]
 Sample = Callable[..., tuple[HostBatch, Metrics]]
 
 
-class Verification:
+class VerificationRunner:
     """Rolls assignments out with the weights that the rollout replicas hold now.
 
     Called where the trainer hands over the prompts of a step: the replicas are awake then, with

@@ -54,7 +54,7 @@ figure.tight_layout()
 
 # %%
 print(f"{curve[0][1]:.2f} of the validation questions before, {curve[-1][1]:.2f} at the end")
-print(f"{test['value']:.2f} of the test questions; by hops:", test["by_stratum"])
+print(f"{test['value']:.2f} of the test questions; by hops:", test["by_kind"])
 
 # %% [markdown]
 # ## The instruction, before and after

@@ -37,7 +37,7 @@ from evoprompt.bank import BankOwner
 from evoprompt.errors import InputError
 from evoprompt.evaluation import REWARD as REWARD
 from evoprompt.evaluation import Evaluation as Evaluation
-from evoprompt.evaluation import Headline as Headline
+from evoprompt.evaluation import MainMetric as MainMetric
 from evoprompt.evaluation import Score as Score
 from evoprompt.prompts import PLACEMENTS, Placement, Prompt, Render, ShowsTools
 from evoprompt.roles import Component
@@ -166,7 +166,7 @@ class Task(Component, BankOwner, ABC):
     default that suits a model which calls tools in the way of its own chat template.
 
     Attributes:
-        headline: by which number evaluations are compared: ``REWARD``, or a name in
+        main_metric: by which number evaluations are compared: ``REWARD``, or a name in
             ``Score.metrics``.
         seed_instructions: where evolution starts, and what the static arm keeps; never empty.
         tools: typed functions with docstrings, which the policy may call.
@@ -181,7 +181,7 @@ class Task(Component, BankOwner, ABC):
     """
 
     role = "task"
-    headline: Headline = REWARD
+    main_metric: MainMetric = REWARD
     seed_instructions: Sequence[str]
     tools: Sequence[Callable[..., object]] = ()
     evolving_tools: Sequence[str] = ()

@@ -25,7 +25,7 @@ class Cell(BaseModel):
     """One number of the table.
 
     Attributes:
-        value: mean of the headline; None where too few questions were scored.
+        value: mean of the main metric; None where too few questions were scored.
         low: lower end of the interval, None without one.
         high: upper end.
         scored: questions behind it.
@@ -90,7 +90,7 @@ class Table(BaseModel):
 
 
 def table_of(
-    evaluation: Evaluation, methods: Mapping[str, Method], kinds: Sequence[Asked], headline: str
+    evaluation: Evaluation, methods: Mapping[str, Method], kinds: Sequence[Asked], main_metric: str
 ) -> Table:
     """The table of what has been asked so far."""
     rows, calls = {}, {}
@@ -104,7 +104,7 @@ def table_of(
         if counts:
             calls[method.title] = fmean(counts)
     columns = (*(kind.name for kind in kinds), "average")
-    return Table(title=f"{headline.capitalize()} in %", columns=columns, rows=rows, calls=calls)
+    return Table(title=f"{main_metric.capitalize()} in %", columns=columns, rows=rows, calls=calls)
 
 
 def write_files(

@@ -53,7 +53,7 @@ class Answer(BaseModel):
         question: its text.
         expected: every answer that counts as right.
         turns: what was said and shown.
-        value: the task's headline; None where it could not be scored.
+        value: the task's main metric; None where it could not be scored.
         metrics: whatever else was measured.
         error: why it could not be scored; empty if it was.
     """
@@ -79,7 +79,7 @@ class Answer(BaseModel):
             question=question.text,
             expected=tuple(question.answers),
             turns=tuple(Turn(one.action, one.observation) for one in episode.turns),
-            value=None if found is None else value_of(found, task.headline),
+            value=None if found is None else value_of(found, task.main_metric),
             metrics={} if found is None else found.metrics,
             error=(episode.error or "it broke") if found is None else "",
         )
@@ -200,8 +200,8 @@ def methods_of(task: Task, written: Written) -> dict[str, Method]:
     def begin(
         tokenizer: ChatTokenizer, limits: Limits, question: Question, instruction: str
     ) -> EpisodeSteps:
-        player = EpisodeRunner(task, tokenizer, limits)
-        return player.play(task.render(player.prompt(question), candidate))
+        runner = EpisodeRunner(task, tokenizer, limits)
+        return runner.play(task.render(runner.prompt(question), candidate))
 
     candidate = Candidate.of(written)
     return {AGENT: Method("Agent", candidate.text, begin), **task.methods}
@@ -210,12 +210,11 @@ def methods_of(task: Task, written: Written) -> dict[str, Method]:
 def kinds_of(task: Task, split: str, limit: int | None) -> list[Asked]:
     """The questions of ``split`` by their kind, ``limit`` of each.
 
-    A question's kind is what :meth:`Task.score` calls its stratum, here of an episode that says
-    nothing.
+    The kind is what :meth:`Task.score` gives for an episode that says nothing.
     """
     found: dict[str, list[Question]] = {}
     for question in task.questions(split):
-        kind = task.score(Episode([]), question).stratum or split
+        kind = task.score(Episode([]), question).kind or split
         found.setdefault(kind, []).append(question)
     return [
         Asked(kind, questions[:limit], _digest(questions))

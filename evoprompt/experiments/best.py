@@ -84,7 +84,7 @@ def merit_of(history: History, finished: SeedSummary | None) -> float | None:
         finished: its result, if there is one: that of a policy that was kept counts, if it is.
     """
     if finished is not None and finished.tested_after is not None:
-        return finished.headline.merit(dict(finished.curve)[finished.tested_after])
+        return finished.main_metric.merit(dict(finished.curve)[finished.tested_after])
     return history.merit
 
 

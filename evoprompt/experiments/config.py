@@ -60,7 +60,7 @@ class RunConfig(BaseModel):
         budget: rollouts per arm and seed, verification included. A training makes whole steps and
             ends with the one that reaches it; the dry run says the most that this comes to.
         evaluate_every: rollouts between two evaluations on the validation split.
-        target: value of the task's headline on validation whose price in rollouts the summary
+        target: value of the task's main metric on validation whose price in rollouts the summary
             states; none by default.
         seeds_from: a run, one of its trials, an optimization or the ``log_dir`` of an attached
             training. Arms that say nothing else start from its living instructions, the highest

@@ -37,7 +37,7 @@ from pydantic import TypeAdapter
 
 from evoprompt import yamlfile
 from evoprompt.errors import InputError
-from evoprompt.evaluation import Outcome
+from evoprompt.evaluation import QuestionOutcome
 from evoprompt.experiments.about import About
 from evoprompt.experiments.config import RunConfig, is_limit, load, with_host_defaults
 from evoprompt.experiments.settings import differences
@@ -50,7 +50,7 @@ from evoprompt.lm.budget import SPENDING_FILE
 from evoprompt.storage import LOCK, STATE_FILE, is_temporary, write_whole
 from evoprompt.validation import read_json
 
-_OUTCOMES = TypeAdapter(list[Outcome])
+_OUTCOMES = TypeAdapter(list[QuestionOutcome])
 
 
 class TrialId(NamedTuple):
@@ -90,7 +90,7 @@ class TrialDirectory:
             return None
 
     @property
-    def outcomes(self) -> list[Outcome]:
+    def outcomes(self) -> list[QuestionOutcome]:
         """What came of each test question; empty where that is not known."""
         try:
             return _OUTCOMES.validate_python(json.loads(self.tested.read_bytes()))

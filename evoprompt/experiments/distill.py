@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from evoprompt.agents.tasks import Task, TrainingJob
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
-from evoprompt.evaluation import Evaluation, Outcome
+from evoprompt.evaluation import Evaluation, QuestionOutcome
 from evoprompt.events import Notice
 from evoprompt.experiments.directory import RunDirectory, TrialDirectory, TrialId
 from evoprompt.experiments.report.verdict import interval
@@ -37,7 +37,7 @@ class Distilled(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    without: Sequence[Outcome]
+    without: Sequence[QuestionOutcome]
     kept: int
     divergence: Mapping[str, float]
 
@@ -46,7 +46,7 @@ def distill(
     run: RunDirectory,
     trial: TrialId,
     task: Task,
-    trainee: TrainingJob,
+    job: TrainingJob,
     engine: Engine,
     on_evaluation: Callable[[Evaluation], None],
 ) -> None:
@@ -59,26 +59,26 @@ def distill(
         run: the run it belongs to.
         trial: which arm and seed.
         task: what is asked.
-        trainee: the policy, of the host ``trl``.
+        job: the policy, of the host ``trl``.
         engine: holds the instruction that is left; counts the rollouts.
         on_evaluation: called before and after with an evaluation on validation.
 
     Raises:
         InputError: no rollout has earned anything.
     """
-    from evoprompt.experiments.hosts.trl.trainee import TrlTrainingJob
+    from evoprompt.experiments.hosts.trl.job import TrlTrainingJob
 
     start = start_of(run, trial)
     assert start is not None  # as the configuration was checked
-    assert isinstance(trainee, TrlTrainingJob)
+    assert isinstance(job, TrlTrainingJob)
     own, left = Candidate.of(start.written), engine.best
     if own.components == left.components:
         told = "the best instruction is the one that is left: the policy has nothing to do without"
         engine.log.append(Notice(0, told))
-    on_evaluation(trainee.evaluate(left.components, "validation"))
-    without = trainee.evaluate(left.components, "test")
+    on_evaluation(job.evaluate(left.components, "validation"))
+    without = job.evaluate(left.components, "test")
     asked = _drawn(task.questions("train"), run.config.budget_of(trial.arm), trial.seed)
-    rolled = zip(asked, trainee.rollouts(asked, "train", own, greedy=False), strict=True)
+    rolled = zip(asked, job.rollouts(asked, "train", own, greedy=False), strict=True)
     scored = [(question, *found) for question, found in rolled if not isinstance(found, str)]
     engine.training_rollouts = len(asked)
     rewards = [score.reward for *_, score in scored]
@@ -91,18 +91,18 @@ def distill(
             "from; a longer training, or more rollouts"
         )
     random.Random(f"distill/{trial.seed}").shuffle(good)
-    taught = trainee.rows(good, left)
+    taught = job.rows(good, left)
     some = taught[:_MEASURED]
     divergence = {
-        "with": trainee.divergence(trainee.rows(good[:_MEASURED], own)),
-        "without": trainee.divergence(some),
+        "with": job.divergence(job.rows(good[:_MEASURED], own)),
+        "without": job.divergence(some),
     }
-    trainee.imitate(taught)
-    divergence["distilled"] = trainee.divergence(some)
+    job.imitate(taught)
+    divergence["distilled"] = job.divergence(some)
     found = Distilled(without=without.outcomes, kept=len(good), divergence=divergence)
     files = run.trial(trial)
     write_whole(files.root / _RECORD, to_json(found))
-    on_evaluation(trainee.evaluate(left.components, "validation"))
+    on_evaluation(job.evaluate(left.components, "validation"))
 
 
 def _drawn(questions: Sequence[Question], count: int, seed: int) -> list[Question]:

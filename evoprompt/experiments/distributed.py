@@ -56,16 +56,16 @@ def _follow(directory: RunDirectory, trial: TrialId) -> None:
     before = directory.before(trial)
     while before is not None and directory.trial(before).finished is None:
         time.sleep(_POLL)  # the leader has yet to write what this trial starts from
-    trainee, engine, attachment = begin(directory, trial, build("task", directory.config.task))
+    job, engine, attachment = begin(directory, trial, build("task", directory.config.task))
     keeps, files = directory.config.keep_policies, directory.trial(trial)
 
     def on_evaluation(evaluation: Evaluation) -> None:
         if keeps:  # the leader names the folder
-            test_and_save(trainee, engine, files.policies)
+            test_and_save(job, engine, files.policies)
 
     try:
-        trainee.train(engine, on_evaluation)
+        job.train(engine, on_evaluation)
     finally:
         attachment.detach()
     if not keeps:
-        test_and_save(trainee, engine, files.policy)
+        test_and_save(job, engine, files.policy)

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 
 from evoprompt.agents.tasks import Policy, Task, TrainingJob, Trial
 from evoprompt.errors import InputError
-from evoprompt.evaluation import Evaluation, Headline
+from evoprompt.evaluation import Evaluation, MainMetric
 from evoprompt.experiments.answers import AGENT, Answer, methods_of
 from evoprompt.experiments.best import best_trial
 from evoprompt.experiments.check import require
@@ -56,8 +56,8 @@ class Result(BaseModel):
         questions: how many.
         policy: folder of the policy; None for the task's own.
         instruction: the text.
-        headline: what the value is.
-        evaluation: the value, by stratum, and further metrics.
+        main_metric: what the value is.
+        evaluation: the value, by kind of question, and further metrics.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -68,7 +68,7 @@ class Result(BaseModel):
     questions: int
     policy: Path | None
     instruction: str
-    headline: Headline
+    main_metric: MainMetric
     evaluation: Evaluation
 
 
@@ -124,8 +124,8 @@ def evaluate(subject: Subject, split: str) -> Result:
     if not questions:
         raise InputError(f"split {split!r} holds no question; required: at least one")
     written = written_of(subject, task)
-    with trainee_of(subject, task) as trainee:
-        found = trainee.evaluate(written, split)
+    with job_of(subject, task) as job:
+        found = job.evaluate(written, split)
     return Result(
         arm=subject.trial.arm,
         seed=subject.trial.seed,
@@ -133,7 +133,7 @@ def evaluate(subject: Subject, split: str) -> Result:
         questions=questions,
         policy=subject.policy,
         instruction=Candidate.of(written).text,
-        headline=task.headline,
+        main_metric=task.main_metric,
         evaluation=found,
     )
 
@@ -163,7 +163,7 @@ def written_of(subject: Subject, task: Task) -> Written:
 
 
 @contextmanager
-def trainee_of(subject: Subject, task: Task) -> Iterator[TrainingJob]:
+def job_of(subject: Subject, task: Task) -> Iterator[TrainingJob]:
     """The policy in the trainer of its host.
 
     Raises:
@@ -190,14 +190,14 @@ def policy_of(subject: Subject, task: Task) -> Iterator[Policy]:
     Raises:
         InputError: the machine lacks something, or the host keeps no answers.
     """
-    with trainee_of(subject, task) as trainee:
-        if not isinstance(trainee, Policy):
+    with job_of(subject, task) as job:
+        if not isinstance(job, Policy):
             host = subject.config.host_of(subject.trial.arm)["name"]
             raise InputError(
                 f"the host {host!r} keeps no answers; required: the host 'trl', or for evoprompt "
                 "eval a served policy; give --model"
             )
-        yield trainee
+        yield job
 
 
 @contextmanager
@@ -215,6 +215,6 @@ def rewards_of(subject: Subject, task: Task, split: str) -> Iterator[Rewards]:
             plays = [method.begin(policy.tokenizer, policy.limits, one, text) for one in questions]
             episodes = zip(questions, policy.answer(plays, call), strict=True)
             values = [Answer.of(AGENT, task, one, episode).value for one, episode in episodes]
-            return [None if value is None else task.headline.merit(value) for value in values]
+            return [None if value is None else task.main_metric.merit(value) for value in values]
 
         yield score

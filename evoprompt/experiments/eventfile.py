@@ -63,6 +63,8 @@ def event_of(line: bytes | str) -> Event:
     kind = given.get("event")
     if not isinstance(kind, str) or kind not in _ADAPTERS:
         raise ValueError(f"unknown event {kind!r}; known: {', '.join(_ADAPTERS)}")
+    if kind == "evaluated" and "headline" in given:
+        raise ValueError("headline and by_stratum are called main_metric and by_kind since then")
     try:
         event = _ADAPTERS[kind].validate_python(given)
     except ValidationError as error:

@@ -96,11 +96,13 @@ def run_frozen(
         cut = f"the test has {played} of {len(questions)} questions, as the budget of the model"
         log.append(Notice(found.iterations, f"{cut} ended; raise host.budget to test on all"))
     spent = found.rollouts + played
-    metrics = {**result.metrics, task.headline.name: result.value}
-    strata = dict(result.by_stratum)
-    log.append(Evaluated(found.iterations, "test", best.id, spent, metrics, strata, task.headline))
+    metrics = {**result.metrics, task.main_metric.name: result.value}
+    kinds = dict(result.by_kind)
+    log.append(
+        Evaluated(found.iterations, "test", best.id, spent, metrics, kinds, task.main_metric)
+    )
     model.save(files.policy)
-    return write_result(run, trial, task.headline, result, spent, spent_seconds, best.components)
+    return write_result(run, trial, task.main_metric, result, spent, spent_seconds, best.components)
 
 
 def proposer_of(section: EngineSection, context: BuildContext) -> Proposer:

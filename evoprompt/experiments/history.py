@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from evoprompt.comparison import state_best
 from evoprompt.errors import InputError
-from evoprompt.evaluation import Headline
+from evoprompt.evaluation import MainMetric
 from evoprompt.experiments.eventfile import damaged, read_events
 from evoprompt.types import SentenceWorth, legible
 from evoprompt.validation import nearest
@@ -114,8 +114,8 @@ class History:
         step: the last one.
         rollouts: spent so far, as far as it was told.
         steps: of training.
-        headline: what ``evaluations`` hold; None before the first.
-        evaluations: (rollouts, headline) on validation.
+        main_metric: what ``evaluations`` hold; None before the first.
+        evaluations: (rollouts, main metric) on validation.
         evaluated: the candidate of the last of them.
         generations: those that ended, an event each, with how many texts were ``proposed`` and
             ``refused`` in it.
@@ -134,7 +134,7 @@ class History:
     step: int = 0
     rollouts: int = 0
     steps: list[Step] = field(default_factory=list)
-    headline: Headline | None = None
+    main_metric: MainMetric | None = None
     evaluations: list[tuple[int, float]] = field(default_factory=list)
     evaluated: Entry | None = None
     generations: list[Json] = field(default_factory=list)
@@ -201,9 +201,9 @@ class History:
     @property
     def merit(self) -> float | None:
         """Of the last evaluation, the higher the better; None before the first."""
-        if self.headline is None:
+        if self.main_metric is None:
             return None
-        return self.headline.merit(self.evaluations[-1][1])
+        return self.main_metric.merit(self.evaluations[-1][1])
 
     @property
     def winner(self) -> str:
@@ -301,14 +301,14 @@ class History:
             case "best":
                 self.best, self.compared = self.candidates[event["candidate"]].id, True
                 self.in_training = event["in_training"]
-            case "evaluated" if event["split"] == "validation" and event["headline"]:
-                headline = Headline(**event["headline"])
-                value = event["metrics"][headline.name]
+            case "evaluated" if event["split"] == "validation" and event["main_metric"]:
+                main_metric = MainMetric(**event["main_metric"])
+                value = event["metrics"][main_metric.name]
                 self.evaluated = self.candidates[event["candidate"]]
                 if event["rollouts"] < 0:
                     raise KeyError(event["rollouts"])
                 self.evaluations.append((event["rollouts"], value))
-                self.headline = headline
+                self.main_metric = main_metric
 
     def _add(self, entry: Entry) -> None:
         for parent in entry.parents:

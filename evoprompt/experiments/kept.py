@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from evoprompt.evaluation import Evaluation, Headline
+from evoprompt.evaluation import Evaluation, MainMetric
 from evoprompt.experiments.directory import TrialDirectory
 from evoprompt.experiments.summary import Points, to_json
 from evoprompt.storage import write_whole
@@ -49,15 +49,15 @@ class KeptPolicies:
         """Completes a folder in which a policy was saved."""
         write_whole(self.folder(kept.rollouts) / _RECORD, to_json(kept))
 
-    def choose(self, points: Points, headline: Headline) -> tuple[Kept, str]:
+    def choose(self, points: Points, main_metric: MainMetric) -> tuple[Kept, str]:
         """The policy with the best validation, of several the last; makes ``policy`` a link to it.
 
         What a process kept that was killed before its next checkpoint does not take part unless it
         was evaluated again.
 
         Args:
-            points: (rollouts, headline) on validation.
-            headline: of the task.
+            points: (rollouts, main metric) on validation.
+            main_metric: of the task.
 
         Returns:
             It, and in words that it is not the last one; empty if it is.
@@ -72,7 +72,7 @@ class KeptPolicies:
             for file, value in records
             if file.is_file()
         ]
-        chosen, value = max(reversed(found), key=lambda one: headline.merit(one[1]))
+        chosen, value = max(reversed(found), key=lambda one: main_metric.merit(one[1]))
         partial = self._link.with_name(f".{self._link.name}.partial")
         partial.unlink(missing_ok=True)
         partial.symlink_to(self.folder(chosen.rollouts).relative_to(self._link.parent))
@@ -82,6 +82,6 @@ class KeptPolicies:
             return chosen, ""
         return chosen, (
             f"the result is of the policy after {chosen.rollouts:,} rollouts, the best on "
-            f"validation ({headline.label} {value:.3f}); the last, after {last.rollouts:,}, has "
+            f"validation ({main_metric.label} {value:.3f}); the last, after {last.rollouts:,}, has "
             f"{final:.3f}"
         )

@@ -194,13 +194,13 @@ def outlook(config: RunConfig, trial: TrialId, rollouts: int, texts: Sequence[st
         host = host_for(task, probe.host_of(trial.arm))
         told = trial_of(probe, trial, files)
         require(host.plan(task, told).needs)
-        trainee = host.prepare(task, told)
+        job = host.prepare(task, told)
         engine = build_engine(probe, trial, task)
         engine.selection.attributor = groups
         with silent():
-            attachment = attach(trainee.trainer, engine, render=trainee.render)
+            attachment = attach(job.trainer, engine, render=job.render)
             try:
-                trainee.train(engine, lambda evaluation: None)
+                job.train(engine, lambda evaluation: None)
             finally:
                 attachment.detach()
     found = [one for one in map(groups.stats, engine.population.alive) if one.groups > 1]

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 from evoprompt.agents import Episode
 from evoprompt.agents.tasks import Score, Task
 from evoprompt.errors import InputError
-from evoprompt.evaluation import Headline
+from evoprompt.evaluation import MainMetric
 from evoprompt.experiments.instruction import read_instruction
 from evoprompt.roles import BuildContext
 from evoprompt.rows import question_from_row
@@ -57,7 +57,7 @@ class Questions(Task):
     """
 
     Settings = QuestionSettings
-    headline = Headline("solved", "share solved")
+    main_metric = MainMetric("solved", "share solved")
 
     def __init__(self, settings: QuestionSettings) -> None:
         self._settings = settings

@@ -154,13 +154,13 @@ class Results:
             raise InputError(f"{name!r} compares answers to other questions; required: the same")
         found = [
             value - beside[question][1]
-            for question, (stratum, value) in values.items()
-            if kind is None or stratum == kind
+            for question, (of, value) in values.items()
+            if kind is None or of == kind
         ]
         if len(found) < 2:
             raise InputError(
                 f"{name!r} is of {len(found)} questions; required: two; of the kinds "
-                f"{', '.join(sorted({stratum for stratum, _ in values.values()}))}"
+                f"{', '.join(sorted({of for of, _ in values.values()}))}"
             )
         half = _TWO_SIDED * stdev(found) / len(found) ** 0.5
         return Row(name, fmean(found), half, len(found), self._shown[name])
@@ -199,13 +199,13 @@ class Results:
                 )
             said = answer.turns[-1].action if answer.turns else None
             score = task.score(Episode([], turns=list(answer.turns), answer=said), question)
-            value = value_of(score, task.headline)
+            value = value_of(score, task.main_metric)
             if value != answer.value:
                 raise InputError(
                     f"{file} says {answer.value} of {answer.id!r}, but the task says {value}; "
                     "required: what the task says of the recorded answer"
                 )
-            values[answer.id] = score.stratum, value
+            values[answer.id] = score.kind, value
         if questions:
             raise InputError(
                 f"{file} lacks {len(questions)} of the task's questions; required: all"

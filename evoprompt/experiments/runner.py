@@ -50,21 +50,21 @@ class Observer:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RunOutcome:
     """How a run ended.
 
     Attributes:
         summary: of all trials that are finished.
         failed: trials that ended with an error.
         interrupted: whether the run was stopped before all trials had their turn.
-        fruitless: for each finished trial in which every generation failed, why.
+        nothing_evolved: for each finished trial in which every generation failed, why.
         bad_input: whether files or settings are to blame for all that failed.
     """
 
     summary: Summary
     failed: tuple[TrialId, ...]
     interrupted: bool
-    fruitless: Mapping[TrialId, str]
+    nothing_evolved: Mapping[TrialId, str]
     bad_input: bool
 
 
@@ -74,7 +74,7 @@ def run(
     jobs: int | None = None,
     isolated: bool = False,
     launcher: Launcher | None = None,
-) -> Outcome:
+) -> RunOutcome:
     """Runs all trials of ``directory`` that are not finished; no other process may do the same.
 
     A trial that has a checkpoint goes on from it.
@@ -102,7 +102,7 @@ class _Run:
         self._failed: dict[TrialId, Failure] = {}
         self._stopping = False
 
-    def carry_out(self, jobs: int | None, isolated: bool) -> Outcome:
+    def carry_out(self, jobs: int | None, isolated: bool) -> RunOutcome:
         directory, launcher = self._directory, self._launcher
         todo = []
         for trial in directory.trials():
@@ -129,15 +129,15 @@ class _Run:
         summary = directory.collect()
         if summary.arms:
             write_whole(directory.best, best_trial(directory).instruction + "\n")
-        fruitless = {
-            TrialId(name, seed.seed): seed.fruitless
+        nothing_evolved = {
+            TrialId(name, seed.seed): seed.failure_reason
             for name, arm in summary.arms.items()
             for seed in arm.seeds
-            if seed.fruitless
+            if seed.failure_reason
         }
         failures = self._failed.values()
         bad_input = bool(failures) and all(failure.bad_input for failure in failures)
-        return Outcome(summary, tuple(self._failed), self._stopping, fruitless, bad_input)
+        return RunOutcome(summary, tuple(self._failed), self._stopping, nothing_evolved, bad_input)
 
     def _one_by_one(self, todo: list[TrialId]) -> None:
         """Carries out the trials in this process."""

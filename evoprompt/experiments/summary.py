@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from evoprompt.errors import InputError
-from evoprompt.evaluation import Evaluation, Headline, Spread
+from evoprompt.evaluation import Evaluation, MainMetric, Spread
 from evoprompt.storage import write_whole
 from evoprompt.text import format_error
 from evoprompt.types import legible
@@ -27,7 +27,7 @@ from evoprompt.types import legible
 _SECONDS = TypeAdapter(Annotated[float, Field(ge=0, allow_inf_nan=False)])
 
 Points = Sequence[tuple[int, float]]
-"""(rollouts, headline) of several evaluations."""
+"""(rollouts, main metric) of several evaluations."""
 
 
 class SeedSummary(BaseModel):
@@ -35,15 +35,15 @@ class SeedSummary(BaseModel):
 
     Attributes:
         seed: of the trainer and the engine.
-        headline: what the values of ``test`` and ``curve`` are.
+        main_metric: what the values of ``test`` and ``curve`` are.
         test: the test split under the best instruction, decoded greedily.
         rollouts: spent in all, verification included.
         rollouts_to_target: rollouts at the first evaluation on validation that reached the run's
             target; None when there was none, or no target.
         train_seconds: wall-clock time of training, with its evaluations.
         best: the components of ``engine.best`` when training ended.
-        curve: (rollouts, headline on validation) of every evaluation point.
-        fruitless: why nothing evolved although generations were due; empty if something might.
+        curve: (rollouts, main metric on validation) of every evaluation point.
+        failure_reason: why nothing evolved although generations were due; empty if something might.
         tested_after: rollouts after which the tested policy was kept, the one of all evaluations
             with the best validation; None for the last, where only that is kept.
     """
@@ -51,14 +51,14 @@ class SeedSummary(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     seed: int
-    headline: Headline
+    main_metric: MainMetric
     test: Evaluation
     rollouts: NonNegativeInt
     rollouts_to_target: NonNegativeInt | None
     train_seconds: NonNegativeFloat
     best: dict[str, str]
     curve: Sequence[tuple[NonNegativeInt, float]]
-    fruitless: str = ""
+    failure_reason: str = ""
     tested_after: NonNegativeInt | None = None
 
     @property
@@ -68,7 +68,7 @@ class SeedSummary(BaseModel):
 
 
 class ArmSummary(BaseModel):
-    """Every finished seed of one arm, and their headline on the test split."""
+    """Every finished seed of one arm, and their main metric on the test split."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -80,14 +80,14 @@ class Summary(BaseModel):
     """A whole run.
 
     Attributes:
-        headline: by which its arms are compared; None while nothing is finished.
-        target: the headline that the run was to reach, if one was set.
+        main_metric: by which its arms are compared; None while nothing is finished.
+        target: the main metric that the run was to reach, if one was set.
         arms: by name, in the order of the configuration.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    headline: Headline | None
+    main_metric: MainMetric | None
     target: float | None
     arms: Mapping[str, ArmSummary]
 
@@ -97,13 +97,13 @@ class Summary(BaseModel):
         return [seed for arm in self.arms.values() for seed in arm.seeds]
 
     @property
-    def strata(self) -> list[str]:
-        """Names of the groups of test questions."""
-        return sorted({name for seed in self.seeds for name in seed.test.by_stratum})
+    def kinds(self) -> list[str]:
+        """Names of the kinds of test questions."""
+        return sorted({name for seed in self.seeds for name in seed.test.by_kind})
 
     @property
     def metrics(self) -> list[str]:
-        """Names of what was measured on the test split beside the headline."""
+        """Names of what was measured on the test split beside the main metric."""
         return sorted({name for seed in self.seeds for name in seed.test.metrics})
 
     @classmethod
@@ -113,7 +113,7 @@ class Summary(BaseModel):
         """The summary of the arms that have a result."""
         finished = {arm: seeds for arm, seeds in results.items() if seeds}
         return cls(
-            headline=next((seeds[0].headline for seeds in finished.values()), None),
+            main_metric=next((seeds[0].main_metric for seeds in finished.values()), None),
             target=target,
             arms={
                 arm: ArmSummary(seeds=seeds, test=Spread.of([seed.test.value for seed in seeds]))
@@ -127,16 +127,18 @@ def to_json(model: BaseModel) -> str:
     return model.model_dump_json(indent=2) + "\n"
 
 
-def rollouts_to(target: float | None, points: Points, headline: Headline) -> int | None:
+def rollouts_to(target: float | None, points: Points, main_metric: MainMetric) -> int | None:
     """Rollouts at the first of ``points`` that reaches ``target``; None if none does.
 
     >>> points = [(0, 0.2), (400, 0.7), (800, 0.85), (1200, 0.79)]
-    >>> rollouts_to(0.8, points, Headline("accuracy", "accuracy"))
+    >>> rollouts_to(0.8, points, MainMetric("accuracy", "accuracy"))
     800
     """
     if target is None:
         return None
-    return next((rollouts for rollouts, value in points if headline.reaches(value, target)), None)
+    return next(
+        (rollouts for rollouts, value in points if main_metric.reaches(value, target)), None
+    )
 
 
 class Clock:

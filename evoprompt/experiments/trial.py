@@ -18,7 +18,7 @@ from evoprompt.attachment import Attachment, attach
 from evoprompt.binding import silent
 from evoprompt.engine import Engine
 from evoprompt.errors import EvopromptError, EvopromptWarning, InputError, StateError
-from evoprompt.evaluation import Evaluation, Headline
+from evoprompt.evaluation import Evaluation, MainMetric
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Evaluated, Event, Notice, Told
 from evoprompt.experiments.collapse import RewardWatch
@@ -217,12 +217,12 @@ def begin(
     """
     config, start = run.config, start_of(run, trial)
     host = host_for(task, config.host_of(trial.arm))
-    trainee = host.prepare(task, trial_of(config, trial, run.trial(trial), start))
+    job = host.prepare(task, trial_of(config, trial, run.trial(trial), start))
     spending = None if log is None else SpendTracker(run.spending)
     engine = build_engine(config, trial, task, log, start, spending)
     with silent():
-        attachment = attach(trainee.trainer, engine, render=trainee.render)
-    return trainee, engine, attachment
+        attachment = attach(job.trainer, engine, render=job.render)
+    return job, engine, attachment
 
 
 def run_trial(
@@ -255,7 +255,7 @@ def run_trial(
     )  # a damaged log is refused before training, not after it
     directory.error.unlink(missing_ok=True)
     task: Task = build("task", config.task)
-    headline = task.headline
+    main_metric = task.main_metric
     if config.is_frozen(trial.arm):
         from evoprompt.experiments.frozen import run_frozen  # which starts where trials do
 
@@ -264,8 +264,8 @@ def run_trial(
     log = EventLog(directory.events)
     log.subscribe(plugins().notify)
     log.subscribe(listener)
-    trainee, engine, attachment = begin(run, trial, task, log)
-    log.subscribe(lambda event: trainee.stop() if stopping() else None)
+    job, engine, attachment = begin(run, trial, task, log)
+    log.subscribe(lambda event: job.stop() if stopping() else None)
     watch = RewardWatch(
         (one.step, one.values["reward"]) for one in before.steps if "reward" in one.values
     )
@@ -281,13 +281,13 @@ def run_trial(
     clock, policies = Clock(directory.seconds), KeptPolicies(directory)
 
     def keep(folder: Path) -> Kept:
-        best, tested = test_and_save(trainee, engine, folder)
-        _record(engine, headline, "test", tested, best)
+        best, tested = test_and_save(job, engine, folder)
+        _record(engine, main_metric, "test", tested, best)
         _write_recipe(attachment, engine, folder, str(config.task["name"]))
         return Kept(rollouts=engine.rollouts, best=dict(best.components), test=tested)
 
     def on_evaluation(evaluation: Evaluation) -> None:
-        _record(engine, headline, "validation", evaluation, engine.best)
+        _record(engine, main_metric, "validation", evaluation, engine.best)
         if config.keep_policies:
             policies.add(keep(policies.folder(engine.rollouts)))
         clock.save()
@@ -297,16 +297,16 @@ def run_trial(
             if config.arms[trial.arm].distill:
                 from evoprompt.experiments.distill import distill  # which knows trials
 
-                distill(run, trial, task, trainee, engine, on_evaluation)
+                distill(run, trial, task, job, engine, on_evaluation)
             else:
-                trainee.train(engine, on_evaluation)
+                job.train(engine, on_evaluation)
     finally:
         attachment.detach()
         seconds = clock.save()
     if stopping() and engine.rollouts < config.budget_of(trial.arm):
         return None
     if config.keep_policies:
-        kept, choice = policies.choose(History.read(directory.events).evaluations, headline)
+        kept, choice = policies.choose(History.read(directory.events).evaluations, main_metric)
         if choice:
             engine.log.append(Notice(engine.step, choice))
     else:
@@ -314,23 +314,21 @@ def run_trial(
     return write_result(
         run,
         trial,
-        headline,
+        main_metric,
         kept.test,
         engine.rollouts,
         seconds,
         kept.best,
-        fruitless=engine.failure_reason,
+        failure_reason=engine.failure_reason,
         tested_after=kept.rollouts if config.keep_policies else None,
     )
 
 
-def test_and_save(
-    trainee: TrainingJob, engine: Engine, folder: Path
-) -> tuple[Candidate, Evaluation]:
+def test_and_save(job: TrainingJob, engine: Engine, folder: Path) -> tuple[Candidate, Evaluation]:
     """Tests the policy as it is under the best instruction and saves it, in every process of it.
 
     Args:
-        trainee: the trainer.
+        job: the trainer.
         engine: whose best to test under.
         folder: takes the policy.
 
@@ -338,20 +336,20 @@ def test_and_save(
         The best instruction, and the test.
     """
     best = engine.best
-    tested = trainee.evaluate(best.components, "test")
-    trainee.save(folder)
+    tested = job.evaluate(best.components, "test")
+    job.save(folder)
     return best, tested
 
 
 def write_result(
     run: RunDirectory,
     trial: TrialId,
-    headline: Headline,
+    main_metric: MainMetric,
     test: Evaluation,
     rollouts: int,
     seconds: float,
     best: Mapping[str, str],
-    fruitless: str = "",
+    failure_reason: str = "",
     tested_after: int | None = None,
 ) -> SeedSummary:
     """Writes and returns the result of a trial, which is finished with it.
@@ -359,12 +357,12 @@ def write_result(
     Args:
         run: the run it belongs to.
         trial: which arm and seed.
-        headline: of its task.
+        main_metric: of its task.
         test: the test split under the best instruction.
         rollouts: spent in all.
         seconds: spent in all.
         best: the components of the best candidate.
-        fruitless: see :class:`SeedSummary`.
+        failure_reason: see :class:`SeedSummary`.
         tested_after: likewise.
     """
     files = run.trial(trial)
@@ -372,14 +370,14 @@ def write_result(
     write_whole(files.tested, json.dumps(test.outcomes))
     result = SeedSummary(
         seed=trial.seed,
-        headline=headline,
+        main_metric=main_metric,
         test=test.model_copy(update={"outcomes": ()}),
         rollouts=rollouts,
-        rollouts_to_target=rollouts_to(run.config.target, points, headline),
+        rollouts_to_target=rollouts_to(run.config.target, points, main_metric),
         train_seconds=seconds,
         best=dict(best),
         curve=points,
-        fruitless=fruitless,
+        failure_reason=failure_reason,
         tested_after=tested_after,
     )
     write_whole(files.result, to_json(result))
@@ -437,9 +435,9 @@ def attempt(
 
 
 def _record(
-    engine: Engine, headline: Headline, split: str, found: Evaluation, best: Candidate
+    engine: Engine, main_metric: MainMetric, split: str, found: Evaluation, best: Candidate
 ) -> None:
-    metrics = {**found.metrics, headline.name: found.value}
+    metrics = {**found.metrics, main_metric.name: found.value}
     engine.log.append(
         Evaluated(
             engine.step,
@@ -447,7 +445,7 @@ def _record(
             best.id,
             engine.rollouts,
             metrics,
-            dict(found.by_stratum),
-            headline,
+            dict(found.by_kind),
+            main_metric,
         )
     )

@@ -20,7 +20,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, Field, TypeAdapter
 
 from evoprompt.attachment import keep_log
-from evoprompt.binding import Binding, Outcome, Outcomes
+from evoprompt.binding import Binding, Outcomes, RolloutOutcome
 from evoprompt.engine import Engine
 from evoprompt.errors import EvopromptError, InputError, StateError
 from evoprompt.gateway.settings import GatewaySettings
@@ -77,7 +77,7 @@ class _Conversation(BaseModel):
     turns: list[tuple[str, str]] = []
     asked: str = ""
     broken: str = "the model was never asked"
-    outcome: Outcome | None = None
+    outcome: RolloutOutcome | None = None
 
 
 class _Group(BaseModel):
@@ -350,7 +350,7 @@ class Conversations:
                 one = conversations[event.key]
                 turns = tuple(Turn(*turn) for turn in one.turns)
                 reward = None if event.broken else event.reward
-                one.outcome = Outcome(reward, event.metrics, turns, event.said)
+                one.outcome = RolloutOutcome(reward, event.metrics, turns, event.said)
             full = len(group.keys) == self.settings.rollouts
             group.over = not event.key or (
                 full and all(conversations[k].outcome for k in group.keys)

@@ -13,7 +13,7 @@ from evoprompt.agents.endpoint import ChatEndpoint
 from evoprompt.agents.server import KEY
 from evoprompt.agents.tasks import EpisodeRunner, Task, scored
 from evoprompt.errors import BudgetError, EvopromptError, InputError, LmError
-from evoprompt.evaluation import EMPTY, Evaluation, Failures, Outcome, Score, outcomes_of
+from evoprompt.evaluation import EMPTY, Evaluation, Failures, QuestionOutcome, Score, outcomes_of
 from evoprompt.lm.budget import Charge, Spending, SpendTracker, require_prices
 from evoprompt.lm.loop import completed
 from evoprompt.lm.settings import BudgetSettings, Prices
@@ -170,7 +170,7 @@ class TaskAgent:
     def __init__(self, task: Task, endpoint: Endpoint, limits: Limits | None = None) -> None:
         self._task = task
         self._endpoint = endpoint
-        self._player = EpisodeRunner(task, endpoint.chat.tokenizer, limits)
+        self._runner = EpisodeRunner(task, endpoint.chat.tokenizer, limits)
         self.seed: Mapping[str, str] = Candidate.of(task.seeds[0]).components
         self.train = task.questions("train")
         self.validation = task.questions("validation")
@@ -181,9 +181,9 @@ class TaskAgent:
     @property
     def setting(self) -> Setting:
         """What stands around an instruction, for a proposer to read."""
-        prompt = marked_prompt(self._player.prompt(self.train[0]), self._task.render)
+        prompt = marked_prompt(self._runner.prompt(self.train[0]), self._task.render)
         reward = words_of(type(self._task).score)
-        return Setting(prompt, self._player.schemas, reward, trained=False)
+        return Setting(prompt, self._runner.schemas, reward, trained=False)
 
     async def __call__(self, instruction: Written, question: Question) -> Episode:
         """The model's episode.
@@ -238,32 +238,32 @@ class TaskAgent:
             return await asyncio.gather(*map(one, questions))
 
         found = completed(ask())
-        failures, scores, outcomes = Failures(), [], list[Outcome]()
+        failures, scores, outcomes = Failures(), [], list[QuestionOutcome]()
         for question, episode in zip(questions, found, strict=True):
             if isinstance(episode, BudgetError):
                 continue
             if isinstance(episode, Exception):
                 failures = failures.with_one(str(episode))
-                outcomes.append(Outcome(question.text, "", None))
+                outcomes.append(QuestionOutcome(question.text, "", None))
                 continue
             scores.append(self.metric(question, episode))
-            outcomes += outcomes_of([question.text], scores[-1:], self._task.headline)
+            outcomes += outcomes_of([question.text], scores[-1:], self._task.main_metric)
             is_silent = is_empty(episode.answer or "", episode.turns)
             failures = failures.with_one(EMPTY if is_silent else "")
         if not failures.of:
             raise BudgetError(f"not one question of {split} could be asked: {found[0]}")
         if not scores:
             raise InputError(f"no episode of {split} could be played: {failures.first}")
-        mean = Evaluation.of(scores, self._task.headline, 1 - len(scores) / failures.of)
+        mean = Evaluation.of(scores, self._task.main_metric, 1 - len(scores) / failures.of)
         return mean.model_copy(update={"failures": failures, "outcomes": outcomes}), failures.of
 
     async def _played(self, written: Written, question: Question, split: str) -> Episode:
         if split not in self._tools:
             self._tools[split] = self._task.caller(split)
         candidate = Candidate.of(written)
-        prompt = self._task.render(self._player.prompt(question), candidate)
+        prompt = self._task.render(self._runner.prompt(question), candidate)
         episode = await self._endpoint.chat.play(
-            self._player.play(prompt),
+            self._runner.play(prompt),
             self._tools[split].one,
             greedy=not self._endpoint.temperature,
         )

@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeGuard
 
 from evoprompt.errors import InputError
 from evoprompt.optimizer.data import Item, as_lines
-from evoprompt.optimizer.outcome import Outcome, Reading
+from evoprompt.optimizer.outcome import ExampleOutcome, Reading
 from evoprompt.optimizer.runner import (
     SHOWN,
     Asked,
@@ -59,7 +59,7 @@ class Batches(Rollouts):
         self._adapter = adapter
         self._perfect = perfect
 
-    def run(self, asked: Sequence[Asked], meter: Meter) -> Iterator[tuple[Asked, Outcome]]:
+    def run(self, asked: Sequence[Asked], meter: Meter) -> Iterator[tuple[Asked, ExampleOutcome]]:
         """The outcome of each of ``asked``; a batch for each candidate.
 
         None has a reward where the adapter raises, and one has none whose score is not finite.
@@ -69,14 +69,16 @@ class Batches(Rollouts):
             for item, outcome in self._batch(candidate, items):
                 yield (candidate, item), outcome
 
-    def _batch(self, candidate: Candidate, items: Sequence[Item]) -> Iterator[tuple[Item, Outcome]]:
+    def _batch(
+        self, candidate: Candidate, items: Sequence[Item]
+    ) -> Iterator[tuple[Item, ExampleOutcome]]:
         texts = dict(candidate.components)
         learning = items[0].question.id.startswith("trainset/")
         try:
             found = self._adapter.evaluate([item.example for item in items], texts, learning)
         except Exception as error:  # the user's code, and whatever is behind it
             for item in items:
-                yield item, Outcome(None, fault=format_error(error))
+                yield item, ExampleOutcome(None, fault=format_error(error))
             return
         if not (hasattr(found, "outputs") and hasattr(found, "scores")):
             raise InputError(
@@ -92,13 +94,13 @@ class Batches(Rollouts):
         for index, item in enumerate(items):
             score, output = found.scores[index], str(found.outputs[index])[:SHOWN]
             if score is None:
-                yield item, Outcome(None, fault=output)
+                yield item, ExampleOutcome(None, fault=output)
                 continue
             where = f"for {item.question.id}, as a score of the adapter"
             try:
                 reward = usable_reward(score, where, self._perfect)
             except NoRewardError as error:
-                yield item, Outcome(None, fault=str(error))
+                yield item, ExampleOutcome(None, fault=str(error))
                 continue
             readings: Mapping[str, Reading] = {}
             fault = ""
@@ -110,7 +112,7 @@ class Batches(Rollouts):
                     f"the adapter's make_reflective_dataset raised {format_error(error)}; "
                     "required: records of one failure, for one component"
                 )
-            yield item, Outcome(reward, output, fault=fault, readings=readings)
+            yield item, ExampleOutcome(reward, output, fault=fault, readings=readings)
 
     def _read(self, texts: Texts, found: Any, index: int) -> Mapping[str, Reading]:
         """What the adapter has to say of one rollout about each component it has a word for."""

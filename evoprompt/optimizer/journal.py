@@ -17,7 +17,7 @@ from pydantic import JsonValue, TypeAdapter
 from evoprompt.errors import InputError
 from evoprompt.eventlog import to_line
 from evoprompt.events import Event
-from evoprompt.optimizer.outcome import Outcome
+from evoprompt.optimizer.outcome import ExampleOutcome
 from evoprompt.storage import LineFile
 from evoprompt.types import Proposal
 
@@ -39,7 +39,7 @@ class Measured(Event):
     texts: str
     question: str
     sample: int
-    outcome: Outcome
+    outcome: ExampleOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Journal:
 
     def __init__(self, path: Path | None = None) -> None:
         self._file = None if path is None else LineFile(path)
-        self.rollouts: dict[Key, Outcome] = {}
+        self.rollouts: dict[Key, ExampleOutcome] = {}
         self.answers: dict[int, Answered] = {}
         failed: list[Key] = []
         for number, written in enumerate(self._file or (), start=1):
@@ -113,7 +113,7 @@ class Journal:
         for number in [number for number, answer in self.answers.items() if answer.spent]:
             del self.answers[number]  # the budget of its language model may be higher by now
 
-    def measured(self, step: int, key: Key, outcome: Outcome) -> None:
+    def measured(self, step: int, key: Key, outcome: ExampleOutcome) -> None:
         """Keeps the outcome of a rollout."""
         self.rollouts[key] = outcome
         if self._file is not None:

@@ -42,7 +42,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ExampleOutcome:
     """A program's output for an example, and what the metric says of it.
 
     A metric of ours may return one, to say what to read of each component.

@@ -15,7 +15,7 @@ from evoprompt.errors import InputError
 from evoprompt.evaluation import Failures
 from evoprompt.optimizer.data import Item
 from evoprompt.optimizer.journal import Journal, Key
-from evoprompt.optimizer.outcome import INTERRUPTED, BudgetSpentError, Outcome, with_remedy
+from evoprompt.optimizer.outcome import INTERRUPTED, BudgetSpentError, ExampleOutcome, with_remedy
 from evoprompt.optimizer.runner import Asked, Meter, Rollouts
 from evoprompt.types import Assignment, Candidate, Trajectory, Turn
 
@@ -61,7 +61,7 @@ class Results:
         self._journal = journal
         self._ends = None if seconds is None else monotonic() + seconds
         self._stopping = stopping
-        self._outcomes: defaultdict[str, dict[str, list[Outcome]]] = defaultdict(dict)
+        self._outcomes: defaultdict[str, dict[str, list[ExampleOutcome]]] = defaultdict(dict)
         self._means: defaultdict[str, dict[str, float]] = defaultdict(dict)
         self._texts: dict[str, str] = {}
         self._squares = 0.0
@@ -199,7 +199,7 @@ class Results:
             self._texts[candidate.id] = found
         return found
 
-    def _take_note(self, key: Key, outcome: Outcome) -> None:
+    def _take_note(self, key: Key, outcome: ExampleOutcome) -> None:
         texts, name, _ = key
         self.failures = self.failures.with_one(outcome.fault)
         outcomes = self._outcomes[texts].setdefault(name, [])

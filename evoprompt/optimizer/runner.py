@@ -23,7 +23,7 @@ from evoprompt.optimizer.data import Item
 from evoprompt.optimizer.options import OptimizeOptions
 from evoprompt.optimizer.outcome import (
     BudgetSpentError,
-    Outcome,
+    ExampleOutcome,
     with_remedy,
 )
 from evoprompt.text import format_error, words_of
@@ -104,7 +104,7 @@ class Rollouts(ABC):
         return found if isinstance(found, Charge) else None
 
     @abstractmethod
-    def run(self, asked: Sequence[Asked], meter: Meter) -> Iterator[tuple[Asked, Outcome]]:
+    def run(self, asked: Sequence[Asked], meter: Meter) -> Iterator[tuple[Asked, ExampleOutcome]]:
         """The outcome of each of ``asked``, as soon as it is there; further attempts are metered.
 
         Raises:
@@ -140,7 +140,7 @@ class Runner(Rollouts):
         self._begun = False
         self._pool: ThreadPoolExecutor | None = None
 
-    def run(self, asked: Sequence[Asked], meter: Meter) -> Iterator[tuple[Asked, Outcome]]:
+    def run(self, asked: Sequence[Asked], meter: Meter) -> Iterator[tuple[Asked, ExampleOutcome]]:
         """The outcome of each of ``asked``; several at a time, in threads.
 
         The very first call is made alone: if it shows that no other can succeed, none is made.
@@ -174,7 +174,7 @@ class Runner(Rollouts):
             self._pool.shutdown(wait=False, cancel_futures=True)
         self._pool = None
 
-    def _once(self, asked: Asked, meter: Meter) -> Outcome:
+    def _once(self, asked: Asked, meter: Meter) -> ExampleOutcome:
         candidate, item = asked
         written = candidate.text if self._as_text else dict(candidate.components)
         attempts = 0
@@ -203,14 +203,14 @@ class Runner(Rollouts):
                 raise InputError(
                     f"{said}; go on with resume where a directory was given"
                 ) from error
-            return Outcome(None, attempts=attempts, fault=format_error(error))
+            return ExampleOutcome(None, attempts=attempts, fault=format_error(error))
         if output is None:
             fault = "it returned None; required: an output, so that the metric has something to say"
-            return Outcome(None, attempts=attempts, fault=fault)
+            return ExampleOutcome(None, attempts=attempts, fault=fault)
         try:
             found = self._scored(item, output)
         except NoRewardError as error:
-            return Outcome(None, attempts=attempts, fault=str(error))
+            return ExampleOutcome(None, attempts=attempts, fault=str(error))
         text, turns = _shown(output)
         is_perfect = found.reward is None or found.reward >= self._perfect - 1e-9
         silence = EMPTY if is_empty(text, turns) and not is_perfect else ""
@@ -223,7 +223,7 @@ class Runner(Rollouts):
             fault=found.fault or silence,
         )
 
-    def _scored(self, item: Item, output: object) -> Outcome:
+    def _scored(self, item: Item, output: object) -> ExampleOutcome:
         where = f"for {item.question.id} and the output {str(output)[:80]!r}"
         failures: list[BaseException] = []
 
@@ -243,7 +243,9 @@ class Runner(Rollouts):
                 "give bad outputs a low number"
             ) from error
         reward, feedback = parts_of(said)
-        found = said if isinstance(said, Outcome) else Outcome(reward, feedback=feedback)
+        found = (
+            said if isinstance(said, ExampleOutcome) else ExampleOutcome(reward, feedback=feedback)
+        )
         return replace(found, reward=usable_reward(found.reward, where, self._perfect))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from evoprompt.errors import InputError, warn
 from evoprompt.optimizer.data import as_lines
-from evoprompt.optimizer.outcome import Outcome, Reading
+from evoprompt.optimizer.outcome import ExampleOutcome, Reading
 from evoprompt.optimizer.runner import parts_of
 from evoprompt.types import Turn
 
@@ -77,23 +77,25 @@ class Scoring:
                 "pred_trace), or of (example, pred, trace=None)"
             )
 
-    def __call__(self, example: Any, ran: Ran) -> Outcome:
+    def __call__(self, example: Any, ran: Ran) -> ExampleOutcome:
         """The score of a rollout and, of a failure, what to read of each predictor."""
         if ran.failure:
             fault = " ".join(ran.failure.split())[:_FAULT]
             # Of the predictors that did not fail nothing is known.
             failed = {name: ran.last[name] for name in ran.last if name == ran.failed}
             readings = {name: reading_of(step, ran.failure) for name, step in failed.items()}
-            return Outcome(self._failure, feedback=ran.failure, fault=fault, readings=readings)
+            return ExampleOutcome(
+                self._failure, feedback=ran.failure, fault=fault, readings=readings
+            )
         given = (None,) * 3 if self._five else ()
         reward, feedback = parts_of(self._metric(example, ran.prediction, *given))
         if id(example) not in self._learning or _is_at_least(reward, self._perfect):
-            return Outcome(reward, feedback=feedback)
+            return ExampleOutcome(reward, feedback=feedback)
         readings = {
             name: reading_of(step, self._feedback(example, ran, name, reward) or feedback)
             for name, step in ran.last.items()
         }
-        return Outcome(reward, feedback=feedback, readings=readings)
+        return ExampleOutcome(reward, feedback=feedback, readings=readings)
 
     def _feedback(self, example: Any, ran: Ran, name: str, reward: Any) -> str:
         """What the metric says of one predictor; empty if it does not look at predictors."""

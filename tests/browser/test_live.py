@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from evoprompt.evaluation import Headline
+from evoprompt.evaluation import MainMetric
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Asked, Evaluated, Evolved, Proposed, Seeded, Told
 from evoprompt.experiments.report.live import LivePage, LiveServer
@@ -41,7 +41,7 @@ def test_the_page_follows_a_run_and_keeps_what_was_chosen(
             log = logs["b"]
             log.append(Proposed(1, "c1", {"instruction": "Look twice."}, ("c0",), "p"))
             log.append(Evolved(1, 1, ("c1",), ("c0", "c1"), 4))
-            right = Headline("right", "share right")
+            right = MainMetric("right", "share right")
             log.append(Evaluated(1, "validation", "c1", 8, {"right": 0.5}, {}, right))
             table = page.get_by_role("region", name="Texts", exact=True)
             expect(table).to_contain_text("Look twice.", timeout=60_000)

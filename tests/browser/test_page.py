@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from evoprompt.evaluation import Headline
+from evoprompt.evaluation import MainMetric
 from evoprompt.eventlog import EventLog
 from evoprompt.events import (
     Asked,
@@ -133,7 +133,7 @@ def hostile(root: Path) -> Path:
     log.append(Proposed(1, "c1", texts, ("c0",), HOSTILE, HOSTILE))
     log.append(Proposed(1, "", texts, ("c0",), HOSTILE, HOSTILE, "leak", HOSTILE))
     log.append(Evolved(1, 1, ("c1",), ("c0", "c1"), 4, HOSTILE))
-    right = Headline("right", HOSTILE)
+    right = MainMetric("right", HOSTILE)
     log.append(Evaluated(1, "validation", "c1", 8, {"right": 0.5}, {}, right))
     return root
 

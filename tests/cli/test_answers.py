@@ -30,7 +30,7 @@ def task(fake_task: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     """The fake task, compared by its reward and with a second method."""
     del fake_task
     (tmp_path / "task.yaml").write_text(YAML)
-    monkeypatch.setattr("evoprompt_fake.FakeTask.headline", REWARD)
+    monkeypatch.setattr("evoprompt_fake.FakeTask.main_metric", REWARD)
 
     methods = {"other": Method("Other", "Say it.", _begin)}
     monkeypatch.setattr("evoprompt_fake.FakeTask.methods", methods)

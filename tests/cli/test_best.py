@@ -18,8 +18,8 @@ CONFIG = RunConfig.model_validate(
 EVENTS = (
     '{"event": "seeded", "step": 0, "candidate": "c0", "components": {"instruction": "Search.\\n'
     'Answer."}}\n{"event": "evaluated", "step": 0, "split": "validation", "candidate": "c0", '
-    '"rollouts": 0, "metrics": {"solved": 0.5}, "headline": {"name": "solved", "label": "solved", '
-    '"higher_is_better": true}}\n'
+    '"rollouts": 0, "metrics": {"solved": 0.5}, "main_metric": {"name": "solved", '
+    '"label": "solved", "higher_is_better": true}}\n'
 )
 
 

@@ -38,7 +38,7 @@ class TestARun:
         assert answer["evaluation"] == of_the_run.test.model_dump()
         assert answer["instruction"] == of_the_run.best_instruction
         assert (answer["split"], answer["questions"]) == ("test", 40)
-        assert answer["headline"]["label"] == "share solved"
+        assert answer["main_metric"]["label"] == "share solved"
         assert answer["policy"] == str(
             finished_run.trial(TrialId(answer["arm"], answer["seed"])).policy
         )

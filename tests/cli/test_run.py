@@ -73,7 +73,7 @@ class TestRun:
         assert list(summary["arms"]) == ["static", "coevolve"]
         static, coevolve = (arm["seeds"][0] for arm in summary["arms"].values())
         assert coevolve["test"]["value"] > static["test"]["value"]
-        assert coevolve["fruitless"] == ""
+        assert coevolve["failure_reason"] == ""
         best = (out / "best_instruction.txt").read_text(encoding="utf-8")
         assert best == coevolve["best"]["instruction"] + "\n"
         table = text.partition("arm (seeds)")[2]

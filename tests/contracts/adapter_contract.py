@@ -261,7 +261,7 @@ class AdapterContract:
         each = len(asked) // len(logged)
         assert len(asked) == each * len(logged)
         assert [texts[event["candidate"]] for event in logged for _ in range(each)] == asked
-        assert all(event["headline"]["name"] in event["metrics"] for event in logged)
+        assert all(event["main_metric"]["name"] in event["metrics"] for event in logged)
         assert all(event["split"] == "validation" for event in logged)
 
     def test_verification_uses_the_current_weights(

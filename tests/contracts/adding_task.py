@@ -14,7 +14,7 @@ from pydantic import JsonValue
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from evoprompt.agents import Action, Broken, Episode, Limits, Sampling
-from evoprompt.agents.tasks import Headline, Score, Task
+from evoprompt.agents.tasks import MainMetric, Score, Task
 from evoprompt.types import Question
 
 
@@ -36,7 +36,7 @@ HOST: dict[str, JsonValue] = {
 class Adding(Task):
     """Sums with a tool; odd questions are answered wrongly, whatever the policy has learned."""
 
-    headline = Headline("accuracy", "share right")
+    main_metric = MainMetric("accuracy", "share right")
     seed_instructions = ("Add with the tool, then answer.",)
     tools = (add,)
     limits = Limits(calls=2, turn_tokens=96, observation_tokens=128)
@@ -50,8 +50,8 @@ class Adding(Task):
         """Whether the sum is right, by parity."""
         right = float(episode.answer in question.answers)
         said = "" if right else f"expected {question.answers[0]}, got {episode.answer}"
-        stratum = "even" if int(question.answers[0]) % 4 == 0 else "odd"
-        return Score(right, said, {"accuracy": right, "said": float(len(said))}, stratum)
+        kind = "even" if int(question.answers[0]) % 4 == 0 else "odd"
+        return Score(right, said, {"accuracy": right, "said": float(len(said))}, kind)
 
     def sampler(self, model: Any, tokenizer: Any, temperature: float) -> Scripted:
         """One that knows what to say."""

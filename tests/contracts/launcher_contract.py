@@ -14,12 +14,12 @@ from watched_runs import Watcher, config, trial_events
 from evoprompt.events import Event
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.launchers.base import Job, Launcher
-from evoprompt.experiments.runner import Outcome, run
+from evoprompt.experiments.runner import RunOutcome, run
 
 COEVOLVE = TrialId("coevolve", 0)
 
 
-Launched = Callable[..., tuple[Outcome, Watcher]]
+Launched = Callable[..., tuple[RunOutcome, Watcher]]
 
 
 class Stopper(Watcher):
@@ -66,7 +66,7 @@ class LauncherContract:
 
     @pytest.fixture
     def launched(self, launcher: Launcher, tmp_path: Path) -> Launched:
-        def carry_out(**changes: object) -> tuple[Outcome, Watcher]:
+        def carry_out(**changes: object) -> tuple[RunOutcome, Watcher]:
             self.directory = RunDirectory.new(tmp_path / "out", config(**changes))
             watcher = Watcher()
             return run(self.directory, watcher, jobs=2, launcher=launcher), watcher

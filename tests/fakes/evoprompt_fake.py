@@ -23,8 +23,8 @@ from evoprompt import Proposer
 from evoprompt.agents import Episode
 from evoprompt.agents.tasks import (
     Evaluation,
-    Headline,
     Host,
+    MainMetric,
     Need,
     Plan,
     Score,
@@ -103,7 +103,7 @@ class FakeTask(Task):
     """Families that nobody has"""
 
     Settings = FakeSettings
-    headline = Headline("solved", "share solved")
+    main_metric = MainMetric("solved", "share solved")
     required = ("<answer>", "</answer>")
 
     @classmethod
@@ -240,7 +240,7 @@ class FakeTrainingJob:
         chance = self._chance(instruction)
         return Evaluation(
             value=chance,
-            by_stratum={kin: chance / far for far, kin in enumerate(("child", "cousin"), 1)},
+            by_kind={kin: chance / far for far, kin in enumerate(("child", "cousin"), 1)},
             metrics={"tool_calls": 1 + _help(instruction)},
         )
 

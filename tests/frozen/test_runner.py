@@ -9,7 +9,7 @@ import pytest
 from evoprompt import OptimizeOptions
 from evoprompt.errors import BudgetError, InputError
 from evoprompt.optimizer.data import items_of
-from evoprompt.optimizer.outcome import BudgetSpentError, Outcome
+from evoprompt.optimizer.outcome import BudgetSpentError, ExampleOutcome
 from evoprompt.optimizer.runner import Meter, Runner
 from evoprompt.types import Candidate
 
@@ -45,7 +45,7 @@ class Rolls:
             raise self.errors.pop(0)
         return f"{instruction} {example}"
 
-    def made(self, count: int = 1) -> Outcome:
+    def made(self, count: int = 1) -> ExampleOutcome:
         """The last of so many."""
         self.meter.take(count)
         who = Candidate.of("Be brief.")

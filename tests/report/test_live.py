@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from waiting import PATIENCE
 
-from evoprompt.evaluation import Evaluation, Headline
+from evoprompt.evaluation import Evaluation, MainMetric
 from evoprompt.eventlog import EventLog
 from evoprompt.events import (
     Evaluated,
@@ -46,7 +46,9 @@ def begun(root: Path) -> Path:
     log = EventLog(root / "events.jsonl")
     log.append(Seeded(0, "c0", {"instruction": "Search, then answer."}))
     log.append(Told(1, 8, 8, 0, 0.5, {"c0": 0.5}))
-    log.append(Evaluated(1, "validation", "c0", 8, {"right": 0.5}, {}, Headline("right", "right")))
+    log.append(
+        Evaluated(1, "validation", "c0", 8, {"right": 0.5}, {}, MainMetric("right", "right"))
+    )
     return root
 
 
@@ -77,7 +79,7 @@ def test_the_page_of_now_is_served(server: LiveServer, root: Path) -> None:
     assert "Search, then answer." in page
     EventLog(root / "events.jsonl").append(Seeded(1, "c1", {"instruction": "Look twice."}))
     EventLog(root / "events.jsonl").append(
-        Evaluated(1, "validation", "c1", 9, {"right": 0.6}, {}, Headline("right", "right"))
+        Evaluated(1, "validation", "c1", 9, {"right": 0.6}, {}, MainMetric("right", "right"))
     )
     assert "Look twice." in get(server, "/")[1]
 
@@ -133,7 +135,7 @@ def test_a_run_that_went_away_is_said_to_and_comes_back(server: LiveServer, root
 def summary(value: float, seed: int = 0, best: str = "Search.") -> SeedSummary:
     return SeedSummary(
         seed=seed,
-        headline=Headline("right", "right"),
+        main_metric=MainMetric("right", "right"),
         test=Evaluation(value=value),
         rollouts=8,
         rollouts_to_target=None,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from evoprompt import yamlfile
-from evoprompt.evaluation import REWARD, Headline
+from evoprompt.evaluation import REWARD, MainMetric
 from evoprompt.eventlog import EventLog
 from evoprompt.events import (
     Best,
@@ -145,7 +145,7 @@ def test_any_text_is_shown_as_it_is_and_does_nothing(tmp_path: Path) -> None:
             0.5,
             dict.fromkeys(["c0", *names], 0.5),
         ),
-        Evaluated(10**9, "validation", "c1", 20, {"right": 0.5}, {}, Headline("right", "right")),
+        Evaluated(10**9, "validation", "c1", 20, {"right": 0.5}, {}, MainMetric("right", "right")),
     )
     page = write_report(tmp_path).read_text(encoding="utf-8")
     assert "<script>" not in page
@@ -177,7 +177,7 @@ def test_the_best_instruction_is_that_of_the_command(
         written(
             part.trial(TrialId(arm, seed)).root,
             Seeded(0, "c0", {"instruction": f"As {arm}."}),
-            Evaluated(1, "validation", "c0", 8, {"reward": reward}, headline=REWARD),
+            Evaluated(1, "validation", "c0", 8, {"reward": reward}, main_metric=REWARD),
         )
     assert best_trial(part).trial == TrialId("static", 0)
     shown = write_report(part.root).read_text(encoding="utf-8")
@@ -231,7 +231,7 @@ def test_what_an_attached_training_has_no_data_for_is_left_out(tmp_path: Path) -
     found = document(source)
     assert [panel["name"] for panel in found["panels"]] == ["reward", "instruction_length"]
     assert found["validation"] == []
-    written(tmp_path, Evaluated(2, "validation", "c1", 24, {"reward": 0.5}, headline=REWARD))
+    written(tmp_path, Evaluated(2, "validation", "c1", 24, {"reward": 0.5}, main_metric=REWARD))
     assert document(read_source(tmp_path))["validation"][0]["y"] == 0.5
 
 

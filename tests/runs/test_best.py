@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from evoprompt.errors import InputError
-from evoprompt.evaluation import Evaluation, Headline
+from evoprompt.evaluation import Evaluation, MainMetric
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Evaluated, Event, Proposed, Seeded
 from evoprompt.experiments.best import best_trial
@@ -26,8 +26,8 @@ def seeded(text: str) -> Event:
 def evaluated(
     value: float, candidate: str = "c0", split: str = "validation", *, higher: bool = True
 ) -> Event:
-    headline = Headline("solved", "share solved", higher)
-    return Evaluated(1, split, candidate, 40, {"solved": value}, {}, headline)
+    main_metric = MainMetric("solved", "share solved", higher)
+    return Evaluated(1, split, candidate, 40, {"solved": value}, {}, main_metric)
 
 
 def run(root: Path, **trials: list[Event]) -> RunDirectory:
@@ -60,7 +60,7 @@ def test_a_finished_trial_names_what_was_tested(tmp_path: Path) -> None:
     directory = run(tmp_path, coevolve_0=[seeded("evaluated last"), evaluated(0.5)])
     result = SeedSummary(
         seed=0,
-        headline=Headline("solved", "share solved"),
+        main_metric=MainMetric("solved", "share solved"),
         test=Evaluation(value=0.5),
         rollouts=80,
         rollouts_to_target=None,

@@ -63,7 +63,7 @@ def test_an_event_that_cannot_follow_is_named(
         History.read(tmp_path / "events.jsonl")
 
 
-def test_an_evaluation_holds_the_headline_that_it_names(tmp_path: Path) -> None:
+def test_an_evaluation_holds_the_main_metric_that_it_names(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     seeded = {"event": "seeded", "step": 0, "candidate": "c0", "components": {"instruction": "Go."}}
     evaluated = {
@@ -76,8 +76,12 @@ def test_an_evaluation_holds_the_headline_that_it_names(tmp_path: Path) -> None:
     }
     path.write_text(f"{json.dumps(seeded)}\n{json.dumps(evaluated)}\n", encoding="utf-8")
     *_, event = read_events(path)
-    assert event == {**evaluated, "headline": None, "by_stratum": {}}
-    evaluated["headline"] = {"name": "solved", "label": "share solved", "higher_is_better": True}
+    assert event == {**evaluated, "main_metric": None, "by_kind": {}}
+    evaluated["main_metric"] = {"name": "solved", "label": "share solved", "higher_is_better": True}
     path.write_text(f"{json.dumps(seeded)}\n{json.dumps(evaluated)}\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"events\.jsonl:2 .*'solved' is unknown"):
+        History.read(path)
+    evaluated["headline"] = evaluated.pop("main_metric")
+    path.write_text(f"{json.dumps(seeded)}\n{json.dumps(evaluated)}\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"events\.jsonl:2 .*are called main_metric and by_kind"):
         History.read(path)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from evoprompt.errors import InputError
-from evoprompt.evaluation import Headline
+from evoprompt.evaluation import MainMetric
 from evoprompt.eventlog import EventLog
 from evoprompt.events import (
     Asked,
@@ -26,7 +26,7 @@ from evoprompt.events import (
 from evoprompt.experiments.history import History, Weight
 from evoprompt.experiments.report.document import outcome
 
-LOSS = Headline("loss", "loss", higher_is_better=False)
+LOSS = MainMetric("loss", "loss", higher_is_better=False)
 
 
 def told(step: int, weights: dict[str, float], reward: float | None = 0.5) -> Told:

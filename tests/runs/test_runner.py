@@ -38,8 +38,8 @@ class TestRunning:
         *_, tested = trial_events(whole)
         assert tested["split"] == "test"
         assert tested["metrics"] == {**result.test.metrics, "solved": result.test.value}
-        assert tested["by_stratum"] == result.test.by_stratum
-        assert result.test.by_stratum.keys() == {"child", "cousin"}
+        assert tested["by_kind"] == result.test.by_kind
+        assert result.test.by_kind.keys() == {"child", "cousin"}
         asked = [one for one in trial_events(whole, "static") if one["event"] == "asked"]
         assert all(event["draws"] == {"c0": 8} for event in asked), "a static arm keeps its first"
         assert result.train_seconds > 0

@@ -88,7 +88,7 @@ class TestReading:
                 "candidate": "c0",
                 "rollouts": 0,
                 "metrics": {"solved": value},
-                "headline": {"name": "solved", "label": "share solved"},
+                "main_metric": {"name": "solved", "label": "share solved"},
             }
             lines = to_line(Seeded(0, "c0", text).to_json()), json.dumps(evaluated)
             events.write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from evoprompt import Proposer, Selector
 from evoprompt.agents import Episode
-from evoprompt.agents.tasks import Headline, Score
+from evoprompt.agents.tasks import MainMetric, Score
 from evoprompt.attributors import WindowMean
 from evoprompt.bank import SentenceBank
 from evoprompt.experiments.testing import Additions, TaskSuite
@@ -381,7 +381,11 @@ SEEDS = "starts from instructions that hold what is required"
             {"measures what the policy earned without rollouts that failed"},
         ),
         (TaskSuite, sample(seed_instructions=("Be brief.",)), {SEEDS}),
-        (TaskSuite, sample(headline=Headline("a", "b\nc")), {"names the number it is compared by"}),
+        (
+            TaskSuite,
+            sample(main_metric=MainMetric("a", "b\nc")),
+            {"names the number it is compared by"},
+        ),
         (TaskSuite, sample(bank=SentenceBank({"haste": ("Be quick.",)})), {FITS}),
         (
             TaskSuite,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from rich.console import Console
 from rich.text import Text
 
-from evoprompt.evaluation import Headline
+from evoprompt.evaluation import MainMetric
 from evoprompt.events import (
     Evaluated,
     Event,
@@ -63,7 +63,7 @@ class Display(Observer):
         """Tells the result of a trial, from now or from before."""
         is_fresh = self._texts.pop(trial, None) is not None
         done = f"done in {result.train_seconds:.0f} s" if is_fresh else "was done before"
-        reached = f"{result.headline.label} {result.test.value:.3f}"
+        reached = f"{result.main_metric.label} {result.test.value:.3f}"
         failures = result.test.failures
         failed = f"; {failures}" if failures.failed else ""
         self._say(trial, f"{done}: test {reached}{failed}", "bold red" if failed else "bold green")
@@ -112,9 +112,9 @@ def line_of(event: Event, texts: Mapping[str, str], budget: int) -> str:
             )
         case Pruned():
             return f"pruned {', '.join(event.dropped)}; {len(event.kept)} alive"
-        case Evaluated(headline=Headline() as headline):
-            value = event.metrics[headline.name]
-            line = f"{event.split} {headline.label} {value:.3f} with {event.candidate}"
+        case Evaluated(main_metric=MainMetric() as main_metric):
+            value = event.metrics[main_metric.name]
+            line = f"{event.split} {main_metric.label} {value:.3f} with {event.candidate}"
             whole = " (steps are whole)" if event.rollouts > budget else ""
             return f"{line}; rollouts {event.rollouts:,} of {budget:,}{whole}"
         case Notice():

@@ -84,7 +84,7 @@ def distill(
     launch(wanted, file, source, jobs, resume=True, dry_run=False)
     run = RunDirectory.open(source)
     summary = run.collect()
-    label = summary.headline.label if summary.headline else "test"
+    label = summary.main_metric.label if summary.main_metric else "test"
     table = Table("instruction", label, "against with, 95% over questions", "KL to base, nats")
     for row in table_of(run, name):
         table.add_row(*row)

@@ -171,7 +171,7 @@ def _ask(
         except KeyboardInterrupt:
             console.print("stopped; the same command continues", style="yellow")
             raise typer.Exit(130) from None
-    table = table_of(evaluation, methods, kinds, task.headline.label)
+    table = table_of(evaluation, methods, kinds, task.main_metric.label)
     console.print(table.markdown())
     for path in write_files(evaluation, table, methods, kinds):
         console.print(str(path), style="dim")
@@ -210,8 +210,8 @@ def _show(found: Result) -> None:
 
     values = found.evaluation
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    table.add_row(found.headline.label, f"{values.value:.3f}", style="bold")
-    for name, value in {**values.by_stratum, **values.metrics}.items():
+    table.add_row(found.main_metric.label, f"{values.value:.3f}", style="bold")
+    for name, value in {**values.by_kind, **values.metrics}.items():
         table.add_row(name, f"{value:.3f}")
     if values.failures.failed:
         table.add_row("", str(values.failures), style="bold red")

@@ -19,7 +19,7 @@ from evoprompt.text import printable
 
 def show_results(directory: RunDirectory, summary: Summary, console: Console) -> None:
     """Prints what each arm reached and cost, and the best instruction."""
-    assert summary.headline is not None  # somebody has finished
+    assert summary.main_metric is not None  # somebody has finished
     columns: dict[str, Callable[[SeedSummary], float | None]] = {}
     if summary.target is not None:
         columns[f"{summary.target:g} after"] = lambda seed: seed.rollouts_to_target
@@ -32,7 +32,7 @@ def show_results(directory: RunDirectory, summary: Summary, console: Console) ->
         padding=(0, 1, 0, 0),
     )
     table.add_column("arm (seeds)", overflow="fold")  # a sweep says there what it changed
-    for name in (summary.headline.label, *columns):
+    for name in (summary.main_metric.label, *columns):
         table.add_column(name, justify="right")
     for name, arm in summary.arms.items():
         spread = "" if arm.test.std is None else f" ±{arm.test.std:.3f}"

@@ -165,7 +165,7 @@ def launch(
         show_results(directory, outcome.summary, console)
         show_costs(directory, console)
         _draw(directory, console)
-    for trial, reason in outcome.fruitless.items():
+    for trial, reason in outcome.nothing_evolved.items():
         kept = f"its policy is kept in {directory.trial(trial).policy}"
         say(f"{trial} evolved nothing: {reason}; {kept}", style="bold red")
     again = f"evoprompt run {root} --resume" + (f" --jobs {jobs}" if jobs else "")
@@ -177,7 +177,7 @@ def launch(
             say(f"{trial} failed: see {directory.trial(trial).error}", style="red")
         say(f"fix the cause and continue with: {again}", style="red")
         raise typer.Exit(2 if outcome.bad_input else 1)
-    if outcome.fruitless:
+    if outcome.nothing_evolved:
         raise typer.Exit(1)
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from evoprompt.agents import Limits
-from evoprompt.agents.tasks import Evaluation, Headline, Need, Plan, Score, Task, Trial
+from evoprompt.agents.tasks import Evaluation, MainMetric, Need, Plan, Score, Task, Trial
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.evaluation import Failures, outcomes_of
@@ -122,7 +122,7 @@ def evaluation_of(
     questions: Sequence[Question],
     found: Sequence[Score | str],
     split: str,
-    headline: Headline,
+    main_metric: MainMetric,
     engine: Engine | None,
 ) -> Evaluation:
     """The mean over the questions that have a score; the events say why others have none.
@@ -131,7 +131,7 @@ def evaluation_of(
         questions: that were asked.
         found: the score of each question, or why it has none.
         split: of the questions.
-        headline: of the task.
+        main_metric: of the task.
         engine: takes a notice; None in a process that writes no events, and outside of a training.
 
     Raises:
@@ -149,7 +149,7 @@ def evaluation_of(
             f"none of {len(found)} {split} questions could be scored; the first: {first}; "
             "required: tools that answer, and prompts that leave room for an episode"
         )
-    mean = Evaluation.of(scores, headline, 1 - len(scores) / len(found))
+    mean = Evaluation.of(scores, main_metric, 1 - len(scores) / len(found))
     failures = Failures(len(errors), len(found), first if errors else "")
-    outcomes = outcomes_of([one.text for one in questions], each, headline)
+    outcomes = outcomes_of([one.text for one in questions], each, main_metric)
     return mean.model_copy(update={"failures": failures, "outcomes": outcomes})

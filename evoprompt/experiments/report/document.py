@@ -40,7 +40,7 @@ _CYCLE = ("step", "rounds", "proposed", "refused", "rollouts", "failure")
 def document(source: Source) -> Json:
     """Everything the page draws and lists. Texts are as they are in the files."""
     histories = [trial.history for trial in source.trials]
-    headline = next((h.headline for h in histories if h.headline is not None), None)
+    main_metric = next((h.main_metric for h in histories if h.main_metric is not None), None)
     others = sorted({name for h in histories for step in h.steps for name in step.values})
     titles = PANELS | {name: name.replace("_", " ") for name in others if name not in PANELS}
     measured = [(trial.arm, trial.history.evaluations) for trial in source.trials]
@@ -51,7 +51,7 @@ def document(source: Source) -> Json:
             panels.append({"name": name, "title": title, "rows": rows})
     return {
         "title": source.title,
-        "label": "evaluation" if headline is None else headline.label,
+        "label": "evaluation" if main_metric is None else main_metric.label,
         "target": source.summary.target,
         "finished": 0 < len(source.trials) == len(source.summary.seeds),
         "arms": _styles(source),
@@ -59,7 +59,7 @@ def document(source: Source) -> Json:
         "panels": panels,
         "trials": [_trial(trial) for trial in source.trials],
         "tests": _tests(source),
-        "higher": headline is None or headline.higher_is_better,
+        "higher": main_metric is None or main_metric.higher_is_better,
     }
 
 
@@ -79,7 +79,7 @@ def _styles(source: Source) -> Json:
 def _tests(source: Source) -> Json:
     """What came of each test question in each trial that is finished, hard questions last."""
     tested = [trial for trial in source.trials if trial.outcomes]
-    kinds = {one.question: one.stratum for trial in tested for one in trial.outcomes}
+    kinds = {one.question: one.kind for trial in tested for one in trial.outcomes}
     values = [{one.question: one.value for one in trial.outcomes} for trial in tested]
     rows = [
         {"text": text[:_SHOWN], "kind": kind, "values": [_short(one.get(text)) for one in values]}

@@ -30,7 +30,7 @@ def render_page(source: Source, version: str = "", written: float = 0.0) -> str:
             asks nobody.
         written: when something was last written to the run, in seconds since 1970.
     """
-    best, headline = _best_trial(source), source.summary.headline
+    best, main_metric = _best_trial(source), source.summary.main_metric
     found = document(source)
     text = json.dumps(found, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return (
@@ -41,7 +41,7 @@ def render_page(source: Source, version: str = "", written: float = 0.0) -> str:
             summary=source.summary,
             label=found["label"],
             standings=standings(source),
-            measure=None if headline is None else Measure.of(source, headline),
+            measure=None if main_metric is None else Measure.of(source, main_metric),
             progress=progress(source),
             facts=_facts(source),
             best=best,

@@ -11,7 +11,7 @@ from typing import TypeVar, cast
 from pydantic import JsonValue
 
 from evoprompt.errors import EvopromptError, InputError
-from evoprompt.evaluation import Outcome
+from evoprompt.evaluation import QuestionOutcome
 from evoprompt.experiments.about import About
 from evoprompt.experiments.best import merit_of
 from evoprompt.experiments.config import RunConfig
@@ -59,7 +59,7 @@ class Trial:
     history: History
     waiting: Sequence[VerificationResult] = ()
     asked: Sequence[Request] = ()
-    outcomes: Sequence[Outcome] = ()
+    outcomes: Sequence[QuestionOutcome] = ()
     is_finished: bool = False
     seconds: float = 0.0
     budget: int = 0
@@ -156,7 +156,7 @@ def read_source(root: Path) -> Source:
         found.problems.append("No events yet: nothing has happened, or their files are missing.")
     elif run is not None and not any(trial.history.evaluations for trial in found.trials):
         found.problems.append(
-            "No evaluation on validation questions that names its headline: its picture is left "
+            "No evaluation on validation questions that names its main metric: its picture is left "
             "out."
         )
     return found

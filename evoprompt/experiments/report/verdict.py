@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import NamedTuple
 
-from evoprompt.evaluation import Headline
+from evoprompt.evaluation import MainMetric
 from evoprompt.experiments.report.source import Source
 from evoprompt.text import many
 
@@ -28,22 +28,22 @@ class Measure:
     """What the arms are compared by, and how it is told.
 
     Attributes:
-        headline: of the task.
+        main_metric: of the task.
         questions: of the test split; 0 where that is not known.
         is_share: whether it is known that every question is either solved, 1, or not, 0.
     """
 
-    headline: Headline
+    main_metric: MainMetric
     questions: int
     is_share: bool
 
     @classmethod
-    def of(cls, source: Source, headline: Headline) -> Measure:
+    def of(cls, source: Source, main_metric: MainMetric) -> Measure:
         """The measure of the finished trials of a run."""
         tests = [trial.outcomes for trial in source.trials if trial.outcomes]
         values = {one.value for test in tests for one in test}
         return cls(
-            headline, max(map(len, tests), default=0), bool(tests) and values <= {0, 1, None}
+            main_metric, max(map(len, tests), default=0), bool(tests) and values <= {0, 1, None}
         )
 
     def text(self, value: float) -> str:
@@ -70,7 +70,7 @@ class Standing:
 
     Attributes:
         arm: its name.
-        value: mean of the headline over its seeds.
+        value: mean of the main metric over its seeds.
         seeds: in which both were finished; its own where nothing is compared.
         baseline: the other arm; empty for that arm itself, and where there is none.
         gain: by which it is better, seed by seed, with its interval; None for fewer than two seeds.
@@ -109,10 +109,10 @@ def standings(source: Source) -> list[Standing]:
 
     That is the arm named ``static``, or else the only one of its kind.
     """
-    arms, headline = source.summary.arms, source.summary.headline
-    if headline is None:
+    arms, main_metric = source.summary.arms, source.summary.main_metric
+    if main_metric is None:
         return []
-    measure = Measure.of(source, headline)
+    measure = Measure.of(source, main_metric)
     still = [arm for arm in source.still if arm in arms]
     baseline = "static" if "static" in still else still[0] if len(still) == 1 else ""
     found = []
@@ -124,13 +124,13 @@ def standings(source: Source) -> list[Standing]:
         if arm == baseline or not both:
             found.append(Standing(arm, summary.test.mean, len(after)))
             continue
-        gains = [headline.merit(after[one]) - headline.merit(before[one]) for one in both]
+        gains = [main_metric.merit(after[one]) - main_metric.merit(before[one]) for one in both]
         gain = interval(gains)
         if gain is not None and measure.is_share:  # nobody solves more than all of them
-            against = headline.merit(fmean(before[one] for one in both))
-            lowest, highest = sorted(headline.merit(end) - against for end in (0.0, 1.0))
+            against = main_metric.merit(fmean(before[one] for one in both))
+            lowest, highest = sorted(main_metric.merit(end) - against for end in (0.0, 1.0))
             gain = gain._replace(low=max(gain.low, lowest), high=min(gain.high, highest))
-        flipped = _flipped(source, arm, baseline, both, headline)
+        flipped = _flipped(source, arm, baseline, both, main_metric)
         found.append(
             Standing(
                 arm,
@@ -142,11 +142,11 @@ def standings(source: Source) -> list[Standing]:
                 all(seed.best == texts[seed.seed] for seed in summary.seeds if seed.seed in both),
             )
         )
-    return sorted(found, key=lambda one: headline.merit(one.value), reverse=True)
+    return sorted(found, key=lambda one: main_metric.merit(one.value), reverse=True)
 
 
 def _flipped(
-    source: Source, arm: str, baseline: str, seeds: Sequence[int], headline: Headline
+    source: Source, arm: str, baseline: str, seeds: Sequence[int], main_metric: MainMetric
 ) -> tuple[int, int] | None:
     tests: dict[tuple[str, int], Mapping[str, float | None]] = {
         (trial.arm, trial.seed): {one.question: one.value for one in trial.outcomes}
@@ -160,8 +160,8 @@ def _flipped(
         for question, now in after.items():
             old = before.get(question)
             if now is not None and old is not None:
-                right += headline.merit(now) > headline.merit(old)
-                wrong += headline.merit(now) < headline.merit(old)
+                right += main_metric.merit(now) > main_metric.merit(old)
+                wrong += main_metric.merit(now) < main_metric.merit(old)
     return right, wrong
 
 

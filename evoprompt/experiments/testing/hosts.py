@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from evoprompt.agents import Episode
-from evoprompt.agents.tasks import Headline, Host, Score, Task, Trial
+from evoprompt.agents.tasks import Host, MainMetric, Score, Task, Trial
 from evoprompt.errors import InputError
 from evoprompt.experiments.launchers.base import Launcher
 from evoprompt.testing import SampleTask, samples
@@ -21,7 +21,7 @@ from evoprompt.types import Question
 class Additions(SampleTask, Task):
     """Sums without tools; it brings no policy to train."""
 
-    headline = Headline("accuracy", "accuracy")
+    main_metric = MainMetric("accuracy", "accuracy")
 
     def questions(self, split: str) -> Sequence[Question]:
         """Four additions, others for each split.

@@ -13,10 +13,13 @@ class TaskSuite(Suite[Task]):
     """What every task must keep before anything is trained."""
 
     def test_names_the_number_it_is_compared_by(self) -> None:
-        headline = self.build().headline
+        main_metric = self.build().main_metric
         expect(
-            all(text.strip() and text.isprintable() for text in (headline.name, headline.label)),
-            f"the headline {headline!r} lacks a name or a label of one printable line",
+            all(
+                text.strip() and text.isprintable()
+                for text in (main_metric.name, main_metric.label)
+            ),
+            f"the main metric {main_metric!r} lacks a name or a label of one printable line",
         )
 
     def test_starts_from_instructions_that_hold_what_is_required(self) -> None:
@@ -75,4 +78,4 @@ class TaskSuite(Suite[Task]):
         question = task.questions("validation")[0]
         found = scored(task, Episode([], end="malformed"), question)
         expect(found is not None, "it has no score")
-        Evaluation.of([found] if found else [], task.headline)
+        Evaluation.of([found] if found else [], task.main_metric)

@@ -6,7 +6,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from evoprompt_tiny.task import STRATUM, draw_splits
+from evoprompt_tiny.task import KIND, draw_splits
 
 from evoprompt.types import Question
 from evoprompt_calculator.calculator import calculate
@@ -14,7 +14,7 @@ from evoprompt_calculator.calculator import calculate
 STEP_SHARES: Mapping[int, float] = {1: 0.35, 2: 0.4, 3: 0.25}
 """Share of the problems that have that many events."""
 
-STRATA = {1: "one step", 2: "two steps", 3: "three steps"}
+KINDS = {1: "one step", 2: "two steps", 3: "three steps"}
 
 PEOPLE = (
     *("Mia", "Tom", "Anna", "Ben", "Lena", "Omar", "Ida", "Paul", "Nora", "Max"),
@@ -151,7 +151,7 @@ def _question(problem: Problem, name: str) -> Question:
         id=name,
         text=problem.text,
         answers=(str(problem.answer),),
-        row={STRATUM: STRATA[len(problem.events)], "unit": problem.unit},
+        row={KIND: KINDS[len(problem.events)], "unit": problem.unit},
     )
 
 

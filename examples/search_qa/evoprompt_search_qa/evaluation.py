@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from evoprompt.agents import Episode
-from evoprompt.agents.tasks import Headline, Score
+from evoprompt.agents.tasks import MainMetric, Score
 from evoprompt.types import Question
 from evoprompt_search_qa import scoring
 
 EXACT_MATCH = "exact_match"
-HEADLINE = Headline(EXACT_MATCH, "exact match")
+MAIN_METRIC = MainMetric(EXACT_MATCH, "exact match")
 """Share of the questions that are answered right, by which both tasks compare."""
 
 
@@ -30,7 +30,7 @@ def measure(episode: Episode, question: Question) -> dict[str, float]:
     }
 
 
-def score(episode: Episode, question: Question, stratum: str) -> Score:
+def score(episode: Episode, question: Question, kind: str) -> Score:
     """Everything measured of an episode; the reward is the exact match."""
     measures = measure(episode, question)
-    return Score(measures[EXACT_MATCH], metrics=measures, stratum=stratum)
+    return Score(measures[EXACT_MATCH], metrics=measures, kind=kind)

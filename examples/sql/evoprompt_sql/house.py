@@ -19,11 +19,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal
 
-from evoprompt_tiny.task import STRATUM, SplitSizes, SplitTask
+from evoprompt_tiny.task import KIND, SplitSizes, SplitTask
 from pydantic import Field
 
 from evoprompt.agents import Episode, Limits
-from evoprompt.agents.tasks import Headline, Score
+from evoprompt.agents.tasks import MainMetric, Score
 from evoprompt.types import Question
 from evoprompt_sql.shop import Shop
 
@@ -219,7 +219,7 @@ class HouseRules(SplitTask):
     """
 
     Settings = HouseSettings
-    headline = Headline("accuracy", "share solved")
+    main_metric = MainMetric("accuracy", "share solved")
     seed_instructions = ("Answer the question with an SQL query.",)
     limits = Limits(calls=0, turn_tokens=64, observation_tokens=0)
 
@@ -240,8 +240,8 @@ class HouseRules(SplitTask):
         (expected,) = question.answers
         solved = float(same_number(found, expected))
         shown = f"the query found: {found}. Right is: {expected}.{question.row['rows']}"
-        stratum = str(question.row[STRATUM])
-        return Score(solved, "" if solved else shown, {"accuracy": solved}, stratum)
+        kind = str(question.row[KIND])
+        return Score(solved, "" if solved else shown, {"accuracy": solved}, kind)
 
     def _found(self, answer: str) -> str:
         block = re.search(r"```(?:\w+\n)?(.*?)(?:```|$)", answer, re.DOTALL)
@@ -271,7 +271,7 @@ class HouseRules(SplitTask):
                         "sql": one.sql,
                         "naive": one.naive,
                         "rows": one.rows,
-                        STRATUM: EASY if one.sql == one.naive else RULED,
+                        KIND: EASY if one.sql == one.naive else RULED,
                     },
                 )
                 for number, one in enumerate(found)

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from evoprompt_tiny.task import STRATUM, draw_splits
+from evoprompt_tiny.task import KIND, draw_splits
 
 from evoprompt.types import Question
 from evoprompt_sql.database import FIRST_NAMES, LAST_NAMES, PRODUCTS, YEARS
@@ -14,7 +14,7 @@ from evoprompt_sql.database import FIRST_NAMES, LAST_NAMES, PRODUCTS, YEARS
 TABLE_SHARES: Mapping[int, float] = {1: 0.35, 2: 0.4, 3: 0.25}
 """Share of the questions that need that many tables."""
 
-STRATA = {1: "one table", 2: "two tables", 3: "three tables"}
+KINDS = {1: "one table", 2: "two tables", 3: "three tables"}
 
 MEASURES = {"orders": "COUNT(*)", "pieces": "SUM(quantity)"}
 
@@ -161,7 +161,7 @@ def _record(question: ShopQuestion, query: Query, name: str) -> Question:
         id=name,
         text=question.text,
         answers=(answer,),
-        row={"sql": question.sql, STRATUM: STRATA[question.tables]},
+        row={"sql": question.sql, KIND: KINDS[question.tables]},
     )
 
 

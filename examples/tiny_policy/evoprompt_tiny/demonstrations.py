@@ -49,7 +49,7 @@ class Scene:
     ) -> None:
         self._render = task.render
         self._call = task.caller(split)
-        self._player = EpisodeRunner(task, tokenizer, limits)
+        self._runner = EpisodeRunner(task, tokenizer, limits)
         self._tokenizer = tokenizer
 
     def play(self, written: Written, prompt: Prompt, script: Script) -> Episode:
@@ -73,7 +73,7 @@ class Scene:
             return [Action(ids if stopped else [*ids, int(self._tokenizer.eos_token_id)])]
 
         rendered = self._render(prompt, Candidate.of(written))
-        (episode,) = play([self._player.play(rendered)], say, called)
+        (episode,) = play([self._runner.play(rendered)], say, called)
         return episode
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from evoprompt.agents import Episode, Move, Protocol, Sampler, TextTokenizer, ToolCallProtocol
-from evoprompt.agents.tasks import Headline, Score, Task
+from evoprompt.agents.tasks import MainMetric, Score, Task
 from evoprompt.errors import InputError
 from evoprompt.roles import BuildContext
 from evoprompt.types import Question
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 DrawnT = TypeVar("DrawnT")
 
-STRATUM = "stratum"
-"""Key of a question's row with the stratum that it belongs to."""
+KIND = "kind"
+"""Key of a question's row with its kind."""
 
 
 class SplitSizes(BaseModel):
@@ -112,7 +112,7 @@ class SplitTask(Task):
     @property
     @abstractmethod
     def splits(self) -> Mapping[str, tuple[Question, ...]]:
-        """The questions by split, each with a ``"stratum"`` in its row."""
+        """The questions by split, each with a ``"kind"`` in its row."""
 
     def questions(self, split: str) -> tuple[Question, ...]:
         """The questions of ``split``.
@@ -142,7 +142,7 @@ class TinyTask(SplitTask):
 class NumberTask(TinyTask):
     """A task whose answers are numbers: each question has one answer."""
 
-    headline = Headline("accuracy", "share solved")
+    main_metric = MainMetric("accuracy", "share solved")
 
     def protocol(self, tokenizer: ChatTokenizer) -> Protocol:
         """The model's own tool calls; the policy that comes along has one try at each."""
@@ -155,5 +155,5 @@ class NumberTask(TinyTask):
         (expected,) = question.answers
         solved = float(episode.answer == expected)
         feedback = f"expected {expected}, got {episode.answer or 'no answer: ' + episode.end}"
-        stratum = str(question.row[STRATUM])
-        return Score(solved, "" if solved else feedback, {"accuracy": solved}, stratum)
+        kind = str(question.row[KIND])
+        return Score(solved, "" if solved else feedback, {"accuracy": solved}, kind)

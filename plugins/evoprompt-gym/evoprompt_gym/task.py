@@ -18,7 +18,7 @@ from evoprompt_gym.settings import GymSettings
 
 SHOWN = 300
 """Characters of an answer that feedback shows."""
-MOST_STRATA = 10
+MOST_KINDS = 10
 WITHOUT_TAGS = "You are a helpful assistant. Answer the question."
 """What evolution starts from where answers stand in no tags."""
 
@@ -62,19 +62,19 @@ class ReasoningGym(Task):
     def score(self, episode: Episode, question: Question) -> Score:
         """The library's score of what stands in the last pair of tags, or of all that was said."""
         entry = self._splits.entry(int(str(question.row["index"])))
-        stratum = _stratum(entry, self._stratified_by())
+        kind = _kind(entry, self._kind_field())
         said = episode.answer or ""
         answer = extract_answer(said) if self.settings.tags else said.strip()
         if answer is None:
             feedback = "There is no answer inside <answer> and </answer>."
-            return Score(0.0, feedback, {"solved": 0.0, "answered": 0.0}, stratum)
+            return Score(0.0, feedback, {"solved": 0.0, "answered": 0.0}, kind)
         found = self._scorer(answer, entry)
         solved = float(found.reward >= 1)
         return Score(
             found.reward,
             _feedback(answer, entry, found.reward, found.fault),
             {"solved": solved, "answered": 1.0},
-            stratum,
+            kind,
         )
 
     def diagnose(self, trajectory: Trajectory) -> Sequence[str]:
@@ -88,7 +88,7 @@ class ReasoningGym(Task):
         answers = () if answer is None else (str(answer),)
         return Question(name, entry["question"], answers, {"index": index})
 
-    def _stratified_by(self) -> str:
+    def _kind_field(self) -> str:
         """The field of the metadata that results are reported by; empty for none.
 
         Raises:
@@ -96,12 +96,12 @@ class ReasoningGym(Task):
         """
         if self._field is None:
             entries = [self._splits.entry(index) for index in self._splits.indices["test"]]
-            wanted = self.settings.stratify_by
+            wanted = self.settings.kind_field
             self._field = wanted if wanted is not None else _field(entries)
             for entry in entries if wanted is not None else ():
-                if not _stratum(entry, wanted or ""):
+                if not _kind(entry, wanted or ""):
                     raise InputError(
-                        f"stratify_by is {wanted!r}, which is no text or number in the metadata "
+                        f"kind_field is {wanted!r}, which is no text or number in the metadata "
                         f"of dataset {self.settings.dataset!r}; required: one of "
                         f"{', '.join(entry['metadata'])}"
                     )
@@ -111,13 +111,13 @@ class ReasoningGym(Task):
 def _field(entries: Sequence[Entry]) -> str:
     """The first measure of difficulty, or source, of which the entries have two to ten values."""
     for name in ("source_dataset", *_difficulty(entries[0])):
-        values = {_stratum(entry, name) for entry in entries}
-        if "" not in values and 2 <= len(values) <= MOST_STRATA:
+        values = {_kind(entry, name) for entry in entries}
+        if "" not in values and 2 <= len(values) <= MOST_KINDS:
             return str(name)
     return ""
 
 
-def _stratum(entry: Entry, field: str) -> str:
+def _kind(entry: Entry, field: str) -> str:
     """``"FIELD VALUE"`` of an entry; empty if it has no such field, or no plain value in it."""
     for holder in (entry["metadata"], _difficulty(entry)):
         value = holder.get(field)

@@ -15,8 +15,8 @@ from bm25s.stopwords import STOPWORDS_EN
 
 from evoprompt.errors import InputError, warn
 from evoprompt_retrieval.corpus import Corpus
+from evoprompt_retrieval.disk_space import Manifest, save_array
 from evoprompt_retrieval.index import Hit, OnProgress
-from evoprompt_retrieval.room import Manifest, save_array
 
 K1, B = 0.9, 0.4
 """What Anserini uses for Wikipedia passages."""

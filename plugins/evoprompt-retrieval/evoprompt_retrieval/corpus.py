@@ -18,8 +18,8 @@ from pathlib import Path
 import numpy as np
 
 from evoprompt.errors import InputError
+from evoprompt_retrieval.disk_space import Manifest, save_array
 from evoprompt_retrieval.passages import Passage, parse_line
-from evoprompt_retrieval.room import Manifest, save_array
 
 OnSkip = Callable[[str], None]
 """Is told of every record that was left out, as ``file:line: reason``."""

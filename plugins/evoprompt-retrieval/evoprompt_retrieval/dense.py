@@ -13,8 +13,8 @@ from sentence_transformers import SentenceTransformer
 
 from evoprompt.errors import InputError
 from evoprompt_retrieval.corpus import Corpus
+from evoprompt_retrieval.disk_space import Manifest
 from evoprompt_retrieval.index import Device, Dtype, Hit, IndexSettings, OnProgress
-from evoprompt_retrieval.room import Manifest
 from evoprompt_retrieval.vectors import VectorFile, read_mapped
 
 _BLOCK, _ADDED = 1024, 65_536

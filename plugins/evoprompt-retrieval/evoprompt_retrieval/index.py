@@ -80,7 +80,7 @@ def open_index(
         UnwritableError: there is no room for the index.
     """
     from evoprompt_retrieval.corpus import Corpus
-    from evoprompt_retrieval.room import building
+    from evoprompt_retrieval.disk_space import building
 
     progress = on_progress or (lambda stage, done, total: None)
     with building(settings.folder):

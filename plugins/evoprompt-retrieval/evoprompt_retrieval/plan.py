@@ -15,8 +15,8 @@ from evoprompt.agents.tasks import Need, Plan
 from evoprompt.experiments import requirements
 from evoprompt.experiments.requirements import GIB
 from evoprompt_retrieval.corpus import MANIFEST, fingerprint
+from evoprompt_retrieval.disk_space import Manifest
 from evoprompt_retrieval.index import IndexSettings
-from evoprompt_retrieval.room import Manifest
 
 _SAMPLED = 1000
 _UNPACKED = 3

@@ -9,7 +9,7 @@ import torch
 from evoprompt_verl.outcomes import OutcomeReader, of_assignments
 from tensordict import NonTensorData, NonTensorStack, TensorDict
 
-from evoprompt.binding import Outcome, trajectories
+from evoprompt.binding import RolloutOutcome, trajectories
 from evoprompt.types import Assignment, Candidate, Question
 
 
@@ -48,7 +48,7 @@ def asked(uid: str, candidate: str = "c0", rollouts: int = 2) -> Assignment:
 
 def read(
     queue: Any, keys: list[str], assignments: tuple[Assignment, ...] = (), each: int = 4
-) -> dict[tuple[str, int], Outcome]:
+) -> dict[tuple[str, int], RolloutOutcome]:
     tokenizer: Any = SimpleNamespace(
         decode=lambda ids, skip_special_tokens: f"<{len(ids)}>",
         encode=lambda text, add_special_tokens: [0],

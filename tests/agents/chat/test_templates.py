@@ -185,25 +185,25 @@ class Asked(Task):
 @pytest.mark.parametrize("thinking", [True, False])
 def test_variables_of_the_template_are_in_every_prompt(thinking: bool) -> None:
     tokenizer = tokenizer_of("qwen3")
-    player = EpisodeRunner(Asked(), tokenizer, Limits(2, 900, 900), {"enable_thinking": thinking})
-    prompt = player.prompt(Asked().questions("train")[0])
+    runner = EpisodeRunner(Asked(), tokenizer, Limits(2, 900, 900), {"enable_thinking": thinking})
+    prompt = runner.prompt(Asked().questions("train")[0])
     closed = "<|im_start|>assistant\n<think>\n\n</think>\n\n"
     call = '<tool_call>\n{"name": "look", "arguments": {"at": "left"}}\n</tool_call><|im_end|>'
     script = Script(tokenizer, call, "There.<|im_end|>")
-    (episode,) = play([player.play(prompt)], script, TOOLS)
+    (episode,) = play([runner.play(prompt)], script, TOOLS)
     assert episode.answer == "There."
     assert [str(tokenizer.decode(one)).endswith(closed) for one in script.contexts] == [
         not thinking
     ] * 2
-    assert player.encode(prompt) == episode.prompt_ids
+    assert runner.encode(prompt) == episode.prompt_ids
 
 
 def test_a_thought_that_was_cut_is_said_so() -> None:
     task, tokenizer = Asked(), tokenizer_of("qwen3")
     (question,) = task.questions("train")
-    player = EpisodeRunner(task, tokenizer, Limits(2, 900, 900))
+    runner = EpisodeRunner(task, tokenizer, Limits(2, 900, 900))
     script = Script(tokenizer, "<think>\nThere.")
-    (episode,) = play([player.play(player.prompt(question))], script, TOOLS)
+    (episode,) = play([runner.play(runner.prompt(question))], script, TOOLS)
     assert (episode.end, episode.answer) == ("cut in thought", None)
     score = scored(task, episode, question)
     assert score is not None

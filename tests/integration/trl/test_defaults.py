@@ -133,7 +133,7 @@ def test_an_evaluation_is_an_event_and_is_drawn(done: Done) -> None:
     assert [event["step"] for event in events] == [8, 16]
     for event, line in zip(events, logged, strict=True):
         assert event["metrics"]["reward"] == line["eval_reward"]
-        assert event["headline"]["name"] == "reward"
+        assert event["main_metric"]["name"] == "reward"
     (trial,) = read_source(done.folder).trials
     assert [value for _, value in trial.history.evaluations] == [
         line["eval_reward"] for line in logged

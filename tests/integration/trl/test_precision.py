@@ -12,7 +12,7 @@ from adding_task import Adding, save_model
 from pydantic import JsonValue
 
 from evoprompt.agents.tasks import Plan, Trial
-from evoprompt.experiments.hosts.trl.trainee import TrlTrainingJob
+from evoprompt.experiments.hosts.trl.job import TrlTrainingJob
 from evoprompt.experiments.trial import host_for
 
 NATIVE = {"avx2": True, "avx512_bf16": True, "amx_bf16": True}
@@ -42,8 +42,8 @@ def planned(model: str, bf16: bool | None) -> Plan:
     return cast(Plan, host(model, bf16).plan(Adding(), Trial(0, Path("none"), 24, 8)))
 
 
-def dtype_of(trainee: TrlTrainingJob) -> str:
-    return str(trainee.trainer.accelerator.mixed_precision)
+def dtype_of(job: TrlTrainingJob) -> str:
+    return str(job.trainer.accelerator.mixed_precision)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
 """Any task and any causal language model in TRL's ``GRPOTrainer``: the host ``trl``.
 
-Read ``trainee.py`` first. Importing this package, its settings or its component loads neither TRL
+Read ``job.py`` first. Importing this package, its settings or its component loads neither TRL
 nor torch.
 """

@@ -47,6 +47,6 @@ class TrlHost(Host):
         """
         if find_spec("trl") is None:
             raise InputError(f"TRL is not installed; required by the host 'trl': {_INSTALL}")
-        from evoprompt.experiments.hosts.trl.trainee import TrlTrainingJob
+        from evoprompt.experiments.hosts.trl.job import TrlTrainingJob
 
         return TrlTrainingJob(task, trial, self.settings)

@@ -47,7 +47,7 @@ def plan(task: Task, settings: TrlSettings, trial: Trial) -> Plan:
         figures["start"] = f"{start} FILE --output DIR"
     if not model(name).missing:
         tokenizer = tokenizer_of(name)
-        player = EpisodeRunner(task, tokenizer, limits, settings.template_variables)
+        runner = EpisodeRunner(task, tokenizer, limits, settings.template_variables)
         bundled = task.host_defaults.get("trl", {}).get("model")  # nobody chose it
         if tokenizer.chat_template is None and not trial.policy and name != bundled:
             notices.append(
@@ -55,7 +55,7 @@ def plan(task: Task, settings: TrlSettings, trial: Trial) -> Plan:
                 "before the question; if it was taught to chat, put its authors' "
                 "chat_template.jinja into the folder"
             )
-        sampling = player.agent.sampling
+        sampling = runner.agent.sampling
     chosen = arguments(settings, limits, sampling, trial)
     share = settings.arguments.get("vllm_gpu_memory_utilization", 0.3)
     fraction = share if settings.uses_vllm and isinstance(share, float) and share < 1 else 0.0

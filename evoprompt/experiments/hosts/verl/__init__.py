@@ -1,6 +1,6 @@
 """Trains any task under veRL's V1 trainer: the host ``verl`` of ``evoprompt run``.
 
-Read ``host.py`` first, then ``trainee.py``. Episodes are played and scored in ``loop.py``, which
+Read ``host.py`` first, then ``job.py``. Episodes are played and scored in ``loop.py``, which
 veRL's agent loop workers run; the trainer is veRL's own. Importing this package loads neither veRL,
 Ray nor torch.
 """

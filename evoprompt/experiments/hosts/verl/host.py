@@ -19,7 +19,7 @@ from evoprompt.experiments.requirements import model
 from evoprompt.roles import BuildContext
 
 if TYPE_CHECKING:
-    from evoprompt.experiments.hosts.verl.trainee import VerlTrainingJob
+    from evoprompt.experiments.hosts.verl.job import VerlTrainingJob
 
 
 class VerlHost(Host):
@@ -78,8 +78,8 @@ class VerlHost(Host):
             from evoprompt_verl.host import require_run
 
             require_run()
+            from evoprompt.experiments.hosts.verl.job import VerlTrainingJob
             from evoprompt.experiments.hosts.verl.plan import playable
-            from evoprompt.experiments.hosts.verl.trainee import VerlTrainingJob
 
             if not model(settings.model_of(trial)).missing:
                 playable(task, limits, config)

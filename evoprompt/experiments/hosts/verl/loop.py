@@ -110,12 +110,12 @@ class TaskLoop(AgentLoopBase):  # type: ignore[misc]
         task = _task(self._section)
         rollout = self.config.actor_rollout_ref.rollout
         variables = self.config.data.get("apply_chat_template_kwargs") or {}
-        player = _player(self._section, self._limits, self.tokenizer, json.dumps(dict(variables)))
+        runner = _runner(self._section, self._limits, self.tokenizer, json.dumps(dict(variables)))
         sampling = {
             **sampling_params,
             # veRL itself says 1.0, whatever is configured.
             "repetition_penalty": float(rollout.get("repetition_penalty", 1.0)),
-            **_stopping(player.agent.sampling),
+            **_stopping(runner.agent.sampling),
             **({"seed": int(columns["session_id"])} if self._seeded else {}),
             **({"temperature": 0.0} if columns.get(GREEDY) else {}),
         }
@@ -137,10 +137,10 @@ class TaskLoop(AgentLoopBase):  # type: ignore[misc]
             return Action(output.token_ids, output.log_probs or None)
 
         messages, descriptions = without_tool_descriptions(list(columns["raw_prompt"]))
-        tools = described(player.schemas, descriptions)
+        tools = described(runner.schemas, descriptions)
         prompt_ids = await self.ct_build_initial_tokens(messages, tools=tools or None)
         caller = _caller(self._section, str(columns.get(SPLIT, "train")))
-        episode = await play_one(player.agent.play(prompt_ids), sample, caller.one)
+        episode = await play_one(runner.agent.play(prompt_ids), sample, caller.one)
         score = scored(task, episode, question_of(columns))
         if score is None:
             raise ToolUnavailable(episode.error)
@@ -174,7 +174,7 @@ def _caller(section: str, split: str) -> ToolCaller:
 
 
 @cache
-def _player(
+def _runner(
     section: str,
     limits: tuple[int | None, int | None],
     tokenizer: ChatTokenizer,

@@ -108,7 +108,7 @@ def playable(task: Task, limits: Limits, config: DictConfig) -> EpisodeRunner:
             question, or the rollout engine cannot end actions where the protocol does.
     """
     variables = dict(config.data.get("apply_chat_template_kwargs") or {})
-    player = EpisodeRunner(task, tokenizer_of(config), limits, variables)
+    runner = EpisodeRunner(task, tokenizer_of(config), limits, variables)
     engine = config.actor_rollout_ref.rollout.name
     if engine in ("sglang", "trtllm"):
         raise InputError(
@@ -117,7 +117,7 @@ def playable(task: Task, limits: Limits, config: DictConfig) -> EpisodeRunner:
             "required: vllm"
         )
     require_questions(task)
-    return player
+    return runner
 
 
 def gpu_gib(

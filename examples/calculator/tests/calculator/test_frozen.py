@@ -44,7 +44,7 @@ def calculating() -> Answer:
         question = known[asked]
         told = {idea for idea, texts in SENTENCES.items() for one in texts if one in instruction}
         ready = "units" in told or not question.row["unit"]
-        ready &= question.row["stratum"] != "three steps" or bool(told & set(STEPS))
+        ready &= question.row["kind"] != "three steps" or bool(told & set(STEPS))
         assert [tool["function"]["name"] for tool in body["tools"]] == ["calculate"]
         expression = question.answers[0] if ready else f"{question.answers[0]}+1"
         return Calls([("calculate", json.dumps({"expression": expression}))])

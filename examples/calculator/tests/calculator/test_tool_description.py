@@ -14,7 +14,7 @@ from evoprompt import Engine, EngineConfig, attach
 from evoprompt.agents import EpisodeSteps, Sample
 from evoprompt.agents.tasks import Trial
 from evoprompt.errors import AttachError
-from evoprompt.experiments.hosts.trl.trainee import TrlTrainingJob
+from evoprompt.experiments.hosts.trl.job import TrlTrainingJob
 from evoprompt.experiments.trial import host_for
 from evoprompt.prompts import Prompt
 
@@ -28,7 +28,7 @@ class Described(Calculator):
     evolving_tools = ("calculate",)
 
 
-def trainee_of(task: Calculator, folder: Path, budget: int = 48) -> TrlTrainingJob:
+def job_of(task: Calculator, folder: Path, budget: int = 48) -> TrlTrainingJob:
     section: dict[str, JsonValue] = {
         "name": "trl",
         "questions_per_step": 2,
@@ -47,7 +47,7 @@ def task() -> Described:
 def test_what_evolved_is_what_the_policy_reads(
     task: Described, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trainee = trainee_of(task, tmp_path)
+    job = job_of(task, tmp_path)
     engine = Engine(
         task.seeds,
         proposer=Writes(lambda request: {TOOL: LATER}),
@@ -57,19 +57,19 @@ def test_what_evolved_is_what_the_policy_reads(
         ),
     )
     read: list[str] = []
-    usual = trainee._player.play
+    usual = job._runner.play
 
     def play(prompt: Prompt) -> EpisodeSteps:
         wanted = next(usual(prompt))
         assert isinstance(wanted, Sample)
-        read.append(str(trainee._tokenizer.decode(wanted.episode.prompt_ids)))
+        read.append(str(job._tokenizer.decode(wanted.episode.prompt_ids)))
         return usual(prompt)
 
-    monkeypatch.setattr(trainee._player, "play", play)
-    attach(trainee.trainer, engine, render=trainee.render)
+    monkeypatch.setattr(job._runner, "play", play)
+    attach(job.trainer, engine, render=job.render)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        trainee.train(engine, lambda evaluation: None)
+        job.train(engine, lambda evaluation: None)
     assert {one.components[TOOL] for one in engine.population.alive} == {FIRST, LATER}
     shown = {text for text in (FIRST, LATER) for prompt in read if text in prompt}
     assert shown == {FIRST, LATER}
@@ -80,7 +80,7 @@ def test_what_evolved_is_what_the_policy_reads(
 
 
 def test_a_trainer_that_cannot_show_it_is_refused(task: Described, tmp_path: Path) -> None:
-    trainee = trainee_of(task, tmp_path)
+    job = job_of(task, tmp_path)
     engine = Engine(task.seeds)
     with pytest.raises(AttachError, match="descriptions of the tools calculate are to evolve"):
-        attach(trainee.trainer, engine)
+        attach(job.trainer, engine)

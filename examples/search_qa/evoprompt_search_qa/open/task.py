@@ -19,7 +19,7 @@ from evoprompt.types import Question, Trajectory
 from evoprompt_search_qa import protocol
 from evoprompt_search_qa.bank import BANK
 from evoprompt_search_qa.diagnosis import diagnose
-from evoprompt_search_qa.evaluation import HEADLINE, score
+from evoprompt_search_qa.evaluation import MAIN_METRIC, score
 from evoprompt_search_qa.methods.steps import methods
 from evoprompt_search_qa.open.questions import SOURCE, read_questions
 from evoprompt_search_qa.open.tool import SearchTool
@@ -94,7 +94,7 @@ class OpenQa(Task):
     """
 
     Settings = OpenQaSettings
-    headline = HEADLINE
+    main_metric = MAIN_METRIC
     required = (protocol.SEARCH, protocol.END_SEARCH, protocol.ANSWER, protocol.END_ANSWER)
     bank = BANK
     call_seconds = 0.02  # in all of Wikipedia by IVF512,PQ96x4fs,RFlat, as docs/search-qa.md builds
@@ -160,7 +160,7 @@ class OpenQa(Task):
         ]
 
     def score(self, episode: Episode, question: Question) -> Score:
-        """Exact match; the strata are the data sources."""
+        """Exact match; the kinds are the data sources."""
         return score(episode, question, str(question.row[SOURCE]))
 
     def diagnose(self, trajectory: Trajectory) -> Sequence[str]:

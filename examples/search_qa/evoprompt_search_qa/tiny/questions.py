@@ -6,7 +6,7 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from evoprompt_tiny.task import STRATUM, draw_splits
+from evoprompt_tiny.task import KIND, draw_splits
 
 from evoprompt.types import Question
 from evoprompt_search_qa.tiny.world import World, entities, entity_types, relations_of
@@ -86,7 +86,7 @@ def make_splits(world: World, sizes: Mapping[str, int]) -> dict[str, tuple[Quest
     return {
         name: tuple(
             Question(
-                f"w{world.seed}-{name}-{number}", one.text, (one.answer,), {STRATUM: str(one.hops)}
+                f"w{world.seed}-{name}-{number}", one.text, (one.answer,), {KIND: str(one.hops)}
             )
             for number, one in enumerate(found)
         )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from evoprompt_tiny.hosts import host_defaults
 from evoprompt_tiny.instructions import compose
-from evoprompt_tiny.task import STRATUM, SplitSizes, TinyTask
+from evoprompt_tiny.task import KIND, SplitSizes, TinyTask
 from pydantic import Field, JsonValue, field_validator
 
 from evoprompt.agents import ChatTokenizer, Episode, Protocol, ToolCaller, Tools
@@ -18,7 +18,7 @@ from evoprompt.types import Candidate, Question, Trajectory
 from evoprompt_search_qa import protocol
 from evoprompt_search_qa.bank import BANK, SEED_IDEAS
 from evoprompt_search_qa.diagnosis import diagnose
-from evoprompt_search_qa.evaluation import HEADLINE, score
+from evoprompt_search_qa.evaluation import MAIN_METRIC, score
 from evoprompt_search_qa.tiny.questions import make_splits
 from evoprompt_search_qa.tiny.retriever import Retriever
 from evoprompt_search_qa.tiny.world import World
@@ -67,7 +67,7 @@ class SearchQa(TinyTask):
     """
 
     Settings = SearchQaSettings
-    headline = HEADLINE
+    main_metric = MAIN_METRIC
     seed_instructions = (compose(BANK, SEED_IDEAS),)
     required = (protocol.SEARCH, protocol.END_SEARCH, protocol.ANSWER, protocol.END_ANSWER)
     bank = BANK
@@ -123,8 +123,8 @@ class SearchQa(TinyTask):
         return Tools([search], seconds=None)
 
     def score(self, episode: Episode, question: Question) -> Score:
-        """Exact match; the strata are the numbers of hops."""
-        hops = question.row[STRATUM]
+        """Exact match; the kinds are the numbers of hops."""
+        hops = question.row[KIND]
         return score(episode, question, "1 hop" if hops == "1" else f"{hops} hops")
 
     def diagnose(self, trajectory: Trajectory) -> Sequence[str]:

@@ -73,7 +73,7 @@ def test_it_trains_and_goes_on_after_its_server_was_down_which_is_told_with_the_
     summary = json.loads((tmp_path / "out/summary.json").read_text(encoding="utf-8"))
     (seed,) = summary["arms"]["coevolve"]["seeds"]
     assert seed["rollouts"] >= 32
-    assert list(seed["test"]["by_stratum"]) == ["hotpotqa"]
+    assert list(seed["test"]["by_kind"]) == ["hotpotqa"]
     assert seed["test"]["metrics"]["tool_calls"] > 0
     assert len(seed["curve"]) >= 3
     assert (tmp_path / "out/trials/coevolve/seed-0/policy/config.json").exists()

@@ -17,7 +17,7 @@ from evoprompt.agents.tasks import Trial
 from evoprompt.attachment import attach
 from evoprompt.engine import Engine
 from evoprompt.experiments.config import load
-from evoprompt.experiments.hosts.trl.trainee import TrlTrainingJob
+from evoprompt.experiments.hosts.trl.job import TrlTrainingJob
 from evoprompt.experiments.trial import host_for
 from evoprompt.plugins import build
 
@@ -61,8 +61,8 @@ def task(settings: dict[str, JsonValue]) -> OpenQa:
 def test_only_what_the_policy_wrote_is_trained_on(
     task: OpenQa, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trainee = prepared(task, tmp_path)
-    trainer: Any = trainee.trainer
+    job = prepared(task, tmp_path)
+    trainer: Any = job.trainer
     generate = trainer._generate_and_score_completions
     seen: list[tuple[Any, Sequence[Episode]]] = []
 
@@ -73,8 +73,8 @@ def test_only_what_the_policy_wrote_is_trained_on(
 
     monkeypatch.setattr(trainer, "_generate_and_score_completions", spying)
     engine = Engine(task.seed_instructions, required=task.required)
-    attachment = attach(trainer, engine, render=trainee.render)
-    trainee.train(engine, lambda evaluation: None)
+    attachment = attach(trainer, engine, render=job.render)
+    job.train(engine, lambda evaluation: None)
     attachment.detach()
     assert len(seen) == 4
     for batch, episodes in seen:
@@ -100,16 +100,16 @@ def test_adapters_alone_are_trained_and_a_saved_policy_has_them_merged(
 ) -> None:
     single: dict[str, JsonValue] = {"bf16": False}  # logits of bfloat16 would differ
     changes: dict[str, JsonValue] = {"lora": {"rank": 4}, "arguments": single}
-    trainee = prepared(task, tmp_path / "trial", changes=changes)
-    trainer: Any = trainee.trainer
+    job = prepared(task, tmp_path / "trial", changes=changes)
+    trainer: Any = job.trainer
     trained = [name for name, weight in trainer.model.named_parameters() if weight.requires_grad]
     assert trained
     assert all("lora_" in name for name in trained)
     engine = Engine(task.seed_instructions, required=task.required)
-    attachment = attach(trainer, engine, render=trainee.render)
-    trainee.train(engine, lambda evaluation: None)
+    attachment = attach(trainer, engine, render=job.render)
+    job.train(engine, lambda evaluation: None)
     attachment.detach()
-    trainee.save(tmp_path / "policy")
+    job.save(tmp_path / "policy")
     ids = torch.tensor([[1, 2, 3, 4]])
     with torch.no_grad():
         adapted = trainer.model.eval()(ids).logits
@@ -124,15 +124,15 @@ def test_adapters_alone_are_trained_and_a_saved_policy_has_them_merged(
 def test_adapters_are_resumed(task: OpenQa, tmp_path: Path) -> None:
     def trained(folder: Path, *, stops: bool) -> dict[str, torch.Tensor]:
         for resume in (False, True) if stops else (False,):
-            trainee = prepared(task, folder, resume, {"lora": {"rank": 4}})
+            job = prepared(task, folder, resume, {"lora": {"rank": 4}})
             engine = Engine(task.seed_instructions, required=task.required)
-            attachment = attach(trainee.trainer, engine, render=trainee.render)
+            attachment = attach(job.trainer, engine, render=job.render)
             if stops and not resume:
-                trainee.stop()
-            trainee.train(engine, lambda evaluation: None)
+                job.stop()
+            job.train(engine, lambda evaluation: None)
             attachment.detach()
-        assert trainee.trainer.model is not None
-        weights = trainee.trainer.model.named_parameters()
+        assert job.trainer.model is not None
+        weights = job.trainer.model.named_parameters()
         return {name: weight.detach().clone() for name, weight in weights if "lora_" in name}
 
     whole, resumed = (trained(tmp_path / str(stops), stops=stops) for stops in (False, True))
@@ -166,9 +166,9 @@ def test_a_recipe_trains(name: str, settings: dict[str, JsonValue], tmp_path: Pa
     config = load(EXAMPLES / "search_qa" / name, (*HERE, *own))
     task = build("task", config.task)
     host = host_for(task, config.host_of("static"))
-    trainee = cast(TrlTrainingJob, host.prepare(task, Trial(0, tmp_path, config.budget, 20)))
+    job = cast(TrlTrainingJob, host.prepare(task, Trial(0, tmp_path, config.budget, 20)))
     engine = Engine(task.seed_instructions, required=task.required)
-    attachment = attach(trainee.trainer, engine, render=trainee.render)
-    trainee.train(engine, lambda evaluation: None)
+    attachment = attach(job.trainer, engine, render=job.render)
+    job.train(engine, lambda evaluation: None)
     attachment.detach()
-    assert (engine.step, trainee.trainer.state.global_step) == (2, 4)
+    assert (engine.step, job.trainer.state.global_step) == (2, 4)

@@ -40,12 +40,12 @@ def main(recipe: str, folder: str, *overrides: str) -> None:
     own = {"model": config.task["model"], "prompt_tokens": config.task["prompt_tokens"]}
     host = host_for(task, merge(config.host_of("coevolve"), {**HERE, **own}))
     trial = Trial(0, output / "trial", config.budget, config.budget, task=config.task)
-    trainee: Any = host.prepare(task, trial)  # sets what veRL reads when it is imported
+    job: Any = host.prepare(task, trial)  # sets what veRL reads when it is imported
     engine = Engine(task.seed_instructions, required=task.required)
-    attach(trainee.trainer, engine, render=trainee.render)
-    _note(trainee.trainer, engine, output)
-    trainee.train(engine, lambda evaluation: None)
-    trainee.save(output / "policy")
+    attach(job.trainer, engine, render=job.render)
+    _note(job.trainer, engine, output)
+    job.train(engine, lambda evaluation: None)
+    job.save(output / "policy")
 
 
 def _note(trainer: Any, engine: Engine, output: Path) -> None:

@@ -12,7 +12,7 @@ from pydantic import JsonValue, ValidationError
 
 from evoprompt.agents import Call
 from evoprompt.agents.tasks import Trial
-from evoprompt.experiments.hosts.trl.trainee import TrlTrainingJob
+from evoprompt.experiments.hosts.trl.job import TrlTrainingJob
 from evoprompt.experiments.testing import TaskSuite
 from evoprompt.experiments.trial import host_for
 
@@ -37,7 +37,7 @@ def test_the_test_questions_are_those_of_the_published_results() -> None:
 
 def test_another_world_has_other_facts_for_the_same_names() -> None:
     here, there = SearchQa(), SearchQa(SearchQaSettings(world=8))
-    question = next(one for one in there.questions("test") if one.row["stratum"] == "1")
+    question = next(one for one in there.questions("test") if one.row["kind"] == "1")
     call = Call("search", {"query": question.text.removeprefix("what is ").removesuffix(" ?")})
     (found,), (other,) = there.caller("test")([call]), here.caller("test")([call])
     assert f"is {question.answers[0]} ." in str(found)

@@ -64,8 +64,8 @@ def test_a_policy_without_room_for_the_instruction_is_refused_before_ray(tmp_pat
 
 
 def attached(directory: Path, **settings: Any) -> Attachment:
-    trainee = host(**settings).prepare(TASK, trial(directory))
-    return attach(trainee.trainer, Engine(TASK.seed_instructions), render=trainee.render)
+    job = host(**settings).prepare(TASK, trial(directory))
+    return attach(job.trainer, Engine(TASK.seed_instructions), render=job.render)
 
 
 def test_the_two_configurations_differ_by_the_host_and_what_it_verifies_with() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 from evoprompt_sql.house import EASY, RULED, HouseRules, HouseSettings, Rules
-from evoprompt_tiny.task import STRATUM
+from evoprompt_tiny.task import KIND
 
 from evoprompt.agents import Episode
 from evoprompt.agents.tasks import Score
@@ -44,18 +44,18 @@ def test_who_knows_the_rules_is_right_and_who_does_not_only_where_none_matters(s
         knowing = scored(of_shop, f"```sql\n{question.row['sql']};\n```", question)
         assert (knowing.reward, knowing.feedback) == (1.0, "")
         naive = scored(of_shop, str(question.row["naive"]), question)
-        assert naive.reward == (question.row[STRATUM] == EASY)
+        assert naive.reward == (question.row[KIND] == EASY)
 
 
 def test_a_quarter_of_the_questions_is_easy() -> None:
-    kinds = [question.row[STRATUM] for question in task(1).questions("train")]
+    kinds = [question.row[KIND] for question in task(1).questions("train")]
     assert (kinds.count(EASY), kinds.count(RULED)) == (10, 30)
 
 
 def test_a_failure_shows_what_was_found_what_is_right_and_a_row_that_must_not_count() -> None:
     shop = next(number for number in range(99) if Rules.draw(number).never)
     of_shop = task(shop)
-    question = next(one for one in of_shop.questions("train") if one.row[STRATUM] == RULED)
+    question = next(one for one in of_shop.questions("train") if one.row[KIND] == RULED)
     told = scored(of_shop, "SELECT 1 + 1", question).feedback
     assert "found: 2. Right is: " + question.answers[0] in told
     assert "that counts: " in told

@@ -34,11 +34,11 @@ def test_it_trains(arm: str, tmp_path: Path) -> None:
     model = tiny_model(tmp_path / "model")
     config = load(SMALL, (*HERE, f"host.model={model}"))
     task = build("task", config.task)
-    trainee: Any = host_for(task, config.host_of(arm)).prepare(
+    job: Any = host_for(task, config.host_of(arm)).prepare(
         task, Trial(0, tmp_path / "trial", config.budget, 20)
     )
     engine = Engine(task.seed_instructions, required=task.required)
-    attachment = attach(trainee.trainer, engine, render=trainee.render)
-    trainee.train(engine, lambda evaluation: None)
+    attachment = attach(job.trainer, engine, render=job.render)
+    job.train(engine, lambda evaluation: None)
     attachment.detach()
-    assert (engine.step, trainee.trainer.state.global_step) == (2, 2)
+    assert (engine.step, job.trainer.state.global_step) == (2, 2)

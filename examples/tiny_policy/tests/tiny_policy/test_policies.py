@@ -117,8 +117,8 @@ def solved(shipped: Shipped, written: Written) -> float:
     task, told = shipped.task, Candidate.of(written)
     sampler = task.sampler(policy, tokenizer, 1.0)
     assert sampler is not None
-    player, questions = EpisodeRunner(task, tokenizer), task.questions("validation")
-    plays = [player.play(task.render(player.prompt(one), told)) for one in questions]
+    runner, questions = EpisodeRunner(task, tokenizer), task.questions("validation")
+    plays = [runner.play(task.render(runner.prompt(one), told)) for one in questions]
     episodes = play(plays, sampler, task.caller("validation"), greedy=True)
     scores = [task.score(one, asked) for one, asked in zip(episodes, questions, strict=True)]
     return sum(score.reward for score in scores) / len(scores)

@@ -19,7 +19,7 @@ class Sums(NumberTask):
     def splits(self) -> dict[str, tuple[Question, ...]]:
         """The sum by split."""
         names = SplitSizes().sizes
-        return {name: (Question(name, "1+1", ("2",), row={"stratum": "easy"}),) for name in names}
+        return {name: (Question(name, "1+1", ("2",), row={"kind": "easy"}),) for name in names}
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_only_the_number_alone_counts(answer: str | None, reward: float, feedbac
     (question,) = Sums().questions("test")
     episode = Episode([1], end="out of turns" if answer is None else "answered", answer=answer)
     score = Sums().score(episode, question)
-    assert (score.reward, score.metrics, score.stratum) == (reward, {"accuracy": reward}, "easy")
+    assert (score.reward, score.metrics, score.kind) == (reward, {"accuracy": reward}, "easy")
     assert score.feedback == feedback
 
 

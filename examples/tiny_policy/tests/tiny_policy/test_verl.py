@@ -31,4 +31,4 @@ def test_the_calculator_trains_under_verl(tmp_path: Path) -> None:
     summary = json.loads((output / "summary.json").read_text(encoding="utf-8"))
     (trial,) = summary["arms"]["coevolve"]["seeds"]
     assert trial["rollouts"] >= 160
-    assert set(trial["test"]["by_stratum"]) == {"one step", "two steps", "three steps"}
+    assert set(trial["test"]["by_kind"]) == {"one step", "two steps", "three steps"}

@@ -1,4 +1,4 @@
-"""The task: splits, feedback, strata and wrong settings."""
+"""The task: splits, feedback, kinds and wrong settings."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from evoprompt_verl import workplace
 
 from evoprompt import hookimpl
 from evoprompt.agents import Episode, Limits
-from evoprompt.agents.tasks import Headline, Score, Task
+from evoprompt.agents.tasks import MainMetric, Score, Task
 from evoprompt.bank import SentenceBank
 from evoprompt.plugins import named
 from evoprompt.roles import Component
@@ -42,7 +42,7 @@ unreachable.__name__ = look_up.__name__
 class Colours(Task):
     """Sentences, and the one thing that can go wrong: the answer is another colour."""
 
-    headline = Headline("accuracy", "accuracy")
+    main_metric = MainMetric("accuracy", "accuracy")
     seed_instructions: Sequence[str] = SEEDS
     tools: Sequence[Callable[..., object]] = (look_up,)
     limits = Limits(calls=1, turn_tokens=4, observation_tokens=24)
@@ -63,14 +63,14 @@ class Colours(Task):
         ]
 
     def score(self, episode: Episode, question: Question) -> Score:
-        """1 for the gold colour, 0.1 for another one; the strata are odd and even items."""
+        """1 for the gold colour, 0.1 for another one; the kinds are odd and even items."""
         right = episode.answer in question.answers
         named = episode.answer in COLOURS
         return Score(
             1.0 if right else 0.1 * named,
             feedback=f"expected {GOLD}, got {episode.answer}",
             metrics={"accuracy": float(right)},
-            stratum=("even", "odd")[int(str(question.row["parity"]))],
+            kind=("even", "odd")[int(str(question.row["parity"]))],
         )
 
 

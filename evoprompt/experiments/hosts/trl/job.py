@@ -87,7 +87,7 @@ class TrlTrainingJob(Policy):
         require_questions(task)
         self._model = settings.model_of(trial)
         self._tokenizer = tokenizer_of(self._model)
-        self._player = EpisodeRunner(
+        self._runner = EpisodeRunner(
             task, self._tokenizer, settings.limits(task), settings.template_variables
         )
         self._callers: dict[str, ToolCaller] = {}
@@ -145,12 +145,12 @@ class TrlTrainingJob(Policy):
     @property
     def tokenizer(self) -> ChatTokenizer:
         """Of the policy, with the variables of its chat template."""
-        return self._player.tokenizer
+        return self._runner.tokenizer
 
     @property
     def limits(self) -> Limits:
         """What an episode may use."""
-        return self._player.agent.limits
+        return self._runner.agent.limits
 
     def answer(self, plays: Sequence[EpisodeSteps], call: CallMany) -> list[Episode]:
         """Greedy episodes of any method, by the current policy.
@@ -184,7 +184,7 @@ class TrlTrainingJob(Policy):
         found = [one if isinstance(one, str) else one[1] for one in rolled]
         teller = self._engine if accelerator.is_main_process else None
         gathered, asked = self._together.gathered(found), list(chain.from_iterable(shares))
-        return evaluation_of(asked, gathered, split, self._task.headline, teller)
+        return evaluation_of(asked, gathered, split, self._task.main_metric, teller)
 
     @contextmanager
     def _evaluating(self) -> Iterator[None]:
@@ -209,8 +209,8 @@ class TrlTrainingJob(Policy):
             self._vllm.load_weights()
         for start in range(0, self._max_over_ranks(len(questions)), size):
             chunk = questions[start : start + size]
-            prompts = [self.render(self._player.prompt(one), candidate) for one in chunk]
-            lengths = [len(self._player.encode(prompt)) for prompt in prompts]
+            prompts = [self.render(self._runner.prompt(one), candidate) for one in chunk]
+            lengths = [len(self._runner.encode(prompt)) for prompt in prompts]
             fitting = [
                 prompt for prompt, length in zip(prompts, lengths, strict=True) if length <= room
             ]
@@ -227,9 +227,9 @@ class TrlTrainingJob(Policy):
 
     def rows(self, episodes: Sequence[tuple[Question, Episode]], candidate: Candidate) -> list[Row]:
         """What was said in ``episodes``, as if it had been under ``candidate``."""
-        prompts = [self.render(self._player.prompt(one), candidate) for one, _ in episodes]
+        prompts = [self.render(self._runner.prompt(one), candidate) for one, _ in episodes]
         return [
-            row_of(self._player.encode(prompt), episode)
+            row_of(self._runner.encode(prompt), episode)
             for prompt, (_, episode) in zip(prompts, episodes, strict=True)
         ]
 
@@ -251,12 +251,12 @@ class TrlTrainingJob(Policy):
         model: Any = self._trainer.model
         positions = getattr(model.config.get_text_config(), "max_position_embeddings", None)
         allowed = self._settings.prompt_tokens
-        longest = self._player.agent.limits.response_tokens
+        longest = self._runner.agent.limits.response_tokens
         return min(allowed, positions - longest) if positions else allowed
 
     def _build(self) -> GRPOTrainer:
         questions = self._task.questions("train")
-        agent = self._player.agent
+        agent = self._runner.agent
         transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="You are using 'rollout_func'")
@@ -273,7 +273,7 @@ class TrlTrainingJob(Policy):
                 )
             except OSError as error:
                 raise missing(self._model, error) from error
-        setattr(trainer, SHOWN_TOOLS, self._player.schemas)
+        setattr(trainer, SHOWN_TOOLS, self._runner.schemas)
         model: Any = trainer.model
         head = model.get_output_embeddings()
         if head is not None:
@@ -290,7 +290,7 @@ class TrlTrainingJob(Policy):
         return [
             {
                 "id": question.id,
-                "prompt": self._player.prompt(question),
+                "prompt": self._runner.prompt(question),
                 "question": question.text,
                 "answers": list(question.answers),
                 "place": place,
@@ -324,7 +324,7 @@ class TrlTrainingJob(Policy):
             unfinished.remove(number)
             return episode
 
-        plays = [noted(n, self._player.play(prompt)) for n, prompt in enumerate(prompts)]
+        plays = [noted(n, self._runner.play(prompt)) for n, prompt in enumerate(prompts)]
         dog = Watchdog(lambda: len(unfinished), len(prompts), self._engine, "rollouts")
         with dog.watching():
             return play(
@@ -345,7 +345,7 @@ class TrlTrainingJob(Policy):
 
     def _in_lockstep(self) -> Lockstep:
         end = [self._tokenizer.eos_token_id]
-        return Lockstep(self._max_over_ranks, end, self._player.agent.sampling)
+        return Lockstep(self._max_over_ranks, end, self._runner.agent.sampling)
 
     def _max_over_ranks(self, count: int) -> int:
         accelerator = self._trainer.accelerator

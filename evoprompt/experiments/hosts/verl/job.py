@@ -142,7 +142,7 @@ class VerlTrainingJob:
             for fitting in fits
         ]
         questions = self._task.questions(split)
-        return evaluation_of(questions, found, split, self._task.headline, self._engine)
+        return evaluation_of(questions, found, split, self._task.main_metric, self._engine)
 
     def _started(self) -> HostManager:
         """Starts veRL's workers; they live until the next training begins."""

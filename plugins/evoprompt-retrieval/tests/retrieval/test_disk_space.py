@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from evoprompt_retrieval.room import building
+from evoprompt_retrieval.disk_space import building
 from faults import OPERATIONS, OUTPUT, WORK, Fault, Forks, SmallDisk
 from retrieval_kills import CORPUS
 

@@ -24,8 +24,8 @@ from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Event, Notice
-from evoprompt.experiments.hosts.trl import trainee as host
-from evoprompt.experiments.hosts.trl.trainee import TrlTrainingJob
+from evoprompt.experiments.hosts.trl import job as host
+from evoprompt.experiments.hosts.trl.job import TrlTrainingJob
 from evoprompt.experiments.hosts.watchdog import Watchdog
 from evoprompt.experiments.testing import TaskSuite
 from evoprompt.experiments.trial import host_for
@@ -50,35 +50,35 @@ def prepared(
 
 
 def trained(
-    task: Task, trainee: TrlTrainingJob, log: EventLog, stop_at: int | None = None
+    task: Task, job: TrlTrainingJob, log: EventLog, stop_at: int | None = None
 ) -> tuple[Engine, list[Trajectory], list[Evaluation]]:
     engine = Engine(task.seed_instructions, log=log)
     told = note_tells(engine)
     curve: list[Evaluation] = []
-    attachment = evoprompt.attach(trainee.trainer, engine, render=trainee.render)
+    attachment = evoprompt.attach(job.trainer, engine, render=job.render)
 
     def record(evaluation: Evaluation) -> None:
         curve.append(evaluation)
         if engine.rollouts == stop_at:
-            trainee.stop()
+            job.stop()
 
-    trainee.train(engine, record)
+    job.train(engine, record)
     attachment.detach()
     return engine, [one for step in told for one in step], curve
 
 
-def weights(trainee: TrlTrainingJob) -> torch.Tensor:
-    model: Any = trainee.trainer.model
+def weights(job: TrlTrainingJob) -> torch.Tensor:
+    model: Any = job.trainer.model
     return torch.cat([weight.detach().flatten() for weight in model.parameters()])
 
 
 def test_a_task_by_tool_calls_is_trained_scored_and_told_of(model: str, tmp_path: Path) -> None:
     task = Adding()
-    trainee = prepared(task, tmp_path, model=model)
-    engine, told, curve = trained(task, trainee, EventLog())
+    job = prepared(task, tmp_path, model=model)
+    engine, told, curve = trained(task, job, EventLog())
     assert engine.rollouts == len(told) == 24
     assert [found.value for found in curve] == [0.5] * 4
-    assert curve[0].by_stratum == {"even": 1.0, "odd": 0.0}
+    assert curve[0].by_kind == {"even": 1.0, "odd": 0.0}
     assert curve[0].metrics["tool_calls"] == 1.0
     failed = [one for one in told if one.reward == 0.0]
     assert failed
@@ -95,13 +95,13 @@ def test_a_task_by_tool_calls_is_trained_scored_and_told_of(model: str, tmp_path
 def test_the_policy_is_shown_the_tools_and_they_count_against_its_room(
     model: str, tmp_path: Path
 ) -> None:
-    trainee = prepared(Adding(), tmp_path, model=model)
-    trainer: Any = trainee.trainer
+    job = prepared(Adding(), tmp_path, model=model)
+    trainer: Any = job.trainer
     prompt = [{"role": "user", "content": "1 plus 1?"}]
     ids = trainer.rollout_func([prompt], trainer)["prompt_ids"][0]
     assert "The sum of two numbers." in trainer.processing_class.decode(ids)
     engine = Engine(["Add."])
-    evoprompt.attach(trainer, engine, render=trainee.render, probe=False)
+    evoprompt.attach(trainer, engine, render=job.render, probe=False)
     without = prepared(Adding(), tmp_path / "without", model=model, max_calls=0)
     other = Engine(["Add."])
     evoprompt.attach(without.trainer, other, render=without.render, probe=False)
@@ -149,7 +149,7 @@ class Least(Task):
 def test_three_members_are_enough_for_any_causal_model(tmp_path: Path) -> None:
     task = Least()
     folder = save_model(tmp_path / "model", None)
-    trainee = prepared(
+    job = prepared(
         task,
         tmp_path / "out",
         model=folder,
@@ -157,7 +157,7 @@ def test_three_members_are_enough_for_any_causal_model(tmp_path: Path) -> None:
         rollouts_per_question=4,
         turn_tokens=16,
     )
-    engine, told, curve = trained(task, trainee, EventLog())
+    engine, told, curve = trained(task, job, EventLog())
     assert engine.rollouts == 24
     assert len(curve) == 4
     assert {one.reward for one in told} <= {0.0, 1.0}
@@ -293,7 +293,7 @@ def test_a_pass_over_equal_rewards_is_not_made_and_changes_nothing(
         if not skipping:
             monkeypatch.setattr(host._Trainer, "compute_loss", GRPOTrainer.compute_loss)
         passes.clear()
-        trainee = prepared(
+        job = prepared(
             Least(),
             tmp_path / str(skipping),
             model=model,
@@ -302,8 +302,8 @@ def test_a_pass_over_equal_rewards_is_not_made_and_changes_nothing(
             micro_batch=2,
             arguments={"beta": 0.0, "learning_rate": 1e-2},
         )
-        trained(Least(), trainee, EventLog())
-        found.append((len(passes), sum(bool(one.any()) for one in passes), weights(trainee)))
+        trained(Least(), job, EventLog())
+        found.append((len(passes), sum(bool(one.any()) for one in passes), weights(job)))
     (made, useful, after), (every, useful_of_every, beside) = found
     assert made == useful == useful_of_every
     assert 0 < made < every

@@ -23,8 +23,8 @@ from evoprompt.errors import InputError
 from evoprompt.events import Event, Notice
 from evoprompt.experiments.hosts.verl.failures import Failures
 from evoprompt.experiments.hosts.verl.host import VerlHost
+from evoprompt.experiments.hosts.verl.job import VerlTrainingJob
 from evoprompt.experiments.hosts.verl.settings import VerlHostSettings
-from evoprompt.experiments.hosts.verl.trainee import VerlTrainingJob
 from evoprompt.experiments.hosts.watchdog import Watchdog
 from evoprompt.types import Question
 
@@ -76,20 +76,20 @@ def trained(
     task.too_long = too_long
     settings = {"model": str(model), "questions_per_step": 8, "gpus_per_node": 1}
     host = VerlHost(VerlHostSettings.model_validate({**settings, "prompt_tokens": 200}))
-    trainee = host.prepare(task, Trial(0, directory, 80, 80, task={"name": "colours"}))
+    job = host.prepare(task, Trial(0, directory, 80, 80, task={"name": "colours"}))
     replicas, events = Replicas(scores), list[Event]()
 
     def started(self: VerlTrainingJob) -> None:
         self._asker = replicas  # type: ignore[assignment]
 
     tokenizer: Any = AutoTokenizer.from_pretrained(model)
-    monkeypatch.setattr(trainee.trainer, "tokenizer", tokenizer, raising=False)
+    monkeypatch.setattr(job.trainer, "tokenizer", tokenizer, raising=False)
     monkeypatch.setattr(VerlTrainingJob, "_started", started)
-    monkeypatch.setattr(trainee.trainer, "fit", lambda agent_loop_manager: None)
+    monkeypatch.setattr(job.trainer, "fit", lambda agent_loop_manager: None)
     engine = Engine(task.seed_instructions)
     engine.log.subscribe(events.append)
-    trainee.train(engine, lambda evaluation: None)
-    return trainee, replicas, events
+    job.train(engine, lambda evaluation: None)
+    return job, replicas, events
 
 
 def test_an_evaluation_is_the_mean_of_the_scores_of_training(
@@ -99,10 +99,10 @@ def test_an_evaluation_is_the_mean_of_the_scores_of_training(
         Score(1.0, "", {"accuracy": 1.0, "tool_calls": 1.0}, "even"),
         Score(0.1, "", {"accuracy": 0.0, "tool_calls": 0.0}, "odd"),
     )
-    trainee, replicas, events = trained(small_model, tmp_path, monkeypatch, scores=scores)
-    found = trainee.evaluate("Name any colour.", "validation")
+    job, replicas, events = trained(small_model, tmp_path, monkeypatch, scores=scores)
+    found = job.evaluate("Name any colour.", "validation")
     assert found.value == 0.5
-    assert found.by_stratum == {"even": 1.0, "odd": 0.0}
+    assert found.by_kind == {"even": 1.0, "odd": 0.0}
     assert found.metrics == {"tool_calls": 0.5, "unscored": 0.0}
     assert {row["split"] for row in replicas.rows} == {"validation"}
     assert events == []
@@ -111,8 +111,8 @@ def test_an_evaluation_is_the_mean_of_the_scores_of_training(
 def test_questions_too_long_for_the_instruction_are_left_out_and_told(
     small_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trainee, replicas, events = trained(small_model, tmp_path, monkeypatch, too_long=3)
-    found = trainee.evaluate("Name any colour.", "test")
+    job, replicas, events = trained(small_model, tmp_path, monkeypatch, too_long=3)
+    found = job.evaluate("Name any colour.", "test")
     assert found.metrics["unscored"] == pytest.approx(3 / 10)
     assert len(replicas.prompts) == 7
     assert not any(LONG in prompt for prompt in replicas.prompts)
@@ -125,9 +125,9 @@ def test_episodes_that_broke_are_unscored_and_a_notice_says_why(
     small_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scores = (Score(1.0, metrics={"accuracy": 1.0}), None)
-    trainee, replicas, events = trained(small_model, tmp_path, monkeypatch, scores=scores)
+    job, replicas, events = trained(small_model, tmp_path, monkeypatch, scores=scores)
     Failures(tmp_path / "unscored.txt").note(ConnectionError("the colours are gone"))
-    found = trainee.evaluate("Name any colour.", "test")
+    found = job.evaluate("Name any colour.", "test")
     assert (found.value, found.metrics["unscored"]) == (1.0, 0.5)
     (notice,) = events
     assert isinstance(notice, Notice)
@@ -135,14 +135,14 @@ def test_episodes_that_broke_are_unscored_and_a_notice_says_why(
     replicas.scores = (None,)
     Failures(tmp_path / "unscored.txt").note(ConnectionError("the colours are gone"))
     with pytest.raises(InputError, match=r"none of 10 .* ConnectionError: the colours are gone"):
-        trainee.evaluate("Name any colour.", "test")
+        job.evaluate("Name any colour.", "test")
 
 
 def test_many_questions_are_asked_in_pieces_and_the_result_is_that_of_the_whole(
     small_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scores = [Score(float(n % 3 == 0), metrics={"accuracy": float(n % 3)}) for n in range(7)]
-    trainee, replicas, _ = trained(small_model, tmp_path, monkeypatch, scores=scores)
+    job, replicas, _ = trained(small_model, tmp_path, monkeypatch, scores=scores)
     many = [Question(f"q{n}", f"Which colour has the number {n}?", ("red",)) for n in range(6000)]
     monkeypatch.setattr(LongTest, "questions", lambda self, split: many)
     # Each question has its own score, however they are cut.
@@ -154,7 +154,7 @@ def test_many_questions_are_asked_in_pieces_and_the_result_is_that_of_the_whole(
         return [replicas.scores[row["extra_info"]["index"]] for row in rows]
 
     monkeypatch.setattr(replicas, "ask", own)
-    found = trainee.evaluate("Name any colour.", "test")
+    found = job.evaluate("Name any colour.", "test")
     assert replicas.pieces == [2560, 2560, 880]
     accuracy = [score.metrics["accuracy"] for score in replicas.scores if score is not None]
     assert found.value == pytest.approx(sum(accuracy) / len(many))
@@ -176,8 +176,8 @@ class Retention(BaseCheckpointManager):  # type: ignore[misc]
 def test_a_kept_policy_costs_no_checkpoint(
     small_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trainee, *_ = trained(small_model, tmp_path, monkeypatch)
-    trainer, workers = trainee.trainer, Retention()
+    job, *_ = trained(small_model, tmp_path, monkeypatch)
+    trainer, workers = job.trainer, Retention()
     there: list[list[str]] = []
 
     def save_checkpoint(path: str, *_: object, max_ckpt_to_keep: int | None) -> None:
@@ -195,7 +195,7 @@ def test_a_kept_policy_costs_no_checkpoint(
     for step in (25, 50, 75, 100):
         trainer.global_steps = step
         trainer.on_step_end()
-        trainee.save(tmp_path / "policies" / str(step))
+        job.save(tmp_path / "policies" / str(step))
     monkeypatch.undo()
     assert [len(one) for one in there] == [1, 2, 3, 3], "the last two until the next is written"
     left = [one.name for one in tmp_path.glob("global_step_*")]
@@ -206,13 +206,13 @@ def test_a_kept_policy_costs_no_checkpoint(
 def test_groups_that_stay_open_are_told_while_the_trainer_waits_for_them(
     small_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trainee, _, events = trained(small_model, tmp_path, monkeypatch)
-    trainer, told = trainee.trainer, threading.Event()
+    job, _, events = trained(small_model, tmp_path, monkeypatch)
+    trainer, told = job.trainer, threading.Event()
     monkeypatch.setattr(
         "evoprompt.experiments.hosts.verl.trainer.Watchdog",
         partial(Watchdog, patience=0.0, pause=0.001),
     )
-    trainee._engine.log.subscribe(lambda event: told.set())  # type: ignore[union-attr]
+    job._engine.log.subscribe(lambda event: told.set())  # type: ignore[union-attr]
     buffer = trainer.replay_buffer
     buffer.pending_keys["train"], buffer.running_keys["train"] = {"a"}, {"b", "c"}
     asked: list[tuple[int, str, int]] = []

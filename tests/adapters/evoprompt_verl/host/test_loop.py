@@ -68,7 +68,7 @@ def tokenizer(small_model: Path) -> PreTrainedTokenizerBase:
 @pytest.fixture(autouse=True)
 def fresh_workers() -> None:
     """What a worker keeps is built anew for each test."""
-    for kept in (loops._task, loops._caller, loops._player):
+    for kept in (loops._task, loops._caller, loops._runner):
         kept.cache_clear()
 
 
