@@ -244,7 +244,7 @@ class EngineConfig(CheckedSettings):
         return self.prune_every is not None and step % self.prune_every == 0
 
     def every(self, soon: bool = False) -> int:
-        """K_e, in steps: if not given 1 where a generation may follow ``soon``, and else 15."""
+        """K_e, in steps; if not given, 1 where a generation may follow ``soon``, and else 15."""
         return self.evolve_every or (1 if soon else _EVERY)
 
     def next_evolution(self, step: int) -> int | None:

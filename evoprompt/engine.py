@@ -308,7 +308,7 @@ class Engine:
         return found | {f"proposer/{name}": number for name, number in totals.items()}
 
     def check(self, probe: bool = False) -> None:
-        """Returns if the proposer can work here, as far as it can tell; sends nothing.
+        """Makes sure that the proposer can work here, as far as it knows without sending anything.
 
         Args:
             probe: also let it ask the service behind it once. Adapters do when they attach, on

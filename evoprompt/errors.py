@@ -43,10 +43,10 @@ class ComponentError(EvopromptError, RuntimeError):
 
 
 class UnwritableError(EvopromptError, OSError):
-    """There is no room for what was to be written; what was whole before still is (exit code 1)."""
+    """The disk cannot take what was to be written; what was whole before still is (exit code 1)."""
 
 
-class FruitlessError(EvopromptError, RuntimeError):
+class NothingEvolvedError(EvopromptError, RuntimeError):
     """Training ended, and nothing evolved although it was to; the policy is kept (exit code 1)."""
 
 

@@ -70,8 +70,8 @@ class Failures:
     """How many rollouts came to nothing: no reward, an exception, an empty answer.
 
     Attributes:
-        failed: so many.
-        of: all that were made.
+        failed: rollouts that did.
+        of: all rollouts that were made.
         first: why the first of them failed.
 
     >>> str(Failures(10, 20, "ValueError: no such table"))
@@ -88,7 +88,7 @@ class Failures:
 
     @property
     def are_many(self) -> bool:
-        """Whether they are more than a single one and a few per cent."""
+        """Whether they are at least two, and at least 3 % of the rollouts."""
         return self.failed >= max(_MANY * self.of, 2)
 
     def with_one(self, why: str) -> Failures:
@@ -164,7 +164,7 @@ class Evaluation(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
 def outcomes_of(
     questions: Sequence[str], scores: Sequence[Score | None], main_metric: MainMetric
 ) -> list[QuestionOutcome]:
-    """The outcome of each question, of which nothing is known where its score is None."""
+    """The outcome of each question, its kind unknown and its value None where its score is None."""
     return [
         QuestionOutcome(question, "", None)
         if score is None

@@ -87,7 +87,13 @@ class EventLog:
         self._tell(event)
 
     def notice(self, step: int, message: str, stacklevel: int = 2) -> None:
-        """Says something that a person should know, as an event and as a warning."""
+        """Says something that a person should know, as an event and as a warning.
+
+        Args:
+            step: the engine step.
+            message: what to know, and what to do about it.
+            stacklevel: as of ``warnings.warn``: 2 for the caller of this method.
+        """
         self.append(Notice(step, message))
         warn(message, stacklevel + 1)
 
@@ -152,7 +158,7 @@ class EventLog:
 
     @property
     def fingerprint(self) -> str:
-        """Of all events, where the log was moved to a file; empty for any other."""
+        """Digest of all events, where the log was moved to a file; empty for any other."""
         return self._file.fingerprint(self._length) if self._file and self._moved else ""
 
     def require(self, length: int, fingerprint: str) -> None:

@@ -91,7 +91,7 @@ class Excerpt:
     """What a rollout said and was shown, shortened.
 
     Attributes:
-        candidate: it was made under.
+        candidate: id of whom it was made under.
         question: what was asked.
         answer: every answer counted as correct, joined by "or"; empty where there is none.
         reward: of the trajectory.
@@ -133,7 +133,7 @@ class Differed(Event):
 
 @dataclass(frozen=True, slots=True)
 class Pruned(Event):
-    """The weak were dropped."""
+    """The candidates ``dropped`` left the population, and ``kept`` stayed."""
 
     dropped: tuple[str, ...]
     kept: tuple[str, ...]
@@ -162,9 +162,15 @@ class Proposed(Event):
 class Verified(Event):
     """A candidate was rolled out on replayed questions with the current policy.
 
-    ``round`` counts from 1.
-    ``mean`` and ``stderr`` are None when nothing was scored. ``parent`` marks a parent that was
-    measured on the same questions for comparison.
+    Attributes:
+        candidate: its id.
+        round: of the generation, counted from 1.
+        mean: mean reward; None when no rollout was scored.
+        stderr: standard error of ``mean``; None below two scored rollouts.
+        scored: number of scored rollouts.
+        admitted: whether it enters the population.
+        reason: why not, in words.
+        parent: whether it is a parent, measured on the same questions for comparison.
     """
 
     candidate: str
@@ -178,7 +184,7 @@ class Verified(Event):
 
     @classmethod
     def of(cls, result: VerificationResult, step: int, number: int, parent: bool) -> Verified:
-        """What a verifier found in round ``number``."""
+        """The event of ``result``: at ``step``, in round ``number``, of a ``parent`` or a child."""
         return cls(
             step,
             result.candidate.id,

@@ -116,7 +116,13 @@ class PluginSource:
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """A component that can be built by its name, and the plugin that brought it."""
+    """A component that can be built by its name.
+
+    Attributes:
+        name: in configurations.
+        component: its class.
+        source: the plugin that brought it.
+    """
 
     name: str
     component: type[Component]
@@ -412,7 +418,7 @@ def _collision(claims: Sequence[Registered]) -> str:
 
 
 def installed_sources() -> list[PluginSource]:
-    """One source an entry point of the group in this environment, evoprompt's own first."""
+    """A source for each entry point of the group ``evoprompt`` here, evoprompt's own first."""
     sources = [
         PluginSource(
             entry_point.name,
@@ -506,7 +512,7 @@ def describe(component: object) -> str:
 
 
 def require_type(name: str, given: object, *wanted: type) -> None:
-    """Returns if ``given`` is None or one of ``wanted``.
+    """Makes sure that ``given`` is None or an instance of one of ``wanted``.
 
     Raises:
         InputError: it is something else, such as the name or the class of a component.

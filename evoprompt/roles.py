@@ -103,7 +103,7 @@ class Component:
         return cls(**dict(settings))
 
     def check(self, probe: bool = False) -> None:
-        """Returns if it can work here, as far as can be known without sending anything.
+        """Makes sure that it can work here, as far as can be known without sending anything.
 
         ``evoprompt.plugins.build`` checks what it has built; ``attach``, ``evoprompt run`` and
         veRL's start also probe, so that a wrong key is found before the training and not after it.
@@ -173,7 +173,7 @@ class Population(Component, ABC):
 
 
 class Selector(Component, ABC):
-    """Chooses candidates. The same interface fills three seats: sampler, survivor and parent."""
+    """Chooses candidates, as the sampler, as the survivor selector or as the parent selector."""
 
     role = "selector"
 
@@ -183,7 +183,7 @@ class Selector(Component, ABC):
     ) -> Sequence[CandidateStats]:
         """Returns exactly ``k`` of ``candidate_stats``; the same one may be chosen again.
 
-        The survivor and parent seats need distinct candidates: the engine removes repetitions and
+        Survivors and parents have to be distinct: the engine removes repetitions and
         asks again for the rest. ``candidate_stats`` is never empty; weights are finite; ``k >= 0``.
         """
 
@@ -352,7 +352,7 @@ class VerificationRequest:
     """Everything a verifier may look at and use in one round of a generation.
 
     Attributes:
-        proposed: candidates to judge; may be empty.
+        proposed: candidates to try; may be empty.
         parents: whom they are to improve upon, best first; the same in all rounds of a generation.
         replay: questions to verify on, and how they have gone; may be empty.
         rollout: rolls assignments out; may be called several times, best in batches. The ids of

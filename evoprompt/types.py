@@ -53,7 +53,7 @@ class Candidate:
         id: unique within an engine, ``"c0"``, ``"c1"``, ... in order of creation.
         components: text per component; the usual candidate has the one component ``"instruction"``.
         parents: ids of the candidates it was proposed from; empty for a seed.
-        born: engine step of creation, in steps.
+        born: engine step of its creation.
         proposer: name of the proposer that wrote it, ``"seed"`` for a given one.
         rationale: why the proposer wrote it (an analysis, a diagnosis), for people to read.
     """

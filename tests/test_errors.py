@@ -17,7 +17,7 @@ NAMED = {
     errors.PluginError: LookupError,
     errors.ComponentError: RuntimeError,
     errors.UnwritableError: OSError,
-    errors.FruitlessError: RuntimeError,
+    errors.NothingEvolvedError: RuntimeError,
 }
 
 

@@ -22,7 +22,7 @@ from rich.console import Console
 
 from evoprompt.attachment import attach
 from evoprompt.config import Preset
-from evoprompt.errors import AttachError, EvopromptError, FruitlessError
+from evoprompt.errors import AttachError, EvopromptError, NothingEvolvedError
 from evoprompt.lm.budget import Charge
 from evoprompt_verl import workplace
 from evoprompt_verl.checkpoint import StepFolders
@@ -107,7 +107,7 @@ class Preflight(Callback):
         """Ends the process with exit code 1 and a red line if nothing evolved."""
         job: JobReturn = others["job_return"]
         ended = job._return_value  # an error, if it failed; without underscore it would be raised
-        if isinstance(ended, FruitlessError):
+        if isinstance(ended, NothingEvolvedError):
             reason = ended.cause if isinstance(ended, RayTaskError) else ended
             Console(stderr=True).print(
                 f"evoprompt: {reason}", style="bold red", markup=False, soft_wrap=True
@@ -169,7 +169,7 @@ def _attach_in_fit(
             original(trainer, agent_loop_manager)
             if reason := attachment.conclude():
                 kept = trainer.config.trainer.default_local_dir
-                raise FruitlessError(
+                raise NothingEvolvedError(
                     f"nothing evolved: {reason}; the checkpoints of the policy are kept in {kept}"
                 )
         else:

@@ -93,7 +93,7 @@ class Agent:
         self._piece = lru_cache(_PIECES)(self._encode)
 
     def play(self, prompt_ids: Sequence[int]) -> EpisodeSteps:
-        """One episode after the prompt; returns it when it has ended."""
+        """The steps of one episode after the prompt; the generator returns it at its end."""
         episode = Episode(list(prompt_ids))
         calls = 0
         while True:

@@ -90,7 +90,13 @@ async def play_one(
     sample: Callable[[Sample], Awaitable[Action | Broken]],
     call: Callable[[Call], Awaitable[Result]],
 ) -> Episode:
-    """Plays one episode; whatever ``sample`` and ``call`` raise ends it."""
+    """Plays one episode; an error that ``sample`` or ``call`` raises is passed on.
+
+    Args:
+        play: the episode, as of ``Agent.play``.
+        sample: writes an action.
+        call: calls a tool.
+    """
     running = _Running(play)
     while (wants := running.wants) is not None:
         given: Given = await (call(wants) if isinstance(wants, Call) else sample(wants))

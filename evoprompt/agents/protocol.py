@@ -203,7 +203,7 @@ class AnswerProtocol(Protocol):
     skips_special_tokens: ClassVar[bool] = True
 
     def require(self, tokenizer: Tokenizer) -> None:
-        """Returns for any tokenizer."""
+        """Takes any tokenizer."""
 
     def act(self, said: str) -> Move:
         """The answer; silence is malformed."""

@@ -74,12 +74,12 @@ class Trial:
 
     @property
     def evaluations(self) -> int:
-        """On validation, those before the first step and at the end included."""
+        """Number of evaluations on validation, before the first step and at the end included."""
         return math.ceil(self.budget / self.evaluate_every) + 1
 
     @property
     def policies(self) -> int:
-        """That are saved and tested in all."""
+        """Number of policies that are saved and tested in all."""
         return self.evaluations if self.keeps_policies else 1
 
 
@@ -116,7 +116,10 @@ class TrainingJob(Interface):
         ...
 
     def evaluate(self, written: Written, split: str) -> Evaluation:
-        """Greedy evaluation of the current policy under what a candidate is; leaves no trace."""
+        """Evaluates the policy under ``written``, decoding greedily.
+
+        Training goes on as it would have without.
+        """
         ...
 
 
@@ -137,11 +140,11 @@ class Method:
 
 
 class Policy(ABC):
-    """Who answers questions by a method of a task; greedily."""
+    """A model that answers the questions of a task by any method, decoding greedily."""
 
     @property
     def name(self) -> str:
-        """By which an evaluation that is continued knows it: of the model, or its folder."""
+        """Name of the model, or its folder; an evaluation that is continued knows it by that."""
         return str(getattr(self.tokenizer, "name_or_path", ""))
 
     @property
@@ -156,7 +159,7 @@ class Policy(ABC):
 
     @abstractmethod
     def answer(self, plays: Sequence[EpisodeSteps], call: CallMany) -> list[Episode]:
-        """The episodes, in order."""
+        """The episodes of ``plays``, in order; ``call`` answers their calls."""
 
 
 class Task(Component, BankOwner, ABC):
@@ -208,7 +211,7 @@ class Task(Component, BankOwner, ABC):
         """
 
     def check(self, probe: bool = False) -> None:
-        """Returns if it has instructions to start from.
+        """Makes sure that it has instructions to start from.
 
         Raises:
             InputError: it has none.
@@ -349,7 +352,7 @@ class EpisodeRunner:
         return encode(self.tokenizer, prompt, self.schemas)
 
     def play(self, prompt: Prompt) -> EpisodeSteps:
-        """One episode after a prompt in which the instruction has been placed."""
+        """The steps of one episode after a prompt in which the instruction has been placed."""
         return self.agent.play(self.encode(prompt))
 
 

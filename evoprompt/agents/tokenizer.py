@@ -64,9 +64,8 @@ def encode(
     Args:
         tokenizer: of the policy.
         prompt: messages or plain text.
-        tools: schemas that the template shows to the policy.
-
-    Descriptions of tools that come with the messages take the place of those in ``tools``.
+        tools: schemas that the template shows to the policy; descriptions that come with the
+            messages take the place of those in here.
 
     Raises:
         InputError: messages or tools are given, and the tokenizer has no chat template; or a tool
@@ -125,7 +124,7 @@ def rendered(
 
 
 def template_refusal(messages: Sequence[Mapping[str, Any]], error: Exception) -> InputError:
-    """That a chat template does not take ``messages``, and what to do."""
+    """The error that says that a chat template does not take ``messages``, and what to do."""
     told = " ".join(str(error).split())[:300]
     if any(message.get("role") == "system" for message in messages):
         return InputError(

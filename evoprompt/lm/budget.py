@@ -160,7 +160,7 @@ class SpendTracker:
             return call
 
     def settle(self, call: str, actual: Charge, model: str = "") -> None:
-        """Replaces a reservation by what the call to ``model`` cost."""
+        """Replaces the reservation ``call`` by ``actual``, what the call to ``model`` cost."""
         with self._locked():
             self._note(_Entry(call=call, settled=True, model=model, charge=actual))
 
@@ -229,7 +229,7 @@ class SpendTracker:
 
 
 def require_prices(budget: BudgetSettings, prices: Prices | None, model: str) -> None:
-    """Returns unless USD are limited and nobody knows what ``model`` costs.
+    """Makes sure that it is known what ``model`` costs, where USD are limited.
 
     Raises:
         InputError: they are.
@@ -311,10 +311,7 @@ class Attempt:
 
 
 def status_of(error: BaseException) -> int | None:
-    """The HTTP status that an error tells of, be it of DSPy, the openai package, httpx or another.
-
-    Some keep it themselves, others with the response.
-    """
+    """The HTTP status in an error of DSPy, the openai package or httpx; None without one."""
     answer = getattr(error, "response", error)
     status = getattr(answer, "status_code", None) or getattr(answer, "status", None)
     return status if isinstance(status, int) else None

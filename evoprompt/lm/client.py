@@ -145,7 +145,7 @@ class LanguageModel:
         return self.card.temperature if given == "auto" else given
 
     def check(self, probe: bool = False) -> None:
-        """Returns if the model can be asked: its client, key, parameters and prices.
+        """Makes sure that the model can be asked: its client, key, parameters and prices.
 
         Args:
             probe: also make one short call, unless the model has answered before in this run. A

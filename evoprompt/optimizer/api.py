@@ -90,8 +90,7 @@ def optimize(
 
     Returns:
         The best instruction and what it is worth, all candidates, the curve, what failed and what
-        it cost; with several seeds the best of them,
-        all in ``runs``, and their ``spread``.
+        it cost; with several seeds the best of them, all in ``runs``, and their ``spread``.
 
     Raises:
         InputError: an argument cannot be used, the seed instruction cannot be measured, or the

@@ -118,7 +118,7 @@ class CoEvolve(Teleprompter):  # type: ignore[misc]  # DSPy is not typed
         Args:
             student: a ``dspy.Module``.
             trainset: examples to learn from, with their inputs named by ``with_inputs``.
-            teacher: none is taken.
+            teacher: must be None.
             valset: examples to choose by; by default half of ``trainset``.
             testset: examples that only the best texts are asked, at the end, for a value that is
                 not flattered by the choice.

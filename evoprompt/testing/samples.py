@@ -44,7 +44,14 @@ def candidate_stats(weights: Sequence[float], groups: int = 5) -> list[Candidate
 def trajectory(
     instruction: Candidate, asked: Question, reward: float | None, rollout: int = 0
 ) -> Trajectory:
-    """A trajectory of one tool call and one answer, right if the reward is positive."""
+    """A trajectory of one tool call and one answer, right if the reward is positive.
+
+    Args:
+        instruction: the candidate in its prompt.
+        asked: its question.
+        reward: of it; None for one that failed.
+        rollout: its index within the assignment.
+    """
     answer = asked.answers[0] if reward else "no idea"
     assignment = Assignment(
         f"{instruction.id}-{asked.id}", asked, instruction, rollouts=8, group=instruction.id
@@ -65,7 +72,15 @@ def request(
     history: int = 3,
     seed: int = 0,
 ) -> ProposalRequest:
-    """A request to a proposer: ``parents`` parents, ``failed`` failures of the first of them."""
+    """A request to a proposer at step 15.
+
+    Args:
+        count: proposals wished for.
+        parents: number of them.
+        failed: failures of the first parent.
+        history: number of candidates measured so far.
+        seed: of the generator.
+    """
     known = candidate_stats([0.5 - 0.1 * number for number in range(max(parents, history))])
     return ProposalRequest(
         count,

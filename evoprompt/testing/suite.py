@@ -75,10 +75,10 @@ def _run_one(suite: Suite[object], name: str) -> Result:
 
 
 def expect(condition: bool, otherwise: str) -> None:
-    """Nothing if ``condition`` holds; unlike an assert, it also says why when pytest does not.
+    """Makes sure that ``condition`` holds; unlike an assert, it says why without pytest, too.
 
     Raises:
-        AssertionError: with the text ``otherwise``.
+        AssertionError: it does not; the text is ``otherwise``.
     """
     if not condition:
         raise AssertionError(otherwise)

@@ -57,7 +57,14 @@ class VerifierSuite(DrawingSuite[Verifier]):
         proposed: Sequence[Candidate] = PROPOSED,
         replay: ReplayBuffer | None = None,
     ) -> Verification:
-        """What a new verifier finds; the one parent has the quality 0.25."""
+        """What a new verifier finds; the one parent has the quality 0.25.
+
+        Args:
+            policy: rolls out.
+            slots: free places.
+            proposed: candidates to try.
+            replay: questions to verify on; by default a buffer that has seen some.
+        """
         return self.build().verify(asked(policy, slots, proposed, replay))
 
     def answer(self, component: Verifier, seed: int) -> object:

@@ -20,7 +20,7 @@ from omegaconf import DictConfig, OmegaConf
 from ray.exceptions import RayTaskError
 
 from evoprompt.config import EngineConfig
-from evoprompt.errors import AttachError, FruitlessError
+from evoprompt.errors import AttachError, NothingEvolvedError
 
 Compose = Callable[..., DictConfig]
 
@@ -114,7 +114,7 @@ def test_a_manager_of_ones_own_is_bound_when_its_trainer_starts_to_fit_and_the_e
         manager.generate_sequences(None)
     stranger, trainer = object(), SimpleNamespace(config=config, global_steps=0)
     trainers.fit(trainer, stranger)
-    with pytest.raises(FruitlessError, match=r"^nothing evolved: all of 1 .* are kept in /"):
+    with pytest.raises(NothingEvolvedError, match=r"^nothing evolved: all of 1 .* are kept in /"):
         trainers.fit(trainer, manager)
     assert happened == [
         ("fit", stranger),
@@ -138,7 +138,7 @@ def ended(error: Exception | None) -> JobReturn:
 def test_a_run_in_which_nothing_evolved_ends_with_one_line_and_exit_code_1(
     remote: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    error: Exception = FruitlessError("nothing evolved: no [key]")
+    error: Exception = NothingEvolvedError("nothing evolved: no [key]")
     if remote:  # as the task runner's error arrives at the command
         wrapped: Any = RayTaskError
         error = wrapped("run", "Traceback ...", error).as_instanceof_cause()
