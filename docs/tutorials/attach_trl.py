@@ -83,6 +83,10 @@ trainer.remove_callback(PrinterCallback)  # which would print every metric here
 # model; `diagnose` turns the feedback of a failure into a name under which the bank lists remedies. To let a language
 # model write instead, take `build("proposer", {"name": "reflection", "lm": {"model": "openai/gpt-5-mini"}})`
 # from `evoprompt.plugins`; it reads the feedback itself.
+#
+# Four places for five rollouts a question mean one instruction a question, as a warning says, and new ones are verified by
+# extra rollouts. With the default, seven places, they are [tried inside training](../concepts.md#verification-and-the-best),
+# for which 24 steps are too few.
 
 # %%
 DIAGNOSES = {"answered without a call": ["no calculation"], "no valid call": ["malformed call"]}
