@@ -73,7 +73,7 @@ def unwritable(path: Path, folder: bool) -> str:
 
 
 def require_folder(path: Path, setting: str) -> None:
-    """Returns if ``path`` may be written as a folder; to be asked before what takes long.
+    """Makes sure that ``path`` may be written as a folder; to be asked before what takes long.
 
     Raises:
         InputError: it cannot be one.
@@ -311,7 +311,7 @@ def mend(directory: Path, prefix: str) -> list[Path]:
 
 
 def require_whole(folder: Path) -> None:
-    """Returns if a checkpoint that was named may be resumed from.
+    """Makes sure that a checkpoint that was named may be resumed from.
 
     Raises:
         StateError: its save did not come to its end.

@@ -15,7 +15,7 @@ _OF_THE_PROMPT = ("prompt", "image", "images")
 
 
 def require_usable_rows(trainer: HostTrainer, verifies: bool) -> None:
-    """Returns if the first rows of the training can be asked, and asked again.
+    """Makes sure that the first rows of the training can be asked, and asked again.
 
     Args:
         trainer: whose dataset and reward functions.

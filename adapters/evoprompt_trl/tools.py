@@ -56,7 +56,7 @@ class OwnTools:
         self._waiting: list[Mapping[str, str]] | None = None
 
     def require_known(self, candidates: Iterable[Candidate]) -> None:
-        """Returns if ``candidates`` describe tools that there are.
+        """Makes sure that ``candidates`` describe tools that there are.
 
         Raises:
             AttachError: they describe others.
@@ -76,7 +76,7 @@ class OwnTools:
         return [{**row, "prompt": messages} for row, (messages, _) in zip(rows, split, strict=True)]
 
     def require_shown(self) -> None:
-        """Returns if what was taken last has been tokenized.
+        """Makes sure that what was taken last has been tokenized.
 
         Raises:
             InputError: it was not, so that the policy never read the descriptions.

@@ -69,7 +69,7 @@ class Questions(Task):
         return cls(settings)
 
     def check(self, probe: bool = False) -> None:
-        """Returns if its questions can be used.
+        """Makes sure that its questions can be used.
 
         Raises:
             InputError: they cannot.

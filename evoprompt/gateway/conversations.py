@@ -426,7 +426,7 @@ class Conversations:
 
 
 def _require_served(engine: Engine) -> None:
-    """Returns if the engine needs nothing but the conversations that there are."""
+    """Makes sure that the engine needs nothing but the conversations that there are."""
     config = engine.config
     extra = not engine.is_static and engine.generations.most_rollouts(1)
     if extra or config.draw_per == "step":

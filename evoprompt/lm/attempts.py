@@ -114,7 +114,7 @@ def _seconds_until(date: str) -> float:
 
 
 def require_size(size: int, most: int, longest: int) -> None:
-    """Returns unless an answer is longer than it can be: servers may ignore limits.
+    """Makes sure that an answer is no longer than it can be: servers may ignore limits.
 
     Args:
         size: of the answer.

@@ -231,7 +231,7 @@ def _seeds_of(given: Any, required: Sequence[str]) -> tuple[list[Proposal], bool
 
 
 def _require_function(name: str, given: object, wanted: str) -> None:
-    """Returns if ``given`` can be called with two arguments, as far as it tells."""
+    """Makes sure that ``given`` can be called with two arguments, as far as it tells."""
     if not callable(given) or _is_of_dspy(given):
         other = (
             "; a model behind a server is one as Endpoint(...), and a task as TaskAgent(task, "

@@ -53,7 +53,7 @@ class Problem:
 
 
 def require_budget(budget: int, validation: int, tested: int) -> None:
-    """Returns if ``budget`` rollouts are enough for an iteration.
+    """Makes sure that ``budget`` rollouts are enough for an iteration.
 
     Args:
         budget: in all.

@@ -181,7 +181,7 @@ class Results:
         return Trajectory(assignment, found.reward, turns=shown, feedback=feedback)
 
     def require_scored(self) -> None:
-        """Returns if the program has ever given the metric something to score.
+        """Makes sure that the program has given the metric something to score at least once.
 
         Raises:
             InputError: it failed at everything that it was asked.

@@ -160,7 +160,7 @@ class LmProposer(Proposer, ABC):
         return proposals[: request.count]
 
     def check(self, probe: bool = False) -> None:
-        """Returns if the language model can be asked; see :meth:`LanguageModel.check`."""
+        """Makes sure that the language model can be asked; see :meth:`LanguageModel.check`."""
         self.language.check(probe)
 
     def _call(self, task: LmTask, request: ProposalRequest) -> Call:

@@ -119,7 +119,7 @@ def _literal(value: JsonValue) -> str:
 
 
 def require_same_tokens(tokenizer: Any, recipe: Recipe, where: Path | str) -> None:
-    """Returns if ``tokenizer`` with the export's template gives the tokens of the training.
+    """Makes sure that ``tokenizer`` with the export's template gives the tokens of the training.
 
     Args:
         tokenizer: of ``transformers``, a processor too.

@@ -164,7 +164,7 @@ class Launcher(Component, ABC):
 
 
 def require_extra(module: str, extra: str) -> None:
-    """Returns if ``module``, which ``extra`` installs, is here.
+    """Makes sure that ``module``, which ``extra`` installs, is here.
 
     Raises:
         InputError: it is not.

@@ -133,7 +133,7 @@ class RayJob(Job):
 
 
 def _require_listener(address: str) -> None:
-    """Returns if somebody listens there; Ray itself would try for ten minutes."""
+    """Makes sure that somebody listens there; Ray itself would try for ten minutes."""
     host, colon, port = address.rpartition("://")[2].rpartition(":")
     if colon:
         socket.create_connection((host, int(port)), timeout=_TIMEOUT).close()

@@ -67,7 +67,7 @@ def is_whole(folder: Path) -> bool:
 
 
 def require_empty(folder: Path) -> None:
-    """Returns if a model may be written to ``folder``; to be asked before anything is fetched.
+    """Makes sure that a model may be written to ``folder``; to be asked before anything is fetched.
 
     Raises:
         InputError: there is something in it, or it cannot be a folder.

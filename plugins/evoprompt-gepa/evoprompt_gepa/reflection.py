@@ -80,7 +80,7 @@ class GepaReflection(Proposer):
         self.template = prompt_template or InstructionProposalSignature.default_prompt_template
 
     def check(self, probe: bool = False) -> None:
-        """Returns if the language model can be asked."""
+        """Makes sure that the language model can be asked."""
         self.lm.check(probe)
 
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
