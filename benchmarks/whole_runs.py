@@ -173,6 +173,7 @@ def main() -> None:
     for (writer, questions, rollouts, design), found in sorted(groups.items()):
         base = groups.get((writer, questions, rollouts, BASE), [])
         gained = {one.seed: one.gain for one in base}
+        generations = sum(one.generations for one in found)
         rows.append(
             [
                 f"{writer}, {questions}, {rollouts:,}",
@@ -183,7 +184,7 @@ def main() -> None:
                 mean([one.best for one in found]),
                 mean([one.training for one in found]),
                 mean([one.verification for one in found]),
-                f"{sum(one.worse for one in found) / sum(one.generations for one in found):.2f}",
+                f"{sum(one.worse for one in found) / (generations or 1):.2f}",
             ]
         )
     header = ["writer", "verified", "n", "gain", "more", "best", "training", "share", "worse"]

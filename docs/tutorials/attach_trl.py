@@ -2,7 +2,7 @@
 # # Attach to TRL
 #
 # You have a `GRPOTrainer`, a dataset and a reward function. This notebook adds one call, `evoprompt.attach`, and the
-# instruction is trained with the policy. It runs in less than a minute on one CPU core: the policy is the one of
+# instruction is trained with the policy. It runs in about a minute on one CPU core: the policy is the one of
 # 250,000 parameters that comes with the calculator example, which was pretrained to call a calculator. Put your own
 # model in its place.
 #
@@ -61,8 +61,8 @@ trainer = GRPOTrainer(
     train_dataset=Dataset.from_list(rows),
     args=GRPOConfig(
         output_dir="out",
-        max_steps=24,
-        per_device_train_batch_size=40,  # rollouts
+        max_steps=48,
+        per_device_train_batch_size=80,  # rollouts
         num_generations=5,  # of them for each question
         max_completion_length=32,
         learning_rate=1e-5,
@@ -82,11 +82,8 @@ trainer.remove_callback(PrinterCallback)  # which would print every metric here
 # The engine holds the population. Its proposer is `SentenceEdit`, which edits sentences of a bank and asks no language
 # model; `diagnose` turns the feedback of a failure into a name under which the bank lists remedies. To let a language
 # model write instead, take `build("proposer", {"name": "reflection", "lm": {"model": "openai/gpt-5-mini"}})`
-# from `evoprompt.plugins`; it reads the feedback itself.
-#
-# Four places for five rollouts a question mean one instruction a question, as a warning says, and new ones are verified by
-# extra rollouts. With the default, seven places, they are [tried inside training](../concepts.md#verification-and-the-best),
-# for which 24 steps are too few.
+# from `evoprompt.plugins`; it reads the feedback itself. Everything else is the default: new instructions are
+# [tried inside training](../concepts.md#verification-and-the-best), at no extra rollouts.
 
 # %%
 DIAGNOSES = {"answered without a call": ["no calculation"], "no valid call": ["malformed call"]}
@@ -94,9 +91,6 @@ DIAGNOSES = {"answered without a call": ["no calculation"], "no valid call": ["m
 engine = evoprompt.Engine(
     task.seed_instructions,
     proposer=SentenceEdit(task.bank, lambda failed: DIAGNOSES.get(failed.feedback, [])),
-    config=evoprompt.EngineConfig(
-        population_size=4, prune_every=4, evolve_every=8, verify_questions=8, verify_rounds=1
-    ),
 )
 evoprompt.attach(trainer, engine)
 trainer.train().global_step
@@ -104,8 +98,9 @@ trainer.train().global_step
 # %% [markdown]
 # ## What happened
 #
-# Every step drew an instruction for each question, and its rewards were credited to it. After steps 8 and 16 new
-# instructions were written from the failures, passed screening and were tried out by the policy of that moment.
+# Rewards were credited to the instructions that the rollouts had. From step 1 on new ones were written from the failures,
+# passed screening and were tried beside their parent, in ordinary steps, until each took its place or was dropped; then the
+# next were written. Who is left, and when each of its line took its parent's place:
 
 # %%
 for stats in sorted(engine.candidate_stats(), key=lambda stats: stats.weight or 0, reverse=True):
@@ -113,8 +108,8 @@ for stats in sorted(engine.candidate_stats(), key=lambda stats: stats.weight or 
 
 # %%
 for event in engine.log:
-    if event["event"] == "evolved":
-        print(f"step {event['step']}: {len(event['admitted'])} admitted")
+    if event["event"] == "verified" and event["admitted"]:
+        print(f"step {event['step']}: {event['candidate']} took its parent's place")
 metrics = engine.metrics()
 {name: metrics[name] for name in ("training_rollouts", "verification_rollouts", "generations")}
 
@@ -135,7 +130,7 @@ figure.tight_layout()
 engine.best.text
 
 # %% [markdown]
-# One seed and 24 steps show that the parts work together, not that an instruction is better than another: run
+# One seed and 48 steps show that the parts work together, not that an instruction is better than another: run
 # both arms with several seeds for that (`evoprompt run`, [Run, compare, resume](../running.md)). `trainer.save_model()`
 # saves the policy, and its instruction belongs to it: it was trained under it. What `attach` does to TRL, and what
 # it promises not to do, is in [TRL](../adapters.md).
