@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
+from filelock import FileLock
 from pydantic import (
     BaseModel,
     JsonValue,
@@ -89,6 +90,8 @@ def _digest(request: Mapping[str, JsonValue]) -> str:
 class Recorder:
     """Adds exchanges to a JSON-lines file, one per line; made with the first.
 
+    Threads and processes may add to the same file.
+
     Raises:
         InputError: the path cannot be that of a file.
     """
@@ -99,6 +102,8 @@ class Recorder:
                 f"lm.record is {path} ({why}); required: a file that can be written; name another"
             )
         self._file = LineFile(path)
+        self._mutex = threading.Lock()
+        self._path = path
 
     def add(self, request: Mapping[str, JsonValue], outcome: Response | Failure) -> None:
         """Keeps a request with its outcome, without credentials."""
@@ -109,7 +114,9 @@ class Recorder:
             name: outcome.model_dump(),
         }
         line = json.dumps(masked_data(exchange), ensure_ascii=False) + "\n"
-        self._file.append(line.encode("utf-8", "backslashreplace"))
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with self._mutex, FileLock(self._path.with_name(f"{self._path.name}.lock")):
+            self._file.append(line.encode("utf-8", "backslashreplace"))
 
 
 class Replay:

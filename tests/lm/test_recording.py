@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +41,25 @@ def test_exchanges_are_replayed_once_and_in_any_order(recording: Path) -> None:
     assert [said(replay, text) for text in ("b", "a", "a")] == ["b", "first a", "second a"]
     with pytest.raises(ReplayError, match="all 3 recorded exchanges were used"):
         replay.outcome(request("b"))
+
+
+def test_nothing_is_lost_where_several_record_into_one_file(tmp_path: Path) -> None:
+    path = tmp_path / "exchanges.jsonl"
+    recorders = [Recorder(path), Recorder(path)]
+    texts = [f"{number} {'x' * 5_000}" for number in range(400)]
+
+    def add(number: int) -> None:
+        recorders[number % 2].add(request(texts[number]), response(str(number)))
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)  # so that threads meet
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(add, range(len(texts))))
+    finally:
+        sys.setswitchinterval(interval)
+    replay = Replay(path)
+    assert [said(replay, text) for text in texts] == [str(one) for one in range(len(texts))]
 
 
 def test_a_resumed_replay_continues(recording: Path) -> None:
