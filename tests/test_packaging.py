@@ -61,7 +61,6 @@ CONSTRAINTS = {
         "evoprompt-retrieval[dense]",
         "evoprompt-search-qa[data,verl]",
         "evoprompt-calculator[verl]",
-        "evoprompt-sql[verl]",
         "evoprompt-gepa",
         "evoprompt-gym",
         "evoprompt-ratings",

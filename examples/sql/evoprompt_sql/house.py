@@ -11,7 +11,7 @@ import math
 import random
 import re
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,6 +24,8 @@ from pydantic import Field
 
 from evoprompt.agents import Episode, Limits
 from evoprompt.agents.tasks import MainMetric, Score
+from evoprompt.hookspecs import hookimpl
+from evoprompt.roles import Component
 from evoprompt.types import Question
 from evoprompt_sql.shop import Shop
 
@@ -360,3 +362,9 @@ def same_number(found: str, expected: str) -> bool:
         return math.isclose(float(found), float(expected), rel_tol=1e-9)
     except ValueError:
         return False
+
+
+@hookimpl
+def evoprompt_components() -> Sequence[type[Component]]:
+    """The task."""
+    return [HouseRules]

@@ -1,4 +1,4 @@
-"""The tool: one query at a time over a read-only connection, with limits on work and rows."""
+"""Books that are asked one query at a time, over a read-only connection, with limits."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from functools import cached_property, lru_cache
 from itertools import count
 from pathlib import Path
 from weakref import finalize
-
-from evoprompt_sql.database import write
 
 MOST_ROWS = 20
 MOST_CHARACTERS = 1_000
@@ -33,14 +31,14 @@ _CHECK_EVERY = 1_000  # instructions
 
 
 class Shop:
-    """The database of a seed, in a temporary file that goes away with the object.
+    """A database in a temporary file that goes away with the object.
 
     Args:
         seed: of what is written.
         write: writes the database of a seed to a new file.
     """
 
-    def __init__(self, seed: int, write: Callable[[Path, int], None] = write) -> None:
+    def __init__(self, seed: int, write: Callable[[Path, int], None]) -> None:
         self._seed = seed
         self._write = write
         # The file never changes, and policies ask the same again and again.
@@ -55,8 +53,13 @@ class Shop:
         return folder / "shop.db"
 
     def query(self, sql: str) -> str:
-        """Rows that a SELECT finds in customers, products and orders."""
-        # The sentence is the tool's description, in the words that the shipped policy was taught.
+        """The rows that a SELECT finds, one a line.
+
+        Raises:
+            sqlite3.Error: it is no SQL, or does more than read.
+            ValueError: it is too long.
+            TimeoutError: it takes too much work.
+        """
         if len(sql) > MOST_CHARACTERS:
             raise ValueError(f"more than {MOST_CHARACTERS} characters")
         return self._found(sql)

@@ -5,13 +5,13 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from evoprompt_sql.database import ORDER_COUNT, write
+from evoprompt_sql.house import ORDER_COUNT, STAFF_COUNT, Rules
 from evoprompt_sql.shop import MOST_WORK, Shop
 from waiting import PATIENCE
 
 from evoprompt.agents import Call, Tools
 
-SHOP = Shop(7)
+SHOP = Shop(7, Rules().write)
 TOOLS = Tools([SHOP.query], seconds=PATIENCE)
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT"
 
@@ -27,8 +27,8 @@ def result(sql: str) -> str:
     [
         ("SELECT COUNT(*) FROM orders", str(ORDER_COUNT)),
         ("SELECT 1, 'a' UNION SELECT 2, NULL", "1 | a\n2 | None"),
-        ("SELECT name FROM products WHERE id = 1", "no rows"),
-        ("select max(year) from orders;", "2023"),
+        ("SELECT name FROM staff WHERE team = 'None'", "no rows"),
+        ("select count(*) from staff;", str(STAFF_COUNT)),
         (f"{ENDLESS} i FROM n LIMIT 2", "1\n2"),
     ],
 )
@@ -51,7 +51,7 @@ def test_rows_are_limited_and_the_reader_is_told() -> None:
         ("SELECT 1; SELECT 2", "one statement at a time"),
         ("DELETE FROM orders", "authoriz"),
         ("DROP TABLE orders", "authoriz"),
-        ("INSERT INTO products VALUES (1, 'x', 'y', 3)", "authoriz"),
+        ("INSERT INTO parcels VALUES (1, 'x')", "authoriz"),
         ("PRAGMA writable_schema = 1", "authoriz"),
         ("ATTACH DATABASE '/tmp/x' AS x", "authoriz"),
         ("VACUUM INTO '/tmp/x'", "authoriz"),
@@ -73,9 +73,9 @@ def test_a_query_without_end_is_interrupted(sql: str) -> None:
     assert result(sql) == f"Error: TimeoutError: no result within {MOST_WORK:,} steps"
 
 
-def test_the_script_writes_the_same_shop_for_a_seed_and_another_for_another(tmp_path: Path) -> None:
+def test_the_same_shop_is_written_for_a_seed_and_another_for_another(tmp_path: Path) -> None:
     def dumped(name: str, seed: int) -> list[str]:
-        write(tmp_path / name, seed)
+        Rules().write(tmp_path / name, seed)
         connection = sqlite3.connect(tmp_path / name)
         try:
             return list(connection.iterdump())
@@ -89,8 +89,8 @@ def test_the_script_writes_the_same_shop_for_a_seed_and_another_for_another(tmp_
 
 
 def test_a_shop_leaves_no_file_behind() -> None:
-    shop = Shop(3)
-    assert shop.query("SELECT COUNT(*) FROM customers") == "60"
+    shop = Shop(3, Rules().write)
+    assert shop.query("SELECT COUNT(*) FROM staff") == str(STAFF_COUNT)
     folder = shop.file.parent
     assert folder.is_dir()
     del shop

@@ -1,4 +1,4 @@
-"""The policies of the three worlds: small, made as their scripts say, and heeding what is said."""
+"""The policies of the two worlds: small, made as their scripts say, and heeding what is said."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import json
 import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import get_args
@@ -18,14 +18,9 @@ import evoprompt_search_qa.bank
 import evoprompt_search_qa.tiny.pretrain
 import evoprompt_search_qa.tiny.task
 import evoprompt_search_qa.tiny.vocabulary
-import evoprompt_sql.bank
-import evoprompt_sql.pretrain
-import evoprompt_sql.task
 import pytest
 from evoprompt_calculator.task import Calculator, CalculatorSettings
 from evoprompt_search_qa.tiny.task import SearchQa, SearchQaSettings
-from evoprompt_sql.bank import DESCRIPTION_BANK, WRONG_DESCRIPTION
-from evoprompt_sql.task import Sql, SqlSettings
 from evoprompt_tiny.demonstrations import MASKED
 from evoprompt_tiny.instructions import compose
 from evoprompt_tiny.pretrain import NOTE, Draw, Pretraining, Stage
@@ -35,7 +30,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenize
 from evoprompt.agents import play
 from evoprompt.agents.tasks import EpisodeRunner
 from evoprompt.bank import SentenceBank
-from evoprompt.types import INSTRUCTION, Candidate, Written
+from evoprompt.types import Candidate
 
 MOST_BYTES = 2_000_000
 """Largest weights that a package ships."""
@@ -51,7 +46,7 @@ class Shipped:
 
     task: TinyTask
     weights: Path
-    banks: Sequence[SentenceBank]
+    bank: SentenceBank
     usual: str
     good: str
     build_tokenizer: Callable[[], PreTrainedTokenizerFast]
@@ -64,27 +59,17 @@ SHIPPED = {
     "calculator": Shipped(
         Calculator(CalculatorSettings(world=11, validation=80)),
         evoprompt_calculator.task.WEIGHTS,
-        [evoprompt_calculator.bank.BANK],
+        evoprompt_calculator.bank.BANK,
         compose(evoprompt_calculator.bank.BANK, evoprompt_calculator.bank.SEED_IDEAS),
         compose(evoprompt_calculator.bank.BANK, evoprompt_calculator.bank.GOOD_IDEAS),
         evoprompt_calculator.pretrain.tokenizer,
         evoprompt_calculator.pretrain.demonstrations,
         "a2047976435b7333",
     ),
-    "sql": Shipped(
-        Sql(SqlSettings(shop=11, validation=80)),
-        evoprompt_sql.task.WEIGHTS,
-        [evoprompt_sql.bank.BANK, DESCRIPTION_BANK],
-        compose(evoprompt_sql.bank.BANK, evoprompt_sql.bank.SEED_IDEAS),
-        compose(evoprompt_sql.bank.BANK, evoprompt_sql.bank.GOOD_IDEAS),
-        evoprompt_sql.pretrain.tokenizer,
-        evoprompt_sql.pretrain.demonstrations,
-        "2034536995d08570",
-    ),
     "search-qa": Shipped(
         SearchQa(SearchQaSettings(world=11, validation=80)),
         evoprompt_search_qa.tiny.task.SHIPPED_POLICY,
-        [SearchQa.bank],
+        evoprompt_search_qa.bank.BANK,
         compose(evoprompt_search_qa.bank.BANK, evoprompt_search_qa.bank.SEED_IDEAS),
         compose(evoprompt_search_qa.bank.BANK, evoprompt_search_qa.bank.GOOD_IDEAS),
         evoprompt_search_qa.tiny.vocabulary.build_tokenizer,
@@ -110,11 +95,11 @@ def draw(shipped: Shipped, words: PreTrainedTokenizerFast) -> Draw:
     return shipped.build_draw(words)
 
 
-def solved(shipped: Shipped, written: Written) -> float:
-    """Share of the validation questions that the policy solves greedily under what is written."""
+def solved(shipped: Shipped, instruction: str) -> float:
+    """Share of the validation questions that the policy solves greedily under an instruction."""
     policy = AutoModelForCausalLM.from_pretrained(shipped.weights)
     tokenizer = PreTrainedTokenizerFast.from_pretrained(shipped.weights)
-    task, told = shipped.task, Candidate.of(written)
+    task, told = shipped.task, Candidate.of(instruction)
     sampler = task.sampler(policy, tokenizer, 1.0)
     assert sampler is not None
     runner, questions = EpisodeRunner(task, tokenizer), task.questions("validation")
@@ -150,11 +135,10 @@ def test_its_demonstrations_are_those_that_it_was_made_of(
 
 
 def test_it_knows_every_word_of_the_banks(shipped: Shipped, words: PreTrainedTokenizerFast) -> None:
-    for bank in shipped.banks:
-        for text in (f" {text}" for wordings in bank.sentences.values() for text in wordings):
-            tokens = words.encode(text)
-            assert len(tokens) <= len(re.findall(r" ?[^\W\d]+|\d|\W", text)), text
-            assert words.unk_token_id is None or words.unk_token_id not in tokens, text
+    for text in (f" {text}" for wordings in shipped.bank.sentences.values() for text in wordings):
+        tokens = words.encode(text)
+        assert len(tokens) <= len(re.findall(r" ?[^\W\d]+|\d|\W", text)), text
+        assert words.unk_token_id is None or words.unk_token_id not in tokens, text
 
 
 def test_it_learns_what_the_demonstrator_wrote_and_no_result(
@@ -175,15 +159,3 @@ def test_it_learns_what_the_demonstrator_wrote_and_no_result(
 def test_what_it_does_depends_on_the_instruction(shipped: Shipped) -> None:
     assert solved(shipped, shipped.usual) < 0.2
     assert solved(shipped, shipped.good) > 0.6
-
-
-def test_what_the_policy_of_sql_does_depends_on_the_description_of_the_tool() -> None:
-    shop = SHIPPED["sql"]
-
-    def solved_under(description: str) -> float:
-        return solved(shop, {INSTRUCTION: shop.good, DESCRIPTION_BANK.component: description})
-
-    right = DESCRIPTION_BANK.sentences["ids-in-orders"][0]
-    assert solved_under(WRONG_DESCRIPTION) < 0.45
-    assert solved_under(right) > 0.6
-    assert solved_under(f"{WRONG_DESCRIPTION} {right}") > 0.6
