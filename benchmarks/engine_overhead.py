@@ -1,7 +1,6 @@
 """What the engine costs a training step, in time and memory.
 
-    python benchmarks/engine_overhead.py            # a table
-    python benchmarks/engine_overhead.py --markdown  # the rows of docs/measurements.md
+    python benchmarks/engine_overhead.py
 
 Each scale runs in a process of its own, so that its peak memory is its own. Trajectories are made
 before the clock starts: they are the trainer's, not the engine's. Times are CPU time, since the
@@ -23,8 +22,6 @@ from statistics import median
 from typing import Annotated, TypeVar
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from evoprompt import Proposer
 from evoprompt.config import EngineConfig
@@ -189,17 +186,6 @@ def timed(work: Callable[[], Result]) -> tuple[Result, float]:
     return result, time.process_time() - started
 
 
-def table(costs: Sequence[tuple[Scale, Cost]]) -> Table:
-    """The costs, one scale a column, which fits a terminal."""
-    shown = Table(title="engine time and memory, without the trainer and its rollouts")
-    shown.add_column("")
-    for scale, _ in costs:
-        shown.add_column(scale.name, justify="right")
-    for name, *values in zip(HEADINGS, *(cells(*cost) for cost in costs), strict=True):
-        shown.add_row(name, *values)
-    return shown
-
-
 HEADINGS = (
     "step ms at first",
     "step ms at last",
@@ -228,20 +214,14 @@ def cells(scale: Scale, cost: Cost) -> list[str]:
 
 def main(
     steps: Annotated[int, typer.Option(min=6, help="Steps timed once the buffer is full.")] = 25,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print markdown rows.")] = False,
 ) -> None:
-    """Measure the engine's time a step and its memory at five scales."""
-    costs = []
-    for scale in SCALES:
-        with get_context("spawn").Pool(1) as process:
-            costs.append((scale, process.apply(measure, (scale, steps))))
-    if not markdown:
-        Console().print(table(costs))
-        return
+    """Print the engine's time a step and its memory at five scales, as a markdown table."""
     print("| scale | " + " | ".join(HEADINGS) + " |")
     print("|---" * (1 + len(HEADINGS)) + "|")
-    for scale, cost in costs:
-        print(f"| {scale.name} | " + " | ".join(cells(scale, cost)) + " |")
+    for scale in SCALES:
+        with get_context("spawn").Pool(1) as process:
+            cost = process.apply(measure, (scale, steps))
+        print(f"| {scale.name} | " + " | ".join(cells(scale, cost)) + " |", flush=True)
 
 
 if __name__ == "__main__":
