@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields
 from functools import cached_property
 from itertools import islice
 from typing import Any
@@ -23,9 +22,6 @@ from evoprompt_gym.settings import GymSettings
 
 Entry = dict[str, Any]
 """One item of a data set: ``question``, ``answer`` and ``metadata``."""
-
-OURS = ("seed", "size")
-"""Arguments of every data set that follow from the settings of the task."""
 
 DRAWS = 4
 """Items drawn at most for each question that is wanted, as a data set may repeat itself."""
@@ -58,14 +54,6 @@ def make(name: str, arguments: Mapping[str, JsonValue], seed: int, size: int) ->
         raise InputError(
             f"dataset {name!r} cannot be trained on: {USELESS[name]}; required: another data set"
         )
-    known = [field.name for field in fields(DATASETS[name][1]) if field.name not in OURS]
-    for argument in arguments:
-        if argument not in known:
-            why = "follows from the task's own settings" if argument in OURS else "is unknown"
-            raise InputError(
-                f"arguments.{argument} of dataset {name!r} {why}{nearest(argument, known)}; "
-                f"required: some of {', '.join(known)}"
-            )
     try:
         given: dict[str, Any] = dict(arguments)
         if name == "composite":
@@ -103,6 +91,7 @@ class Splits:
 
     def __init__(self, settings: GymSettings) -> None:
         self._settings = settings
+        self._seen: dict[int, Entry] = {}
         self._wanted = settings.test + settings.validation + settings.train
         self.dataset = make(
             settings.dataset, settings.arguments, settings.seed, DRAWS * self._wanted
@@ -137,10 +126,6 @@ class Splits:
                 "test; lower these, or widen its arguments"
             )
         return found
-
-    @cached_property
-    def _seen(self) -> dict[int, Entry]:
-        return {}
 
     def _different(self) -> Iterator[int]:
         texts: set[str] = set()

@@ -15,8 +15,6 @@ class GymSettings(BaseModel):
         train: training questions.
         validation: validation questions, for curves and for choosing settings.
         test: test questions, for results alone.
-        kind_field: field of the questions' metadata by which results are reported apart; by
-            default the first in ``difficulty`` of which the test questions have two to ten values.
         tags: whether the answer stands inside ``<answer>`` and ``</answer>``; otherwise all that
             the policy says is its answer, for models that do not keep to tags.
         turn_tokens: most tokens of an answer, its reasoning included.
@@ -30,6 +28,5 @@ class GymSettings(BaseModel):
     train: int = Field(500, ge=1)
     validation: int = Field(50, ge=1)
     test: int = Field(100, ge=1)
-    kind_field: str | None = None
     tags: bool = True
     turn_tokens: int = Field(512, ge=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 from reasoning_gym.utils import extract_answer
 
@@ -44,7 +45,6 @@ class ReasoningGym(Task):
         self.limits = Limits(calls=0, turn_tokens=settings.turn_tokens, observation_tokens=0)
         self._splits = Splits(settings)
         self._scorer = Scorer(settings.dataset, settings.arguments)
-        self._field: str | None = None
 
     def questions(self, split: str) -> Sequence[Question]:
         """The questions of ``split``: train, validation or test.
@@ -62,7 +62,7 @@ class ReasoningGym(Task):
     def score(self, episode: Episode, question: Question) -> Score:
         """The library's score of what stands in the last pair of tags, or of all that was said."""
         entry = self._splits.entry(int(str(question.row["index"])))
-        kind = _kind(entry, self._kind_field())
+        kind = _kind(entry, self._kind_field)
         said = episode.answer or ""
         answer = extract_answer(said) if self.settings.tags else said.strip()
         if answer is None:
@@ -88,33 +88,18 @@ class ReasoningGym(Task):
         answers = () if answer is None else (str(answer),)
         return Question(name, entry["question"], answers, {"index": index})
 
+    @cached_property
     def _kind_field(self) -> str:
-        """The field of the metadata that results are reported by; empty for none.
+        """The first measure of difficulty, or source, of which the test has two to ten values.
 
-        Raises:
-            InputError: the one that was asked for is not there.
+        Results are reported by it; it is empty where there is none.
         """
-        if self._field is None:
-            entries = [self._splits.entry(index) for index in self._splits.indices["test"]]
-            wanted = self.settings.kind_field
-            self._field = wanted if wanted is not None else _field(entries)
-            for entry in entries if wanted is not None else ():
-                if not _kind(entry, wanted or ""):
-                    raise InputError(
-                        f"kind_field is {wanted!r}, which is no text or number in the metadata "
-                        f"of dataset {self.settings.dataset!r}; required: one of "
-                        f"{', '.join(entry['metadata'])}"
-                    )
-        return self._field
-
-
-def _field(entries: Sequence[Entry]) -> str:
-    """The first measure of difficulty, or source, of which the entries have two to ten values."""
-    for name in ("source_dataset", *_difficulty(entries[0])):
-        values = {_kind(entry, name) for entry in entries}
-        if "" not in values and 2 <= len(values) <= MOST_KINDS:
-            return str(name)
-    return ""
+        entries = [self._splits.entry(index) for index in self._splits.indices["test"]]
+        for name in ("source_dataset", *_difficulty(entries[0])):
+            values = {_kind(entry, name) for entry in entries}
+            if "" not in values and 2 <= len(values) <= MOST_KINDS:
+                return str(name)
+        return ""
 
 
 def _kind(entry: Entry, field: str) -> str:

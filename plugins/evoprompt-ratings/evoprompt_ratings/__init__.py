@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 from openskill.models import ThurstoneMostellerFull
-from pydantic import BaseModel, Field, TypeAdapter
+from pydantic import BaseModel, Field
 
 from evoprompt import (
     Attributor,
@@ -28,11 +27,27 @@ _MODEL = ThurstoneMostellerFull(epsilon=0.1256613468550741 * math.sqrt(2) * 25 /
 _WIDER = 1.0  # standard deviation that a mutation or crossover adds to what is known of parents
 _MOST_PAST = 1024  # ratings of the dead that are remembered for children not yet met
 
-_SKILLS = TypeAdapter(dict[str, Skill])
-_GROUPS = TypeAdapter(dict[str, int])
-_REWARDS = TypeAdapter(dict[str, list[float]])
-_NAMES = TypeAdapter(dict[str, list[str]])
-_STEP = TypeAdapter(int | None)
+
+class _Known(BaseModel, extra="forbid"):
+    """What is known before the step that is being told, and what was told of that step.
+
+    Attributes:
+        ratings: of the living, before that step.
+        past: of the dead, the oldest first.
+        groups: of each candidate so far.
+        step: the one that is being told.
+        rewards: of it.
+        parents: of those who are in it.
+        assignments: of it.
+    """
+
+    ratings: dict[str, Skill] = {}
+    past: dict[str, Skill] = {}
+    groups: dict[str, int] = {}
+    step: int | None = None
+    rewards: dict[str, list[float]] = {}
+    parents: dict[str, list[str]] = {}
+    assignments: set[str] = set()
 
 
 class Rating(Attributor):
@@ -67,32 +82,23 @@ class Rating(Attributor):
         if not 0 <= tie < math.inf:
             raise ValueError(f"tie is {tie}; required: a finite difference of rewards, at least 0")
         self.tie = tie
-        self._clear()
-
-    def _clear(self) -> None:
-        self._ratings: dict[str, Skill] = {}  # before the step that is being told
-        self._past: OrderedDict[str, Skill] = OrderedDict()  # of the dead
-        self._groups: dict[str, int] = {}
-        self._step: int | None = None
-        self._rewards: dict[str, list[float]] = {}  # of the step that is being told
-        self._parents: dict[str, list[str]] = {}  # of those who are in it
-        self._assignments: set[str] = set()
-        self._now: dict[str, Skill] | None = None  # with that step
+        self._known = _Known()
+        self._now: dict[str, Skill] | None = None  # ratings with the step that is being told
 
     def observe(self, step: int, trajectories: Sequence[Trajectory]) -> None:
         """Credits the scored ones of ``trajectories``, all told at engine step ``step``."""
-        if self._step != step:
+        if self._known.step != step:
             self._close()
-            self._step = step
+            self._known.step = step
         for told in trajectories:
             if told.reward is None:
                 continue
             name = told.candidate.id
-            self._rewards.setdefault(name, []).append(told.reward)
-            self._parents[name] = list(told.candidate.parents)
-            new = told.assignment.id not in self._assignments
-            self._groups[name] = self._groups.get(name, 0) + new
-            self._assignments.add(told.assignment.id)
+            self._known.rewards.setdefault(name, []).append(told.reward)
+            self._known.parents[name] = list(told.candidate.parents)
+            new = told.assignment.id not in self._known.assignments
+            self._known.groups[name] = self._known.groups.get(name, 0) + new
+            self._known.assignments.add(told.assignment.id)
         self._now = None
 
     def observe_verification(
@@ -108,27 +114,27 @@ class Rating(Attributor):
         """What is known about ``candidate``: that of its parents if it was in no game yet."""
         known = self._rated()
         mean, error = known.get(candidate.id) or self._inherited(candidate.parents, known)
-        return CandidateStats(candidate, mean, error, self._groups.get(candidate.id, 0))
+        return CandidateStats(candidate, mean, error, self._known.groups.get(candidate.id, 0))
 
     def reset(self, priors: Mapping[str, Sequence[float]]) -> None:
         """Forgets everything; what is given are the rewards of a first game."""
-        self._clear()
-        self._rewards = {name: list(rewards) for name, rewards in priors.items() if rewards}
-        self._groups = {name: len(rewards) for name, rewards in self._rewards.items()}
+        self._known, self._now = _Known(), None
+        self._known.rewards = {name: list(rewards) for name, rewards in priors.items() if rewards}
+        self._known.groups = {name: len(rewards) for name, rewards in self._known.rewards.items()}
 
     def forget(self, ids: Collection[str]) -> None:
         """Drops what is known about candidates that are no longer alive."""
         self._close()
         for name in ids:
-            self._groups.pop(name, None)
-            if rating := self._ratings.pop(name, None):
-                self._past[name] = rating
-        while len(self._past) > _MOST_PAST:
-            self._past.popitem(last=False)
+            self._known.groups.pop(name, None)
+            if rating := self._known.ratings.pop(name, None):
+                self._known.past[name] = rating
+        while len(self._known.past) > _MOST_PAST:
+            del self._known.past[next(iter(self._known.past))]
 
     def _inherited(self, parents: Sequence[str], ratings: Mapping[str, Skill]) -> Skill:
         """The rating that a child of ``parents`` starts with, in view of ``ratings``."""
-        found = [ratings.get(name) or self._past.get(name) for name in parents]
+        found = [ratings.get(name) or self._known.past.get(name) for name in parents]
         known = [rating for rating in found if rating]
         if not known:
             return _MODEL.mu, _MODEL.sigma
@@ -140,14 +146,14 @@ class Rating(Attributor):
         """All ratings with the step that is being told."""
         if self._now is not None:
             return self._now
-        means = {name: math.fsum(found) / len(found) for name, found in self._rewards.items()}
+        means = {name: math.fsum(found) / len(found) for name, found in self._known.rewards.items()}
         ranking = sorted(means, key=lambda name: (-means[name], name))
         before = {
-            name: self._ratings.get(name)
-            or self._inherited(self._parents.get(name, ()), self._ratings)
+            name: self._known.ratings.get(name)
+            or self._inherited(self._known.parents.get(name, ()), self._known.ratings)
             for name in ranking
         }
-        self._now = {**self._ratings, **before}
+        self._now = {**self._known.ratings, **before}
         if len(ranking) > 1:
             ranks = [0.0]
             for better, worse in pairwise(ranking):
@@ -159,32 +165,18 @@ class Rating(Attributor):
 
     def _close(self) -> None:
         """Goes on to the next step."""
-        self._ratings = self._rated()
-        self._step = self._now = None
-        self._rewards, self._parents, self._assignments = {}, {}, set()
+        self._known.ratings = self._rated()
+        self._known.step = self._now = None
+        self._known.rewards, self._known.parents, self._known.assignments = {}, {}, set()
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that is known, as JSON values."""
-        return {
-            "ratings": {name: list(skill) for name, skill in self._ratings.items()},
-            "past": {name: list(skill) for name, skill in self._past.items()},
-            "groups": dict(self._groups),
-            "step": self._step,
-            "rewards": {name: list(told) for name, told in self._rewards.items()},
-            "parents": dict(self._parents),
-            "assignments": sorted(self._assignments),
-        }
+        state = self._known.model_dump(mode="json")
+        return {**state, "assignments": sorted(self._known.assignments)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continues from ``state``."""
-        self._clear()
-        self._ratings = _SKILLS.validate_python(state["ratings"])
-        self._past = OrderedDict(_SKILLS.validate_python(state["past"]))
-        self._groups = _GROUPS.validate_python(state["groups"])
-        self._step = _STEP.validate_python(state["step"])
-        self._rewards = _REWARDS.validate_python(state["rewards"])
-        self._parents = _NAMES.validate_python(state["parents"])
-        self._assignments = set(state["assignments"])
+        self._known, self._now = _Known.model_validate(state), None
 
 
 @hookimpl

@@ -73,11 +73,14 @@ def build(
     """Build an index, or finish one that was interrupted."""
     if vectors is not None and backend == "bm25":
         raise InputError("--vectors is given with --backend bm25; required: dense or hybrid")
-    if vectors is not None and not _is_file(vectors):
-        raise InputError(
-            f"--vectors is {reprlib.repr(str(vectors))}, which is no file; required: a flat FAISS "
-            "index; check the path"
-        )
+    if vectors is not None:
+        try:
+            vectors.open("rb").close()  # before an encoder is loaded
+        except OSError as error:
+            raise InputError(
+                f"--vectors is {reprlib.repr(str(vectors))}, which cannot be read "
+                f"({error.strerror}); required: a flat FAISS index; check the path"
+            ) from error
     chosen = IndexSettings(
         corpus, index, backend, encoder, faiss, faiss_search, device, dtype, vectors
     )
@@ -85,14 +88,6 @@ def build(
         _look_ahead(chosen)
     passages, _ = _open(chosen)
     typer.echo(f"{index} holds the {backend} index of {len(passages):,} passages")
-
-
-def _is_file(path: Path) -> bool:
-    """Whether there is a file; no name is too long to say that there is none."""
-    try:
-        return path.is_file()
-    except OSError:
-        return False
 
 
 @app.command()
@@ -106,8 +101,6 @@ def query(
     encoder: EncoderOption = "intfloat/e5-base-v2",
     faiss: FaissOption = "Flat",
     faiss_search: FaissSearchOption = "",
-    device: DeviceOption = "cpu",
-    dtype: DtypeOption = "float32",
     dry_run: DryRunOption = False,
 ) -> None:
     """Show the best passages for a text."""
@@ -121,7 +114,7 @@ def query(
         with BlockingRetriever(RetrievalClient(url, topk=topk)) as search:
             found = search(text)
     elif corpus and index:
-        chosen = IndexSettings(corpus, index, backend, encoder, faiss, faiss_search, device, dtype)
+        chosen = IndexSettings(corpus, index, backend, encoder, faiss, faiss_search)
         if dry_run:
             _look_ahead(chosen)
         passages, searched = _open(chosen)

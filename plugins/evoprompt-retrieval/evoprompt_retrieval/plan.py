@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import os
-import re
 import zlib
 from itertools import islice
 from pathlib import Path
@@ -24,13 +22,6 @@ _UNPACKED = 3
 
 _BM25_SHARE = 0.8
 """Size of a BM25 index to that of its corpus as JSON lines, as measured on real passages."""
-
-_FLAT, _COMPRESSED = 2.8e-10, 2.5e-9
-"""Seconds of a core for a number of an exact vector, as measured (docs/measurements.md), and for a
-compressed vector of 96 parts, by 20 ms in three of eight lists of 21 million."""
-
-_SEARCHED_LISTS = 3 / 8
-"""Share of an inverted file that is looked into by default."""
 
 _NUMBERS = 768
 """In a vector, where the encoder's files are not here to say it."""
@@ -56,10 +47,6 @@ def plan_index(settings: IndexSettings) -> Plan:
         size += passages * _numbers(settings.encoder) * 4 * (settings.backend != "bm25")
         figures.append(("passages", f"about {passages:,}, {text / GIB:.2f} GiB of text"))
         figures.append(("size", f"about {size / GIB:.2f} GiB, mapped: memory holds what is in use"))
-        if settings.backend != "bm25" and (cost := _search_seconds(settings, passages)):
-            cores = os.cpu_count() or 1
-            told = f"about {cost * 1e3:,.3g} ms of a core beside the encoding of the query"
-            figures.append(("a search", f"{told}; 1,000 take {1000 * cost / cores:,.3g} s here"))
         needs.append(requirements.disk(folder, size / GIB, "--index"))
         found = Manifest.load(folder / MANIFEST)
         if found is not None and found.fingerprint != fingerprint(corpus):
@@ -72,18 +59,6 @@ def plan_index(settings: IndexSettings) -> Plan:
     if settings.device == "cuda":
         needs.append(requirements.gpus(1, None))
     return Plan(figures, needs)
-
-
-def _search_seconds(settings: IndexSettings, passages: int) -> float:
-    """Of a core, for a query; 0 where it is not known, as on GPUs."""
-    if settings.faiss == "Flat":
-        return passages * _numbers(settings.encoder) * _FLAT
-    lists = re.match(r"IVF(\d+),PQ", settings.faiss)
-    if not lists:
-        return 0.0
-    searched = re.search(r"nprobe=(\d+)", settings.faiss_search)
-    share = int(searched[1]) / int(lists[1]) if searched else _SEARCHED_LISTS
-    return passages * min(share, 1.0) * _COMPRESSED
 
 
 def search_server(url: str) -> Need:

@@ -60,14 +60,8 @@ class VectorFile:
             InputError: it is none, or of another number or size of vectors; or there are vectors.
         """
         size = len(self._header) + self.rows * self.dimension * _FLOAT
-        try:
-            with source.open("rb") as file:
-                header, found = file.read(len(self._header)), source.stat().st_size
-        except OSError as error:
-            raise InputError(
-                f"--vectors is {source}, which cannot be read ({error.strerror}); required: a flat "
-                "FAISS index of the same passages; check the path"
-            ) from error
+        with source.open("rb") as file:
+            header, found = file.read(len(self._header)), source.stat().st_size
         if header != self._header or found != size:
             raise InputError(
                 f"--vectors is {source}, of {found:,} bytes; required: a flat FAISS index of inner "

@@ -85,18 +85,6 @@ def test_a_dry_run_tells_size_and_needs_and_builds_nothing(
     found = re.search(r"about ([\d,]+),", told)
     assert found
     assert packed or 4500 <= int(found[1].replace(",", "")) <= 5500
-    # An exact search compares 384 numbers of each passage, an inverted file a share of them.
-    cost = [
-        float(re.search(r"a search: about ([\d.]+) ms of a core", run("build", *where, *kind))[1])  # type: ignore[index]
-        for kind in (
-            ("--dry-run",),
-            ("--faiss", "IVF64,PQ96x4fs,RFlat", "--dry-run"),
-            ("--faiss", "IVF64,PQ96x4fs,RFlat", "--faiss-search", "nprobe=8", "--dry-run"),
-        )
-    ]
-    assert cost[0] > cost[1] > cost[2] > 0
-    assert cost[1] / cost[2] == pytest.approx(3, rel=0.01)
-    assert "a search" not in run("build", *where, "--faiss", "Half", "--dry-run")
     with pytest.raises(InputError, match="--vectors is given with --backend bm25"):
         run("build", *where[:4], "--vectors", path)
     assert not index.exists()
@@ -152,7 +140,7 @@ PATHS = {"corpus": Option("file", INDEX), "index": Option("output", CORPUS)}
 @pytest.mark.parametrize("path", ["", "none.index", ".", "x" * 5000, "a\nb"])
 def test_vectors_that_are_no_file_are_refused_before_anything_is_loaded(path: str) -> None:
     where = ("--corpus", "c.jsonl", "--index", "i", "--backend", "dense")
-    with pytest.raises(InputError, match="which is no file; required: a flat FAISS") as refused:
+    with pytest.raises(InputError, match="cannot be read") as refused:
         run("build", *where, "--vectors", path)
     assert "\n" not in str(refused.value)
 

@@ -276,8 +276,6 @@ def test_vectors_that_are_not_of_these_passages_are_refused_in_a_line(
             open_index(replace(settings, folder=tmp_path / name, vectors=file))
         assert "\n" not in str(refused.value)
         assert not (tmp_path / name / "dense/vectors.faiss").exists()
-    with pytest.raises(InputError, match="cannot be read"):
-        open_index(replace(settings, folder=tmp_path / "none", vectors=tmp_path / "none.index"))
     own = tmp_path / "own.index"
     own.write_bytes((settings.folder / "dense/vectors.faiss").read_bytes())
     with pytest.raises(InputError, match="has vectors already"):
