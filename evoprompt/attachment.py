@@ -280,6 +280,15 @@ def require_methods(owner: object, methods: Mapping[str, Sequence[str]], remedy:
             )
 
 
+def methods_of(protocol: type) -> dict[str, tuple[str, ...]]:
+    """The methods that ``protocol`` spells out, with their parameters: what a host must have."""
+    return {
+        name: tuple(inspect.signature(method).parameters)[1:]
+        for name, method in vars(protocol).items()
+        if inspect.isfunction(method) and not name.startswith("__")
+    }
+
+
 def require_attributes(owner: object, names: Sequence[str], remedy: str) -> None:
     """Fails early if an object of the host lacks what is read of it, perhaps by a dotted name.
 

@@ -197,13 +197,7 @@ class Binding:
         Returns:
             The attribute as it was.
         """
-        original = getattr(owner, name)
-        if name in vars(owner):
-            self._undo.callback(setattr, owner, name, vars(owner)[name])
-        else:
-            self._undo.callback(delattr, owner, name)
-        setattr(owner, name, value)
-        return original
+        return replace(self._undo, owner, name, value)
 
     def until_detach(self, release: Callable[[], None]) -> None:
         """Has ``release`` called when the trainer is detached."""
@@ -488,6 +482,21 @@ def _speak() -> None:
         shown = _BesideBars()
         shown.setFormatter(logging.Formatter("evoprompt: %(message)s"))
         _LOG.addHandler(shown)
+
+
+def replace(undo: ExitStack, owner: object, name: str, value: object) -> Any:
+    """Puts ``value`` in the place of an attribute of one object until ``undo`` is closed.
+
+    Returns:
+        The attribute as it was.
+    """
+    original = getattr(owner, name)
+    if name in vars(owner):
+        undo.callback(setattr, owner, name, vars(owner)[name])
+    else:
+        undo.callback(delattr, owner, name)
+    setattr(owner, name, value)
+    return original
 
 
 class _BesideBars(logging.Handler):

@@ -11,6 +11,7 @@ the configuration that decide what is asked are replaced, in place, until ``deta
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from statistics import fmean
 from typing import Any
 
@@ -18,8 +19,8 @@ from tinker_cookbook.rl.rollouts import get_rollout_executor
 from tinker_cookbook.rl.types import RLDataset
 from tinker_cookbook.tokenizer_utils import get_tokenizer
 
-from evoprompt.binding import Binding, Resume
-from evoprompt.engine import Engine
+from evoprompt.attachment import AttachRequest
+from evoprompt.binding import Binding
 from evoprompt.errors import AttachError, InputError
 from evoprompt.evaluation import REWARD
 from evoprompt.prompts import Render
@@ -38,44 +39,27 @@ class TinkerAttachment(Binding):
 
     Args:
         config: an ``rl.train.Config``.
-        engine: the engine.
-        render: places the instruction in a conversation.
-        probe: whether the proposer asks the service behind it once.
-        resume: ``"auto"`` to begin anew where the cookbook finds no checkpoint to resume from.
+        request: the engine, and how to bind it.
 
     Raises:
         AttachError: an engine is attached already, or the engine to another training.
         InputError: the engine's proposer cannot work.
     """
 
-    def __init__(
-        self,
-        config: HostConfig,
-        engine: Engine,
-        render: Render,
-        probe: bool = True,
-        resume: Resume = None,
-    ) -> None:
-        engine.check(probe)
+    def __init__(self, config: HostConfig, request: AttachRequest) -> None:
+        request.engine.check(request.probe)
         before = dict(vars(config))
-        super().__init__(engine, config, resume=resume)
-        self._config = config
-        self._before = before
+        super().__init__(request.engine, config, resume=request.resume)
+        self.until_detach(partial(vars(config).update, before))
+        self.until_detach(vars(config).clear)
         replacing = (
-            _Datasets(config, config.dataset_builder, self, render),
+            _Datasets(config, config.dataset_builder, self, request.render),
             Watching(config.effective_rollout_strategy()),
         )
         for name, value in zip(REPLACED, replacing, strict=True):
             vars(config)[_CHZ + name] = value  # a chz object refuses the ordinary way
             vars(config).pop(name, None)
         self.announce()
-
-    def detach(self) -> None:
-        """Restores the configuration to exactly what it was. Calling it again does nothing."""
-        if self.attached:
-            super().detach()
-            vars(self._config).clear()
-            vars(self._config).update(self._before)
 
 
 class _Datasets:

@@ -4,75 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tinker_cookbook.utils import logtree
 
 from evoprompt.binding import Outcomes
 from evoprompt.errors import InputError
-from evoprompt.types import Assignment, Candidate, Question
+from evoprompt.types import Assignment, Question
 from evoprompt_tinker.groups import Setup, TrainingGroup
-from evoprompt_tinker.host import HostBuilder, HostTrajectory, Reward
-from evoprompt_tinker.outcomes import outcomes, rewards
+from evoprompt_tinker.host import HostBuilder
+from evoprompt_tinker.outcomes import outcomes
 from evoprompt_tinker.prompts import holds, question_of, setting_of
 from evoprompt_tinker.verification import VerificationRunner
 
 if TYPE_CHECKING:
     from evoprompt_tinker.attachment import Training
-
-
-@dataclass(slots=True)
-class Report:
-    """How a group went.
-
-    Attributes:
-        envs: made and not yet rolled out; an error if they could not be made.
-        assignment: what it was asked; None where nothing could be.
-        trajectories: of the rollouts that came to an end.
-        ended: their environments.
-        graded: whether the builder was asked for its rewards.
-        added: these rewards; None until they are there.
-        shown: metrics of a trajectory, which the cookbook averages over those that have them.
-        finished: whether nothing more will come.
-    """
-
-    envs: Sequence[object] | BaseException | None = None
-    assignment: Assignment | None = None
-    trajectories: list[HostTrajectory] = field(default_factory=list)
-    ended: Sequence[object] = ()
-    graded: bool = False
-    added: list[float] | None = None
-    shown: dict[str, float] = field(default_factory=dict)
-    finished: bool = False
-
-    def rolled_out(self, trajectories: list[HostTrajectory], envs: Sequence[object]) -> None:
-        """Takes note of rollouts."""
-        self.trajectories, self.ended = trajectories, envs
-
-    def said(self, found: Sequence[Reward], limited: Sequence[str]) -> list[Reward]:
-        """Takes note of what the builder said of each trajectory, and returns it.
-
-        The metrics of one trajectory will hold the engine's numbers: the first whose metrics the
-        cookbook does not copy, as it does where a limit ended a rollout.
-        """
-        copies = [dict(metrics) for _, metrics in found]
-        self.added = [reward for reward, _ in found]
-        kept = (
-            metrics
-            for metrics, trajectory in zip(copies, self.trajectories, strict=True)
-            if trajectory.stop_reason not in limited
-        )
-        self.shown = next(kept, {})
-        return list(zip(self.added, copies, strict=True))
-
-    def rewards(self, limited: Sequence[str]) -> list[float]:
-        """One per trajectory; none where the builder failed to say its own."""
-        if self.added is None:
-            if self.graded:
-                return []
-            self.added = [0.0] * len(self.trajectories)  # nothing was graded: all ran out of time
-        return rewards(self.trajectories, self.added, limited)
 
 
 class Batch:
@@ -87,7 +33,6 @@ class Batch:
 
     Attributes:
         groups: the builders to train on.
-        reports: how each of them went.
     """
 
     def __init__(
@@ -103,17 +48,12 @@ class Batch:
         self._verification = verification
         self._training = training
         self._opening: asyncio.Task[None] | None = None
-        self._builders = builders
-        self.groups = [
-            TrainingGroup(builder, self, number, setup.render)
-            for number, builder in enumerate(builders)
-        ]
-        self.reports = [Report() for _ in builders]
+        self.groups = [TrainingGroup(builder, self) for builder in builders]
 
     @property
     def unfinished(self) -> int:
         """Groups that are still out."""
-        return sum(not report.finished for report in self.reports)
+        return sum(not group.finished for group in self.groups)
 
     async def opened(self, policy: object) -> None:
         """Returns when every group knows its candidate; the first caller's policy verifies."""
@@ -124,10 +64,10 @@ class Batch:
     async def _open(self, policy: object) -> None:
         try:
             made = await asyncio.gather(
-                *(builder.make_envs() for builder in self._builders), return_exceptions=True
+                *(group.inner.make_envs() for group in self.groups), return_exceptions=True
             )
-            for report, envs in zip(self.reports, made, strict=True):
-                report.envs = envs
+            for group, envs in zip(self.groups, made, strict=True):
+                group.envs = envs
             await self._ask(policy)
         except BaseException as error:
             self._training.failed(error)
@@ -136,9 +76,9 @@ class Batch:
     async def _ask(self, policy: object) -> None:
         """Draws the candidate of each group whose environments could be made."""
         made = {
-            number: report.envs
-            for number, report in enumerate(self.reports)
-            if report.envs and not isinstance(report.envs, BaseException)
+            number: envs
+            for number, group in enumerate(self.groups)
+            if (envs := group.envs) and not isinstance(envs, BaseException)
         }
         sizes = {len(envs) for envs in made.values()}
         if len(sizes) > 1:
@@ -167,7 +107,7 @@ class Batch:
         with logtree.scope_disable():
             assignments = await asyncio.to_thread(begin, questions, rollouts, rollout)
         for (number, envs), assignment in zip(made.items(), assignments, strict=True):
-            self.reports[number].assignment = assignment
+            self.groups[number].assignment = assignment
             # Here and not when they are rolled out: a strategy might leave an error out.
             self.groups[number].prepared(envs)
 
@@ -177,23 +117,8 @@ class Batch:
         if not (engine.setting.prompt or engine.setting.reward):
             engine.setting = setting_of(env, self.setup.render)
 
-    def candidate(self, number: int) -> Candidate:
-        """Whom a group asks under."""
-        assignment = self.reports[number].assignment
-        # Environments that could not be made at first, and then could, have drawn nobody.
-        return assignment.candidate if assignment else self.setup.binding.engine.best
-
-    def take_envs(self, number: int) -> Sequence[object] | None:
-        """The environments that were made for a group, once; raises what making them raised."""
-        report = self.reports[number]
-        envs, report.envs = report.envs, None
-        if isinstance(envs, BaseException):
-            raise envs
-        return envs
-
-    def finished(self, number: int) -> None:
-        """Takes note that a group came to its end; the last one ends the step."""
-        self.reports[number].finished = True
+    def ended(self) -> None:
+        """Called when a group came to its end; the last one ends the step."""
         if self.unfinished or self._opening is None or not self._opening.done():
             return
         if self._opening.cancelled() or self._opening.exception():
@@ -208,16 +133,16 @@ class Batch:
     def _tell(self) -> None:
         self._require_instructions()
         setup, told = self.setup, []
-        for report in self.reports:
-            if report.assignment is not None:
-                scored = report.rewards(setup.limited)
-                ended, envs = report.trajectories[: len(scored)], report.ended[: len(scored)]
+        for group in self.groups:
+            if group.assignment is not None:
+                scored = group.rewards()
+                ended, envs = group.trajectories[: len(scored)], group.ended[: len(scored)]
                 found = outcomes(ended, scored, envs, setup.tokenizer)
-                told.append((report.assignment, found))
+                told.append((group.assignment, found))
         setup.binding.end(told)
         numbers = setup.binding.metrics()
-        for report in self.reports:
-            report.shown.update(numbers)
+        for group in self.groups:
+            group.shown.update(numbers)
 
     def _require_instructions(self) -> None:
         """Ends a training whose first prompts held no instruction."""
@@ -225,10 +150,10 @@ class Batch:
         if binding.placed:
             return
         found = [
-            holds(self.setup.tokenizer, trajectory.transitions[0].ob, report.assignment.candidate)
-            for report in self.reports
-            if report.assignment
-            for trajectory in report.trajectories
+            holds(self.setup.tokenizer, trajectory.transitions[0].ob, group.assignment.candidate)
+            for group in self.groups
+            if group.assignment
+            for trajectory in group.trajectories
             if trajectory.transitions
         ]
         if found:

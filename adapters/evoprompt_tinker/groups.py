@@ -11,7 +11,7 @@ from tinker_cookbook.rl.types import EnvGroupBuilder
 
 from evoprompt.binding import Binding, set_purpose
 from evoprompt.prompts import Render
-from evoprompt.types import Candidate
+from evoprompt.types import Assignment, Candidate
 from evoprompt_tinker.host import (
     HostBuilder,
     HostStrategy,
@@ -154,52 +154,82 @@ class TestGroup(Group):
 
 
 class TrainingGroup(Group):
-    """A group of a training batch, which tells the batch how it went.
+    """A group of a training batch, and how it went.
 
     Args:
         inner: the builder of the dataset.
-        batch: decides under which candidate it asks.
-        number: its place in the batch.
-        render: places the instruction.
+        batch: decides under which candidate it asks; called when it came to its end.
+
+    Attributes:
+        batch: of which it is.
+        envs: made and not yet rolled out; an error if they could not be made.
+        assignment: what it was asked; None where nothing could be.
+        trajectories: of the rollouts that came to an end.
+        ended: their environments.
+        shown: metrics of a trajectory, which the cookbook averages over those that have them.
+        finished: whether nothing more will come.
     """
 
-    def __init__(self, inner: HostBuilder, batch: Batch, number: int, render: Render) -> None:
-        super().__init__(inner, render)
-        self._batch = batch
-        self._number = number
+    def __init__(self, inner: HostBuilder, batch: Batch) -> None:
+        super().__init__(inner, batch.setup.render)
+        self.batch = batch
+        self.envs: Sequence[object] | BaseException | None = None
+        self.assignment: Assignment | None = None
+        self.trajectories: list[HostTrajectory] = []
+        self.ended: Sequence[object] = ()
+        self.shown: dict[str, float] = {}
+        self.finished = False
+        self._graded = False
+        self._added: list[float] | None = None
 
     def candidate(self) -> Candidate:
-        """That of the batch."""
-        return self._batch.candidate(self._number)
-
-    async def begin(self, policy: object) -> None:
-        """Returns when it is known under which candidate it asks."""
-        await self._batch.opened(policy)
-
-    def rolled_out(self, trajectories: list[HostTrajectory], envs: Sequence[object]) -> None:
-        """Takes note of the rollouts that came to an end."""
-        self._batch.reports[self._number].rolled_out(trajectories, envs)
+        """Whom it was asked under."""
+        # Environments that could not be made at first, and then could, have drawn nobody.
+        asked, engine = self.assignment, self.batch.setup.binding.engine
+        return asked.candidate if asked else engine.best
 
     async def make_envs(self) -> Sequence[object]:
-        """Those that the batch has prepared, and new ones for a second try."""
-        ready = self._batch.take_envs(self._number)
+        """Those that the batch has prepared, once, and new ones for a second try."""
+        ready, self.envs = self.envs, None
+        if isinstance(ready, BaseException):
+            raise ready
         return await super().make_envs() if ready is None else ready
 
     async def compute_group_rewards(
         self, trajectory_group: list[HostTrajectory], env_group: Sequence[object]
     ) -> list[Reward]:
-        """What the builder says; the engine's numbers will be among the metrics."""
-        report = self._batch.reports[self._number]
-        report.graded = True
-        found = await self.inner.compute_group_rewards(trajectory_group, env_group)
-        return report.said(found, self._batch.setup.limited)
+        """What the builder says; the engine's numbers will be among the metrics of one trajectory.
+
+        It is the first whose metrics the cookbook does not copy, as it does where a limit ended a
+        rollout.
+        """
+        self._graded = True
+        found = await super().compute_group_rewards(trajectory_group, env_group)
+        copies = [dict(metrics) for _, metrics in found]
+        self._added = [reward for reward, _ in found]
+        kept = (
+            metrics
+            for metrics, trajectory in zip(copies, self.trajectories, strict=True)
+            if trajectory.stop_reason not in self.batch.setup.limited
+        )
+        self.shown = next(kept, {})
+        return list(zip(self._added, copies, strict=True))
+
+    def rewards(self) -> list[float]:
+        """One per trajectory; none where the builder failed to say its own."""
+        if self._added is None:
+            if self._graded:
+                return []
+            self._added = [0.0] * len(self.trajectories)  # nothing was graded: all ran out of time
+        return rewards(self.trajectories, self._added, self.batch.setup.limited)
 
     async def cleanup(self) -> None:
         """Cleans up; the group has come to its end."""
         try:
-            await self.inner.cleanup()
+            await super().cleanup()
         finally:
-            self._batch.finished(self._number)
+            self.finished = True
+            self.batch.ended()
 
 
 @dataclass(frozen=True)  # as which the cookbook writes it down
@@ -221,7 +251,8 @@ class Watching(RolloutStrategy):  # type: ignore[misc]
         """Rolls a group out, as the strategy does."""
         if not isinstance(env_group_builder, TrainingGroup):
             return await self.inner.execute(env_group_builder, policy)
-        await env_group_builder.begin(policy)
+        await env_group_builder.batch.opened(policy)
         result = await self.inner.execute(env_group_builder, policy)
-        env_group_builder.rolled_out(result.trajectories, result.envs)
+        env_group_builder.trajectories = result.trajectories
+        env_group_builder.ended = result.envs
         return result

@@ -14,15 +14,6 @@ TESTED = "0.6"
 REPLACED = ("dataset_builder", "rollout_error_tolerance")
 """The fields of ``rl.train.Config`` that are replaced while an engine is attached."""
 
-READ = (
-    *("async_config", "log_path", "max_steps", "model_name", "num_epochs", "rolling_save_every"),
-    "save_every",
-)
-"""The fields that are read."""
-
-METHODS = ("effective_rollout_strategy", "effective_termination")
-"""The methods of ``rl.train.Config`` that are called."""
-
 Reward = tuple[float, Mapping[str, float]]
 """What a builder says of one trajectory: a reward to be added, and metrics."""
 
@@ -50,19 +41,10 @@ class HostAction(Protocol):
     tokens: list[int]
 
 
-class HostChunk(Protocol):
-    """A part of a prompt; only texts have ``tokens``."""
-
-    @property
-    def length(self) -> int:
-        """Tokens it takes."""
-        ...
-
-
 class HostPrompt(Protocol):
     """What the policy was given, ``tinker.ModelInput``."""
 
-    chunks: Sequence[HostChunk]
+    chunks: Sequence[Any]  # only texts have ``tokens``
 
 
 class HostTransition(Protocol):
@@ -136,7 +118,7 @@ class HostTermination(Protocol):
 
 
 class HostConfig(Protocol):
-    """``rl.train.Config``."""
+    """``rl.train.Config``; ``plugin.py`` looks for everything that is here."""
 
     dataset_builder: Any
     rollout_error_tolerance: Any

@@ -5,15 +5,20 @@ from __future__ import annotations
 from importlib import metadata
 from typing import TYPE_CHECKING, cast
 
-from evoprompt.attachment import is_instance, require_attributes, require_version
+from evoprompt.attachment import (
+    is_instance,
+    methods_of,
+    require_attributes,
+    require_methods,
+    require_version,
+)
 from evoprompt.errors import AttachError
 from evoprompt.hookspecs import hookimpl
 from evoprompt.prompts import ShowsTools
-from evoprompt_tinker.host import METHODS, MINIMUM, READ, REPLACED, TESTED
+from evoprompt_tinker.host import MINIMUM, TESTED, HostConfig
 
 if TYPE_CHECKING:
     from evoprompt.attachment import Attachment, AttachRequest
-    from evoprompt_tinker.host import HostConfig
 
 _NAME = "tinker-cookbook"
 _CONFIG = ("tinker_cookbook.rl.train", "Config")
@@ -38,12 +43,13 @@ def evoprompt_attach(request: AttachRequest) -> Attachment | None:
         return None
     require_version(_NAME, metadata.version(_NAME), MINIMUM, TESTED)
     remedy = f'use one that was tested, pip install "{_NAME}=={TESTED}.*", or report it'
-    require_attributes(given, (*REPLACED, *READ, *METHODS), remedy)
+    require_attributes(given, [*HostConfig.__annotations__], remedy)
+    require_methods(given, methods_of(HostConfig), remedy)
     config = cast("HostConfig", given)
     _require_served(config, request)
     from evoprompt_tinker.attachment import TinkerAttachment
 
-    return TinkerAttachment(config, request.engine, request.render, request.probe, request.resume)
+    return TinkerAttachment(config, request)
 
 
 def _require_served(config: HostConfig, request: AttachRequest) -> None:

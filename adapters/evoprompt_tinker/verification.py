@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Sequence
+from functools import lru_cache
 
 from tinker_cookbook.exceptions import AllTrajectoriesFailedError
 from tinker_cookbook.rl.rollouts import do_group_rollout
@@ -29,8 +29,7 @@ class VerificationRunner:
 
     def __init__(self, setup: Setup, dataset: HostDataset) -> None:
         self._setup = setup
-        self._dataset = dataset
-        self._batches: OrderedDict[int, Sequence[HostBuilder]] = OrderedDict()
+        self._batch = lru_cache(_KEPT)(dataset.get_batch)
 
     async def roll(self, assignments: Sequence[Assignment], policy: object) -> list[Outcomes]:
         """The outcomes of all assignments, rolled out at once.
@@ -73,9 +72,4 @@ class VerificationRunner:
 
     def _builder(self, assignment: Assignment) -> HostBuilder:
         row = assignment.question.row
-        batch, group = int(str(row["batch"])), int(str(row["group"]))
-        if batch not in self._batches:
-            self._batches[batch] = self._dataset.get_batch(batch)
-            if len(self._batches) > _KEPT:
-                self._batches.popitem(last=False)
-        return self._batches[batch][group]
+        return self._batch(int(str(row["batch"])))[int(str(row["group"]))]

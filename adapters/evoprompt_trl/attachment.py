@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import TrainerCallback, TrainerState
 
-from evoprompt.binding import Binding, Outcomes, Resume, RolloutOutcome, rolling_out
+from evoprompt.attachment import AttachRequest
+from evoprompt.binding import Binding, Outcomes, RolloutOutcome, rolling_out
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError, warn
 from evoprompt.evaluation import REWARD
-from evoprompt.prompts import Render, ShowsTools
+from evoprompt.prompts import ShowsTools
 from evoprompt.rows import row_of
 from evoprompt.types import Assignment, Candidate, Question
 from evoprompt_trl.checkpoint import EngineCheckpoint
@@ -44,10 +46,7 @@ class TrlAttachment(Binding):
 
     Args:
         trainer: a constructed ``GRPOTrainer`` or ``RLOOTrainer``.
-        engine: the engine; used on rank 0 only.
-        render: places the instruction in a prompt.
-        probe: whether the proposer asks the service behind it once.
-        resume: ``"auto"`` to go on from the newest complete checkpoint, or else to begin anew.
+        request: its engine is used on rank 0 only.
 
     Raises:
         AttachError: an engine is attached already, or the engine to another trainer.
@@ -55,14 +54,8 @@ class TrlAttachment(Binding):
             the engine's proposer cannot work.
     """
 
-    def __init__(
-        self,
-        trainer: HostTrainer,
-        engine: Engine,
-        render: Render,
-        probe: bool = True,
-        resume: Resume = None,
-    ) -> None:
+    def __init__(self, trainer: HostTrainer, request: AttachRequest) -> None:
+        engine, render = request.engine, request.render
         served = (
             getattr(trainer, "use_vllm", False) and getattr(trainer, "vllm_mode", "") == "server"
         )
@@ -72,37 +65,27 @@ class TrlAttachment(Binding):
         self._host = trainer
         self._collectives = Collectives(trainer.accelerator)
         if self._collectives.leads:
-            engine.check(probe)
+            engine.check(request.probe)
         tools = _own_tools(trainer, engine)
         if tools is not None and not isinstance(render, ShowsTools):
             render = ShowsTools(render)
         self._prompts = TrlPrompts(trainer, render)
         limits = self._prompts.limits([one.text for one in engine.population.alive])
         setting = self._prompts.setting(engine.setting.reward or rewards_of(trainer))
-        super().__init__(engine, trainer, self._collectives.leads, resume)
+        super().__init__(engine, trainer, self._collectives.leads, request.resume)
         self.prompts = self._prompts
         engine.limits, engine.setting = limits, setting
         self._checkpoint = EngineCheckpoint(trainer, self, self._collectives)
         generate = trainer._generate_and_score_completions
-        config = engine.config
-        self._roller = Roller(
-            trainer, generate, config.failure_threshold, config.failures_per_request, tools
-        )
+        self._roller = Roller(trainer, generate, engine.config, tools)
         self._wrap(tools)
-        self._watch = _Watch(self)
-        trainer.add_callback(self._checkpoint)
-        trainer.add_callback(self._watch)
+        for callback in (self._checkpoint, _Watch(self)):
+            trainer.add_callback(callback)
+            self.until_detach(partial(trainer.remove_callback, callback))
         self.announce()
         slow = slow_bf16(trainer) if self._collectives.leads else ""
         if slow:
             warn(slow)
-
-    def detach(self) -> None:
-        """Restores the trainer to exactly what it was. Calling it again does nothing."""
-        if self.attached:
-            self._host.remove_callback(self._checkpoint)
-            self._host.remove_callback(self._watch)
-        super().detach()
 
     def _wrap(self, tools: OwnTools | None) -> None:
         trainer = self._host
@@ -247,7 +230,7 @@ class TrlAttachment(Binding):
 
 
 class _Watch(TrainerCallback):
-    """Ends a training whose first step placed no instruction; tells of evaluations and the end.
+    """Ends a training whose first step placed no instruction; tells of evaluations.
 
     Args:
         attachment: to tell.
@@ -256,33 +239,11 @@ class _Watch(TrainerCallback):
     def __init__(self, attachment: TrlAttachment) -> None:
         self._attachment = attachment
 
-    def on_step_end(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        **kwargs: object,
-    ) -> None:
+    def on_step_end(self, *_: object, **__: object) -> None:
         """Fails where a trainer made its first step past the adapter."""
         self._attachment.require_placed([self._attachment.placed], self._attachment.suspect)
 
-    def on_train_end(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        **kwargs: object,
-    ) -> None:
-        """Warns if every generation failed, and tells how it ended."""
-        self._attachment.conclude()
-
-    def on_evaluate(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        **kwargs: object,
-    ) -> None:
+    def on_evaluate(self, args: object, state: TrainerState, *_: object, **__: object) -> None:
         """Logs an evaluation, as TRL has just logged it."""
         logged: Mapping[str, object] = state.log_history[-1] if state.log_history else {}
         split = next((key for key in logged if key.endswith("_runtime")), "eval_runtime")

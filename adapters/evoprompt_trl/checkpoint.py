@@ -7,15 +7,15 @@ wrapper the upload and the deletion of older checkpoints wait until the folder i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from pydantic import JsonValue
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import TrainerCallback
 
-from evoprompt.binding import Binding
+from evoprompt.binding import Binding, replace
 from evoprompt.errors import StateError, warn
 from evoprompt.events import Notice
 from evoprompt.storage import STATE_FILE, checkpoints, load_state, mend, remove, require_whole
@@ -69,16 +69,17 @@ class EngineCheckpoint(TrainerCallback):
 
         def save_checkpoint(model: Any, trial: Any = None) -> None:
             folder = self._output / f"{PREFIX}{self._trainer.state.global_step}"
-            with (
-                self._binding.save(folder, state=self._state()),
-                self._putting_off() as uploads,
-            ):
+            # Uploads and deletions wait.
+            uploads: list[str] = []
+            with self._binding.save(folder, state=self._state()), ExitStack() as undo:
+                replace(undo, self._trainer.args, "save_total_limit", None)
+                replace(undo, self._trainer, "_push_from_checkpoint", uploads.append)
                 original(model, trial)
                 self._collectives.wait()
             if self._trainer.args.should_save:
                 self._remove_old()
             for upload in uploads:
-                upload(str(folder))
+                self._trainer._push_from_checkpoint(upload)
 
         return save_checkpoint
 
@@ -87,23 +88,6 @@ class EngineCheckpoint(TrainerCallback):
         if self._before_batch and self._before_batch[0] == self._trainer.state.global_step:
             return self._before_batch[1]
         return None
-
-    @contextmanager
-    def _putting_off(self) -> Iterator[list[Callable[[str], None]]]:
-        """Keeps the trainer from deleting and uploading; yields what uploads, if it wanted to."""
-        uploads: list[Callable[[str], None]] = []
-        upload = self._trainer._push_from_checkpoint
-        wrapped = vars(self._trainer).get("_push_from_checkpoint")
-        args, limit = self._trainer.args, self._trainer.args.save_total_limit
-        self._trainer._push_from_checkpoint = lambda folder: uploads.append(upload)
-        args.save_total_limit = None
-        try:
-            yield uploads
-        finally:
-            args.save_total_limit = limit
-            del self._trainer._push_from_checkpoint
-            if wrapped is not None:
-                self._trainer._push_from_checkpoint = wrapped
 
     def _remove_old(self) -> None:
         """Does what ``save_total_limit`` asks for, as the trainer would have done."""
@@ -125,6 +109,7 @@ class EngineCheckpoint(TrainerCallback):
             found = self._resumable(resume_from_checkpoint) if self._collectives.leads else None
             self.resume_from = self._collectives.from_leader(found)
             ended = original(self.resume_from, *args, **kwargs)
+            self._binding.conclude()
             self._share()
             return ended
 
@@ -145,13 +130,7 @@ class EngineCheckpoint(TrainerCallback):
             require_whole(Path(asked))
         return asked
 
-    def on_train_begin(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        **kwargs: object,
-    ) -> None:
+    def on_train_begin(self, *_: object, **__: object) -> None:
         """Restores the engine if the trainer resumes; says so if the checkpoint has no engine."""
         asked, self.resume_from = self.resume_from, None
         if not self._collectives.leads:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from accelerate.utils import broadcast_object_list, gather_object
 
-from evoprompt_trl.host import HostAccelerator
+if TYPE_CHECKING:
+    from accelerate import Accelerator
 
 T = TypeVar("T")
 
@@ -18,7 +19,7 @@ class Collectives:
     Every process must call the same methods in the same order.
     """
 
-    def __init__(self, accelerator: HostAccelerator) -> None:
+    def __init__(self, accelerator: Accelerator) -> None:
         self._accelerator = accelerator
 
     @property

@@ -6,37 +6,26 @@ All of them are listed here, and ``plugin.py`` checks that they are there before
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from evoprompt.agents.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     import torch
-    from transformers import TrainerCallback
+    from accelerate import Accelerator
+    from transformers import (
+        PreTrainedModel,
+        TrainerCallback,
+        TrainerState,
+        TrainingArguments,
+    )
 
 MINIMUM = "1.0"
 """The oldest TRL that rolls multi-turn episodes out without vLLM."""
 
 TESTED = "1.16"
 """The newest TRL that the tests were run with; a newer one is announced by a warning."""
-
-METHODS: Mapping[str, Sequence[str]] = {
-    "_generate_and_score_completions": ("inputs",),
-    "_calculate_rewards": ("inputs", "prompts", "completions", "completion_ids_list"),
-    "_get_per_token_logps_and_entropies": (
-        "model",
-        "input_ids",
-        "attention_mask",
-        "logits_to_keep",
-    ),
-    "log": ("logs", "start_time"),
-    "train": ("resume_from_checkpoint",),
-    "_save_checkpoint": ("model", "trial"),
-    "_push_from_checkpoint": ("checkpoint_folder",),
-    "_load_best_model": (),
-}
-"""What is wrapped or replaced, with the parameters it must take, in this order."""
 
 EXTRA_LOGS = "_pending_extra_logs"
 """What reward functions have logged by ``log_extra`` in this batch, a list per column."""
@@ -66,70 +55,20 @@ Generate = Callable[[list[Row]], Batch]
 """The trainer's own ``_generate_and_score_completions``."""
 
 
-class HostAccelerator(Protocol):
-    """The part of ``accelerate.Accelerator`` in use."""
-
-    device: torch.device
-    is_main_process: bool
-    mixed_precision: str
-    num_processes: int
-    process_index: int
-
-    def wait_for_everyone(self) -> None:
-        """Returns when every process has come here."""
-        ...
-
-
-class HostArguments(Protocol):
-    """The part of ``GRPOConfig`` and ``RLOOConfig`` in use."""
-
-    output_dir: str | None
-    save_total_limit: int | None
-    should_save: bool
-    report_to: list[str]
-
-
-class HostModel(Protocol):
-    """The part of ``transformers.PreTrainedModel`` in use."""
-
-    config: Any
-    training: bool
-
-    def eval(self) -> object:
-        """Puts all modules into evaluation mode."""
-        ...
-
-    def modules(self) -> Iterable[torch.nn.Module]:
-        """All modules, this one included."""
-        ...
-
-    def parameters(self) -> Iterable[torch.nn.Parameter]:
-        """All weights."""
-        ...
-
-
-class HostState(Protocol):
-    """The part of ``transformers.TrainerState`` in use."""
-
-    best_model_checkpoint: str | None
-    global_step: int
-    num_input_tokens_seen: int
-
-
 class HostTrainer(Protocol):
-    """A ``GRPOTrainer`` or ``RLOOTrainer``."""
+    """A ``GRPOTrainer`` or ``RLOOTrainer``; ``plugin.py`` looks for every method that is here."""
 
-    accelerator: HostAccelerator
-    args: HostArguments
+    accelerator: Accelerator
+    args: TrainingArguments
     chat_template_kwargs: dict[str, Any]
     max_completion_length: int
-    model: HostModel
+    model: PreTrainedModel
     num_generations: int
     num_generations_eval: int
     processing_class: Any
     reward_func_names: list[str]
     reward_weights: torch.Tensor
-    state: HostState
+    state: TrainerState
 
     def _generate_and_score_completions(self, inputs: list[Row]) -> Batch: ...
 
@@ -141,9 +80,9 @@ class HostTrainer(Protocol):
         completion_ids_list: list[list[int]],
     ) -> torch.Tensor: ...
 
-    _push_from_checkpoint: Callable[[str], None]
-
     def _save_checkpoint(self, model: object, trial: object) -> None: ...
+
+    def _push_from_checkpoint(self, checkpoint_folder: str) -> None: ...
 
     def _load_best_model(self) -> None: ...
 

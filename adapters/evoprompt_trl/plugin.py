@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, cast
 
 from evoprompt.attachment import (
     is_instance,
+    methods_of,
     require_attributes,
     require_methods,
     require_version,
 )
 from evoprompt.errors import AttachError
 from evoprompt.hookspecs import hookimpl
-from evoprompt_trl.host import BUFFERS, METHODS, MINIMUM, SINGLE_TURN, TESTED
+from evoprompt_trl.host import BUFFERS, MINIMUM, SINGLE_TURN, TESTED, HostTrainer
 
 if TYPE_CHECKING:
     from evoprompt.attachment import Attachment, AttachRequest
-    from evoprompt_trl.host import HostTrainer
 
 _SUPPORTED = (
     ("trl.trainer.grpo_trainer", "GRPOTrainer"),
@@ -45,18 +45,12 @@ def evoprompt_attach(request: AttachRequest) -> Attachment | None:
     version = str(getattr(sys.modules.get("trl"), "__version__", "0"))
     remedy = f'use a TRL that was tested, pip install "trl=={TESTED}.*", or report it'
     require_version("trl", version, MINIMUM, TESTED)
-    require_methods(trainer, METHODS, remedy)
+    require_methods(trainer, methods_of(HostTrainer), remedy)
     require_attributes(trainer, BUFFERS, remedy)
     _require_tools_on_server(trainer, version)
     from evoprompt_trl.attachment import TrlAttachment
 
-    return TrlAttachment(
-        cast("HostTrainer", trainer),
-        request.engine,
-        request.render,
-        request.probe,
-        request.resume,
-    )
+    return TrlAttachment(cast("HostTrainer", trainer), request)
 
 
 def _require_tools_on_server(trainer: object, version: str) -> None:

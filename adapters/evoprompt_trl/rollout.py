@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
 from typing import TYPE_CHECKING
 
 from evoprompt.agents import turns
+from evoprompt.agents.episode import token_metrics
 from evoprompt.agents.thoughts import reader_of
 from evoprompt.binding import RolloutOutcome
+from evoprompt.config import EngineConfig
 from evoprompt.prompts import Prompt
 from evoprompt.replay import worth_reading
 from evoprompt.rows import text_of
@@ -37,8 +38,7 @@ class Roller:
     Args:
         trainer: the trainer.
         generate: its own ``_generate_and_score_completions``.
-        failure_below: a reward under this is a failure.
-        failures_per_request: most failures of one candidate that are read in a batch.
+        config: of the engine: what a failure is, and how many of one candidate are read.
         tools: shows the trainer's tools as candidates describe them; None where they do not.
     """
 
@@ -46,15 +46,13 @@ class Roller:
         self,
         trainer: HostTrainer,
         generate: Generate,
-        failure_below: float,
-        failures_per_request: int,
+        config: EngineConfig,
         tools: OwnTools | None = None,
     ) -> None:
         self._trainer = trainer
         self._decode = reader_of(tokenizer_of(trainer))
         self._generate = generate
-        self._failure_below = failure_below
-        self._failures_per_request = failures_per_request
+        self._config = config
         self._tools = tools
         self._rewards: list[float | None] | None = None
         self._scores: list[Score] = []
@@ -107,8 +105,8 @@ class Roller:
                 happened, feedback = (*self._opening(rows, row), *happened), said.feedback
             else:
                 happened, feedback = (), ""
-            metrics = {**tokens_of(ids, mask), **said.metrics}
-            outcomes.append(RolloutOutcome(reward, metrics, happened, feedback))
+            known = {"response_tokens": float(len(ids))} if mask is None else token_metrics(mask)
+            outcomes.append(RolloutOutcome(reward, {**known, **said.metrics}, happened, feedback))
         return batch, outcomes
 
     def _local(self, rows: int) -> slice:
@@ -144,16 +142,5 @@ class Roller:
             for row, reward in enumerate(rewards[: len(asked)])
             if reward is not None
         }
-        return worth_reading(scored, self._failure_below, self._failures_per_request)
-
-
-def tokens_of(ids: Sequence[int], by_policy: Sequence[bool] | None) -> dict[str, float]:
-    """``response_tokens``, the policy's own; ``tool_calls``, if observations are marked.
-
-    >>> tokens_of([5, 6, 7], [True, False, True])
-    {'response_tokens': 2.0, 'tool_calls': 1.0}
-    """
-    if by_policy is None:
-        return {"response_tokens": float(len(ids))}
-    observations = sum(not policy for policy, _ in groupby(by_policy))
-    return {"response_tokens": float(sum(by_policy)), "tool_calls": float(observations)}
+        config = self._config
+        return worth_reading(scored, config.failure_threshold, config.failures_per_request)

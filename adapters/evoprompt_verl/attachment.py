@@ -9,11 +9,9 @@ from typing import Any, cast
 from pydantic import JsonValue
 from tensordict import TensorDict
 
-from evoprompt.attachment import require_attributes
-from evoprompt.binding import Binding, Outcomes, Resume
-from evoprompt.engine import Engine
+from evoprompt.attachment import AttachRequest, require_attributes
+from evoprompt.binding import Binding, Outcomes
 from evoprompt.errors import AttachError, InputError, StateError
-from evoprompt.prompts import Render
 from evoprompt.types import Assignment
 from evoprompt_verl import columns
 from evoprompt_verl.checkpoint import StepFolders
@@ -50,26 +48,19 @@ class VerlAttachment(Binding):
 
     Args:
         trainer: a constructed ``PPOTrainer``, initialised or not, whose ``fit`` was not called.
-        engine: the engine.
-        render: places the instruction.
+        request: the engine, and how to bind it.
         queue: the TransferQueue; veRL's own if not given.
-        resume: ``"auto"`` to begin anew where veRL finds no checkpoint to resume from.
 
     Raises:
         AttachError: an engine is attached already, or the engine to another trainer.
     """
 
     def __init__(
-        self,
-        trainer: HostTrainer,
-        engine: Engine,
-        render: Render,
-        queue: HostQueue | None = None,
-        resume: Resume = None,
+        self, trainer: HostTrainer, request: AttachRequest, queue: HostQueue | None = None
     ) -> None:
-        super().__init__(engine, trainer, resume=resume)
+        super().__init__(request.engine, trainer, resume=request.resume)
         self._host = trainer
-        self._render = render
+        self._render = request.render
         self._given_queue = queue
         self._folders = StepFolders(trainer.config.trainer)
         self._tracker = PromptTracker()
@@ -95,7 +86,7 @@ class VerlAttachment(Binding):
             InputError: an instruction does not fit into ``data.max_prompt_length``.
             StateError: the checkpoint's engine state cannot be used.
         """
-        trainer, config = self._host, self.engine.config
+        trainer = self._host
         if self._given_queue is None:
             import transfer_queue
 
@@ -105,9 +96,7 @@ class VerlAttachment(Binding):
         questions = prompts_of(trainer.train_dataset)
         self._prompts = VerlPrompts(trainer.config, trainer.tokenizer, self._render, questions)
         self.prompts = self._prompts
-        self._reader = OutcomeReader(
-            self._queue, trainer.tokenizer, config.failure_threshold, config.failures_per_request
-        )
+        self._reader = OutcomeReader(self._queue, trainer.tokenizer, self.engine.config)
         self._restore()
         self._limit_instructions()
         generate = self.replace(manager, "generate_sequences", self._generate)

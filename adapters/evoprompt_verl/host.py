@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from evoprompt.agents.tokenizer import Tokenizer
-from evoprompt.attachment import require_attributes, require_methods
+from evoprompt.attachment import methods_of, require_attributes, require_methods
 from evoprompt.errors import AttachError
 
 if TYPE_CHECKING:
@@ -30,41 +30,7 @@ if TYPE_CHECKING:
 Methods = Mapping[str, tuple[str, ...]]
 """Names of methods or functions, with the parameters that each must take, in this order."""
 
-TRAINER_METHODS: Methods = {
-    "fit": ("agent_loop_manager",),
-    "_load_checkpoint": (),
-    "_save_checkpoint": (),
-    "_validate": (),
-    "_compute_reward_colocate": ("batch", "metrics"),
-}
-"""What is wrapped in a ``PPOTrainer``."""
-
-BUFFER_METHODS: Methods = {"sample": ("global_steps", "partition_id", "batch_size")}
-"""What is wrapped in a ``ReplayBuffer``."""
-
-MANAGER_METHODS: Methods = {"generate_sequences": ("prompts",), "create": ()}
-"""What is wrapped in, or called of, an ``AgentLoopManagerTQ``."""
-
-ATTRIBUTES = (
-    "tokenizer",
-    "global_steps",
-    "parameter_sync_step",
-    "local_trigger_step",
-    "train_dataset",
-    "val_dataset",
-    "reward_loop_manager.reward_loop_worker_handles",
-    "checkpoint_manager.sleep_replicas",
-    "checkpoint_manager.update_weights",
-)
-"""What is read, or called, of an initialised ``PPOTrainer``."""
-
 FUNCTIONS: Mapping[str, Methods] = {
-    "transfer_queue": {
-        "kv_batch_put": ("keys", "partition_id", "fields", "tags"),
-        "kv_batch_get": ("keys", "partition_id", "select_fields"),
-        "kv_list": ("partition_id",),
-        "kv_clear": ("keys", "partition_id"),
-    },
     "verl.experimental.agent_loop.utils": {"resolve_config_path": ("config_path",)},
     "verl.tools.tool_registry": {"load_all_tools": ("tool_config_path", "function_tool_path")},
     "verl.utils": {"hf_tokenizer": ()},
@@ -72,7 +38,7 @@ FUNCTIONS: Mapping[str, Methods] = {
     "verl.utils.import_utils": {"load_class_from_fqn": ("fqn",)},
     "ray._private.utils": {"read_ray_address": ("temp_dir",)},
 }
-"""What is called of other modules."""
+"""What is called of other modules, beside those of :class:`HostQueue`."""
 
 SOURCES: Mapping[str, tuple[str, ...]] = {
     "verl.trainer.ppo.v1.agent_loop_tq": ("__rollout_n__", "{uid}_{session_id}_{i}"),
@@ -192,7 +158,7 @@ class HostReplayBuffer(Protocol):
 
 
 class HostManager(Protocol):
-    """Hands prompts to the agent loops."""
+    """veRL's ``AgentLoopManagerTQ``: hands prompts to the agent loops."""
 
     def generate_sequences(self, prompts: TensorDict) -> None:
         """Starts the rollouts of ``prompts``; the results go to the queue."""
@@ -249,6 +215,15 @@ class HostTrainer(Protocol):
     ) -> HostBatch: ...
 
 
+ATTRIBUTES = (
+    *HostTrainer.__annotations__,
+    "reward_loop_manager.reward_loop_worker_handles",
+    "checkpoint_manager.sleep_replicas",
+    "checkpoint_manager.update_weights",
+)
+"""What is read, or called, of an initialised ``PPOTrainer``."""
+
+
 def require_host() -> None:
     """Fails early, and clearly, if a later veRL has moved anything that the adapter touches.
 
@@ -258,9 +233,10 @@ def require_host() -> None:
     v1 = "verl.trainer.ppo.v1"
     _require(
         {
-            (f"{v1}.trainer_base", "PPOTrainer"): TRAINER_METHODS,
-            (f"{v1}.replay_buffer", "ReplayBuffer"): BUFFER_METHODS,
-            (v1, "AgentLoopManagerTQ"): MANAGER_METHODS,
+            (f"{v1}.trainer_base", "PPOTrainer"): methods_of(HostTrainer),
+            (f"{v1}.replay_buffer", "ReplayBuffer"): methods_of(HostReplayBuffer),
+            (v1, "AgentLoopManagerTQ"): {**methods_of(HostManager), "create": ()},
+            ("transfer_queue", ""): methods_of(HostQueue),
             **{(module, ""): functions for module, functions in FUNCTIONS.items()},
         },
         SOURCES,

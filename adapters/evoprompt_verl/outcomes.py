@@ -15,9 +15,11 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from evoprompt.agents import turns
+from evoprompt.agents.episode import token_metrics
 from evoprompt.agents.thoughts import reader_of
 from evoprompt.agents.tokenizer import Tokenizer
 from evoprompt.binding import Outcomes, RolloutOutcome
+from evoprompt.config import EngineConfig
 from evoprompt.evaluation import MainMetric
 from evoprompt.replay import worth_reading
 from evoprompt.types import Assignment, Turn
@@ -25,7 +27,6 @@ from evoprompt_verl.columns import column
 from evoprompt_verl.host import HostBatch, HostQueue
 
 if TYPE_CHECKING:
-    import torch
     from tensordict import TensorDict
 
 SCORED = ["rm_scores", "response_mask", "extra_fields"]
@@ -92,21 +93,13 @@ class OutcomeReader:
     Args:
         queue: where the trajectories wait.
         tokenizer: decodes failures.
-        failure_below: a reward under this is a failure.
-        failures_per_request: most failures of one candidate that are read in a step.
+        config: of the engine: what a failure is, and how many of one candidate are read.
     """
 
-    def __init__(
-        self,
-        queue: HostQueue,
-        tokenizer: Tokenizer,
-        failure_below: float,
-        failures_per_request: int,
-    ) -> None:
+    def __init__(self, queue: HostQueue, tokenizer: Tokenizer, config: EngineConfig) -> None:
         self._queue = queue
         self._decode = reader_of(tokenizer)
-        self._failure_below = failure_below
-        self._failures_per_request = failures_per_request
+        self._config = config
 
     def read(
         self,
@@ -137,7 +130,8 @@ class OutcomeReader:
             for session in ((uid, rollout) for rollout in range(assignment.rollouts))
             if session in outcomes and (reward := outcomes[session].reward) is not None
         }
-        chosen = worth_reading(scored, self._failure_below, self._failures_per_request)
+        config = self._config
+        chosen = worth_reading(scored, config.failure_threshold, config.failures_per_request)
         read = {session: key for session, key in final.items() if session in chosen}
         said = {session: _feedback(extra) for session, extra in zip(final, extras, strict=True)}
         for session, found in self._turns(read, batch.partition_id).items():
@@ -171,24 +165,11 @@ def of_assignments(
     ]
 
 
-def mask_metrics(mask: torch.Tensor) -> dict[str, float]:
-    """``response_tokens``, the policy's own, and ``tool_calls``, the observations it got.
-
-    veRL's response mask is 1 where the policy emitted a token, 0 where the environment did.
-
-    >>> import torch
-    >>> mask_metrics(torch.tensor([1, 1, 0, 0, 1, 0]))
-    {'response_tokens': 3.0, 'tool_calls': 2.0}
-    """
-    begun = int((mask[:1] == 0).sum()) + int((mask[1:] < mask[:-1]).sum())
-    return {"response_tokens": float(mask.sum()), "tool_calls": float(begun)}
-
-
 def _outcomes(data: TensorDict, extras: Sequence[Extra]) -> list[RolloutOutcome]:
     rewards = [float(row.sum()) for row in data["rm_scores"].unbind(0)]
     masks = data["response_mask"].unbind(0)
     return [
-        RolloutOutcome(reward, {**mask_metrics(mask), **_numbers(extra)})
+        RolloutOutcome(reward, {**token_metrics(mask), **_numbers(extra)})
         for reward, mask, extra in zip(rewards, masks, extras, strict=True)
     ]
 

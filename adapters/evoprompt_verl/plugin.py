@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from evoprompt.attachment import is_instance, require_methods
+from evoprompt.attachment import is_instance, methods_of, require_methods
 from evoprompt.errors import AttachError, InputError
 from evoprompt.hookspecs import hookimpl
 
 if TYPE_CHECKING:
     from evoprompt.attachment import Attachment, AttachRequest
-    from evoprompt_verl.host import HostTrainer
 
 _SUPPORTED = ("verl.trainer.ppo.v1.trainer_base", "PPOTrainer")
 _LEGACY = ("verl.trainer.ppo.ray_trainer", "RayPPOTrainer")
@@ -29,7 +28,7 @@ def evoprompt_attach(request: AttachRequest) -> Attachment | None:
         )
     if not is_instance(trainer, *_SUPPORTED):
         return None
-    from evoprompt_verl.host import BUFFER_METHODS, REMEDY, TRAINER_METHODS, require_host
+    from evoprompt_verl.host import REMEDY, HostReplayBuffer, HostTrainer, require_host
     from evoprompt_verl.preflight import check_trainer
     from evoprompt_verl.prompt_budget import check_room
     from evoprompt_verl.versions import check_versions
@@ -40,8 +39,8 @@ def evoprompt_attach(request: AttachRequest) -> Attachment | None:
         check_trainer(host.config, request.engine.config)
         request.engine.check(request.probe)
         require_host()
-        require_methods(host, TRAINER_METHODS, REMEDY)
-        require_methods(host.replay_buffer, BUFFER_METHODS, REMEDY)
+        require_methods(host, methods_of(HostTrainer), REMEDY)
+        require_methods(host.replay_buffer, methods_of(HostReplayBuffer), REMEDY)
         if not hasattr(host, "tokenizer"):
             # Not initialised, so perhaps before Ray starts; otherwise it is measured in ``fit``.
             living = [candidate.text for candidate in request.engine.population.alive]
@@ -50,4 +49,4 @@ def evoprompt_attach(request: AttachRequest) -> Attachment | None:
         raise AttachError(str(error)) from error
     from evoprompt_verl.attachment import VerlAttachment
 
-    return VerlAttachment(host, request.engine, request.render, resume=request.resume)
+    return VerlAttachment(host, request)

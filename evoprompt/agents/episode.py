@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any, Literal
 
+import numpy as np
+
 from evoprompt.types import Turn
 
 End = Literal["answered", "malformed", "out of turns", "cut in thought", "failed"]
@@ -127,6 +129,20 @@ def split(ids: Sequence[int], mask: Sequence[int | bool]) -> list[tuple[list[int
         else:
             pairs.append(([], tokens))
     return pairs
+
+
+def token_metrics(mask: Any) -> dict[str, float]:
+    """``response_tokens``, the policy's own, and ``tool_calls``, the observations it got.
+
+    Args:
+        mask: of the tokens that followed the prompt, true where the policy chose the token.
+
+    >>> token_metrics([1, 1, 0, 0, 1, 0])
+    {'response_tokens': 3.0, 'tool_calls': 2.0}
+    """
+    chosen = np.asarray(mask, dtype=bool)
+    begun = ~chosen & np.concatenate([[True], chosen[:-1]])
+    return {"response_tokens": float(chosen.sum()), "tool_calls": float(begun.sum())}
 
 
 def turns(ids: Sequence[int], mask: Sequence[int | bool], decode: Decode) -> tuple[Turn, ...]:

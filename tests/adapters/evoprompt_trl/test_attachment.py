@@ -7,6 +7,7 @@ import pytest
 from evoprompt_trl.attachment import TrlAttachment
 
 import evoprompt
+from evoprompt.attachment import AttachRequest
 from evoprompt.errors import InputError
 from evoprompt.prompts import system_message
 
@@ -21,13 +22,15 @@ def engine(**settings: Any) -> evoprompt.Engine:
 
 def test_a_server_that_drops_repeated_prompts_cannot_mix_candidates_in_a_group() -> None:
     mixed = engine(candidates_per_question=2, grouping="question")
+    served = trainer(use_vllm=True, vllm_mode="server")
     with pytest.raises(InputError, match="sends only every 4th prompt"):
-        TrlAttachment(trainer(use_vllm=True, vllm_mode="server"), mixed, system_message)
+        TrlAttachment(served, AttachRequest(served, mixed, system_message))
 
 
 @pytest.mark.parametrize("generations", [1, 3])
 def test_a_refused_trainer_is_not_touched(generations: int) -> None:
     refused: Any = SimpleNamespace(num_generations=generations)
+    request = AttachRequest(refused, engine(candidates_per_question=2), system_message)
     with pytest.raises(InputError, match=f"num_generations is {generations}"):
-        TrlAttachment(refused, engine(candidates_per_question=2), system_message)
+        TrlAttachment(refused, request)
     assert vars(refused) == {"num_generations": generations}

@@ -60,7 +60,7 @@ class Host:
         if resume_from_checkpoint is True:
             raise ValueError("No valid checkpoint found in output directory")
         self.resumed_from = resume_from_checkpoint
-        self.checkpoint.on_train_begin(None, None, None)  # type: ignore[arg-type]
+        self.checkpoint.on_train_begin()
 
     def save(self, step: int) -> None:
         """Saves at a step, as the trainer does."""

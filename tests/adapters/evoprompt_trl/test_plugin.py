@@ -6,9 +6,10 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from evoprompt_trl.host import BUFFERS, METHODS
+from evoprompt_trl.host import BUFFERS, HostTrainer
 
 import evoprompt
+from evoprompt.attachment import methods_of
 from evoprompt.errors import AttachError
 
 
@@ -27,6 +28,8 @@ class Trainer:
     def _save_checkpoint(self, model: Any, trial: Any) -> None: ...
     def _push_from_checkpoint(self, checkpoint_folder: Any) -> None: ...
     def _load_best_model(self) -> None: ...
+    def add_callback(self, callback: Any) -> None: ...
+    def remove_callback(self, callback: Any) -> None: ...
 
 
 @pytest.fixture
@@ -60,7 +63,7 @@ def test_a_trl_that_moved_a_method_is_refused(trl: ModuleType) -> None:
 
 
 def test_whatever_a_trl_lacks_is_named(trl: ModuleType) -> None:
-    for name, arguments in METHODS.items():
+    for name, arguments in methods_of(HostTrainer).items():
         changed = type("Changed", (Trainer,), {name: None})
         required = rf"has no {name}; required: {name}\({', '.join(arguments)}\)"
         with pytest.raises(AttachError, match=required):

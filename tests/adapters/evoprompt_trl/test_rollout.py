@@ -10,6 +10,8 @@ from evoprompt_trl.host import HostTrainer
 from evoprompt_trl.rollout import Roller
 from evoprompt_trl.scores import scores_in
 
+from evoprompt.config import EngineConfig
+
 
 def trainer(*names: str, weights: list[float] | None = None, **settings: Any) -> HostTrainer:
     def decode(span: list[int], *, skip_special_tokens: bool) -> str:
@@ -39,7 +41,7 @@ def test_a_truncated_row_whose_mask_was_wiped_is_the_policys() -> None:
         tool_mask = torch.tensor([[1, 0], [0, 0]])
         return {"tool_mask": tool_mask, "completion_mask": torch.tensor([[1, 1], [0, 0]])}
 
-    found = Roller(trainer("f"), generate, 0.5, 4)
+    found = Roller(trainer("f"), generate, EngineConfig())
     asked = [("c0", "q0", 0), ("c0", "q1", 0)]
     _, (masked, wiped) = found.roll([{"prompt": ""}, {"prompt": ""}], asked)
     assert (masked.metrics["response_tokens"], masked.metrics["tool_calls"]) == (1.0, 1.0)

@@ -10,6 +10,7 @@ from evoprompt_verl.outcomes import OutcomeReader, of_assignments
 from tensordict import NonTensorData, NonTensorStack, TensorDict
 
 from evoprompt.binding import RolloutOutcome, trajectories
+from evoprompt.config import EngineConfig
 from evoprompt.types import Assignment, Candidate, Question
 
 
@@ -54,7 +55,8 @@ def read(
         encode=lambda text, add_special_tokens: [0],
     )
     batch: Any = SimpleNamespace(keys=keys, partition_id="train")
-    reader = OutcomeReader(queue, tokenizer, failure_below=0.5, failures_per_request=each)
+    config = EngineConfig(failures_per_request=each)
+    reader = OutcomeReader(queue, tokenizer, config)
     return reader.read(batch, {assignment.id: assignment for assignment in assignments})
 
 
