@@ -71,23 +71,12 @@ def _tools_of_plugins(config: DictConfig) -> list[dict[str, Any]]:
 def _tools_of_verl(config: DictConfig) -> list[dict[str, Any]]:
     """Those that veRL's own agent loops load from files."""
     settings = config.actor_rollout_ref.rollout.get("multi_turn") or {}
-    paths = {
-        name: settings.get(name)
-        for name in ("tool_config_path", "function_tool_path")
-        if settings.get(name)
-    }
-    if not paths:
+    paths = [settings.get(name) for name in ("tool_config_path", "function_tool_path")]
+    if not any(paths):
         return []
     # Where veRL 0.9.0 has it, and later ones still offer it.
     from verl.experimental.agent_loop.utils import resolve_config_path
     from verl.tools.tool_registry import load_all_tools
 
-    tools = load_all_tools(
-        tool_config_path=_resolved(paths.get("tool_config_path"), resolve_config_path),
-        function_tool_path=_resolved(paths.get("function_tool_path"), resolve_config_path),
-    )
+    tools = load_all_tools(*(resolve_config_path(path) if path else None for path in paths))
     return [tool.tool_schema.model_dump(exclude_unset=True, exclude_none=True) for tool in tools]
-
-
-def _resolved(path: str | None, resolve: Any) -> str | None:
-    return resolve(path) if path else None

@@ -9,7 +9,6 @@ our own validation and is answered by one line, like every other mistake.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from hydra.core.config_store import ConfigStore
@@ -23,12 +22,11 @@ from rich.console import Console
 from evoprompt.attachment import attach
 from evoprompt.config import Preset
 from evoprompt.errors import AttachError, EvopromptError, NothingEvolvedError
-from evoprompt.lm.budget import Charge
 from evoprompt_verl import workplace
 from evoprompt_verl.checkpoint import StepFolders
 from evoprompt_verl.cluster import equip
 from evoprompt_verl.preflight import MANAGER, check_run
-from evoprompt_verl.probing import hand_over, handed_over, probe
+from evoprompt_verl.probing import hand_over, handed_over
 from evoprompt_verl.settings import PRESETS, SECTION, VerlSettings, defaults
 
 if TYPE_CHECKING:
@@ -128,17 +126,13 @@ class EvolvingAgentLoopManager:
         from verl.utils.import_utils import load_class_from_fqn
 
         settings = VerlSettings.of(config)
-        # Again: this process may run on another machine than the one that was checked before Ray.
-        spent = handed_over(), probe(settings)
         name = settings.agent_loop_manager_class or _DEFAULT_MANAGER
         manager = load_class_from_fqn(name, "AgentLoopManager").create(config=config, **clients)
-        _attach_in_fit(manager, settings, spent)
+        _attach_in_fit(manager, settings)
         return cast("HostManager", manager)
 
 
-def _attach_in_fit(
-    manager: HostManager, settings: VerlSettings, probes: Iterable[Mapping[str, Charge]]
-) -> None:
+def _attach_in_fit(manager: HostManager, settings: VerlSettings) -> None:
     from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 
     original = PPOTrainer.fit
@@ -157,14 +151,14 @@ def _attach_in_fit(
             resumes = trainer.global_steps > 0
             log = settings.event_log(trainer.config, resumes)
             spending = settings.spending(trainer.config, resumes)
-            for spent in probes:
-                spending.join(spent)
             engine = settings.build_engine(log, spending)
             if misplaced := workplace.misplaced():
                 engine.log.notice(engine.step, misplaced)
+            # Asks language models again: this process may be on another machine than the command.
             attachment = cast(
                 "VerlAttachment", attach(trainer, engine, render=settings.render, adapter="verl")
             )
+            spending.join(handed_over())
             attachment.start(manager)
             original(trainer, agent_loop_manager)
             if reason := attachment.conclude():

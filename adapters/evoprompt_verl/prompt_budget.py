@@ -7,6 +7,7 @@ template that does not take the message an instruction is put into.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,29 @@ from omegaconf import DictConfig
 
 from evoprompt.errors import InputError
 from evoprompt.prompts import Render
+from evoprompt.text import format_error
 from evoprompt_verl.dataset import tools_of
 from evoprompt_verl.prompts import Messages, VerlPrompts
 
-_LONGEST_LINE = 200
-"""Characters of another library's error that are repeated in a message."""
+_MODEL = "a model folder or hub name; check actor_rollout_ref.model.path"
+_TOOLS = (
+    "files that every worker can load; check tool_config_path and function_tool_path under "
+    "actor_rollout_ref.rollout.multi_turn"
+)
+
+
+@contextmanager
+def _loading(what: str, required: str) -> Iterator[None]:
+    """Says what is wrong where ``what`` cannot be loaded inside.
+
+    Raises:
+        InputError: whatever a file, a library or somebody's own module raised.
+    """
+    try:
+        yield
+    except Exception as error:
+        message = f"{what} cannot be loaded ({format_error(error)}); required: {required}"
+        raise InputError(message) from error
 
 
 def check_room(
@@ -44,9 +63,11 @@ def check_room(
     """
     _check_positions(config)
     tokenizer = tokenizer_of(config)
-    shown = _tools(config) if tools is None else tools
+    if tools is None:
+        with _loading("the tools of the agent loops", _TOOLS):
+            tools = tools_of(config)
     asked = _questions(config) if questions is None else questions
-    writer = VerlPrompts(config, tokenizer, render, asked, shown)
+    writer = VerlPrompts(config, tokenizer, render, asked, tools)
     empty: Messages = [{"role": "user", "content": ""}]
     writer.require_room_for(instructions, [empty, *asked])
 
@@ -78,16 +99,11 @@ def _positions(config: DictConfig) -> int | None:
     if changed is not None:
         return int(changed)
     path = model.get("hf_config_path") or model.path
-    try:
+    with _loading(f"the configuration of the model {path}", _MODEL):
         found = AutoConfig.from_pretrained(
             copy_to_local(path, use_shm=model.get("use_shm", False)),
             trust_remote_code=model.get("trust_remote_code", False),
         )
-    except Exception as error:
-        raise InputError(
-            f"the configuration of the model {path} cannot be loaded ({_line(error)}); required: "
-            "a model folder or hub name; check actor_rollout_ref.model.path"
-        ) from error
     for part in (found, getattr(found, "text_config", None)):
         positions = getattr(part, "max_position_embeddings", None)
         if positions is not None:
@@ -106,28 +122,12 @@ def tokenizer_of(config: DictConfig) -> Any:
 
     model = config.actor_rollout_ref.model
     path = model.get("tokenizer_path") or model.path
-    try:
+    with _loading(f"the tokenizer of {path}", _MODEL):
         local = copy_to_local(path, use_shm=model.get("use_shm", False))
         tokenizer = hf_tokenizer(local, trust_remote_code=model.get("trust_remote_code", False))
-    except Exception as error:
-        raise InputError(
-            f"the tokenizer of {path} cannot be loaded ({_line(error)}); required: a model folder "
-            "or hub name; check actor_rollout_ref.model.path"
-        ) from error
     if model.get("custom_chat_template"):
         tokenizer.chat_template = model.custom_chat_template
     return tokenizer
-
-
-def _tools(config: DictConfig) -> list[dict[str, Any]]:
-    try:
-        return tools_of(config)
-    except Exception as error:  # a tool is somebody's own module
-        raise InputError(
-            f"the tools of the agent loops cannot be loaded ({_line(error)}); required: files that "
-            "every worker can load; check tool_config_path and function_tool_path under "
-            "actor_rollout_ref.rollout.multi_turn"
-        ) from error
 
 
 def _questions(config: DictConfig) -> list[Sequence[Mapping[str, Any]]]:
@@ -136,21 +136,15 @@ def _questions(config: DictConfig) -> list[Sequence[Mapping[str, Any]]]:
     Raises:
         InputError: a file cannot be read, or its questions have images, videos or sound.
     """
-    import pyarrow
-    import pyarrow.parquet
+    from pyarrow import parquet
 
     key = config.data.get("prompt_key", "prompt")
     media = {config.data.get(f"{name}_key", f"{name}s") for name in ("image", "video", "audio")}
     found: list[Any] = []
     for path in _local_files(config):
-        try:
-            names = {key, *media} & set(pyarrow.parquet.read_schema(path).names)
-            table = pyarrow.parquet.read_table(path, columns=sorted(names))
-        except pyarrow.ArrowException as error:
-            raise InputError(
-                f"{path} cannot be read ({_line(error)}); required: a parquet file; check "
-                "data.train_files and data.val_files"
-            ) from error
+        with _loading(str(path), "a parquet file; check data.train_files and data.val_files"):
+            names = {key, *media} & set(parquet.read_schema(path).names)
+            table = parquet.read_table(path, columns=sorted(names))
         for name in names & media:
             if any(table[name].to_pylist()):
                 raise InputError(
@@ -172,7 +166,3 @@ def _local_files(config: DictConfig) -> Iterator[Path]:
 
 def _names(files: Any) -> list[str]:
     return [files] if isinstance(files, str) else [str(name) for name in files or ()]
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[:_LONGEST_LINE]

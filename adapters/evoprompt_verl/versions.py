@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib import metadata
 
 from packaging.version import Version
 
-from evoprompt.errors import InputError, warn
+from evoprompt.attachment import require_version
+from evoprompt.errors import AttachError, InputError, warn
 
 MINIMUM = "0.9.0"
 """The oldest veRL whose default trainer this adapter knows."""
@@ -19,51 +18,18 @@ TESTED = "0.9.1"
 NEWEST_TRL = "1.11"
 """The newest TRL that a tested veRL can be imported beside."""
 
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Something about the installed versions.
-
-    Attributes:
-        fatal: whether a run is refused for it; otherwise it is warned of.
-        text: what was found.
-        remedy: what to do about it.
-    """
-
-    fatal: bool
-    text: str
-    remedy: str
+REMEDY = f'pip install "trl<={NEWEST_TRL}.0" or pip uninstall trl'
+"""What to do about a newer one."""
 
 
-def findings(verl: str | None, trl: str | None) -> Iterator[Finding]:
-    """What there is to say of these versions; nothing if all is well or there is no veRL.
-
-    Args:
-        verl: version of veRL, None if it is not installed.
-        trl: version of TRL, None if it is not installed.
-    """
-    if verl is None:
-        return
-    newer = Version(verl) > Version(TESTED)
-    if Version(verl) < Version(MINIMUM):
-        yield Finding(
-            True,
-            f"veRL {verl} is too old; required: verl>={MINIMUM}",
-            f'pip install --upgrade "verl>={MINIMUM}"',
-        )
-    if newer:
-        yield Finding(
-            False,
-            f"veRL {verl} is newer than {TESTED}, the newest that evoprompt was tested with",
-            f'pip install "verl=={TESTED}" if something breaks, and report it',
-        )
-    if trl is not None and Version(trl).release[:2] > Version(NEWEST_TRL).release:
-        yield Finding(
-            not newer,
-            f"TRL {trl} is installed beside veRL {verl}, whose workers import a class that TRL "
-            f"dropped after {NEWEST_TRL}; required: trl<={NEWEST_TRL}, or no TRL",
-            f'pip install "trl<={NEWEST_TRL}.0" or pip uninstall trl',
-        )
+def conflict(verl: str, trl: str | None) -> str:
+    """Why these versions do not go together; empty if they do, or there is no TRL."""
+    if trl is None or Version(trl).release[:2] <= Version(NEWEST_TRL).release:
+        return ""
+    return (
+        f"TRL {trl} is installed beside veRL {verl}, whose workers import a class that TRL "
+        f"dropped after {NEWEST_TRL}; required: trl<={NEWEST_TRL}, or no TRL"
+    )
 
 
 def check_versions() -> None:
@@ -75,10 +41,14 @@ def check_versions() -> None:
     verl = installed("verl")
     if verl is None:
         raise InputError('veRL is not installed; required: pip install "evoprompt[verl]"')
-    for finding in findings(verl, installed("trl")):
-        if finding.fatal:
-            raise InputError(f"{finding.text}; {finding.remedy}")
-        warn(f"{finding.text}; {finding.remedy}")
+    try:
+        require_version("verl", verl, MINIMUM, TESTED)
+    except AttachError as error:
+        raise InputError(str(error)) from error
+    if found := conflict(verl, installed("trl")):
+        if Version(verl) <= Version(TESTED):
+            raise InputError(f"{found}; {REMEDY}")
+        warn(f"{found}; {REMEDY}")
 
 
 def installed(distribution: str) -> str | None:

@@ -101,21 +101,24 @@ def packages(versions: Mapping[str, Version]) -> Iterator[Finding]:
 
 def conflicts(versions: Mapping[str, Version]) -> Iterator[Finding]:
     """Hosts that do not go together, or are newer than what was tested."""
-    from evoprompt_trl.host import TESTED
-    from evoprompt_verl.versions import findings as verl_findings
+    from evoprompt_trl.host import TESTED as TRL
+    from evoprompt_verl.versions import REMEDY, conflict
+    from evoprompt_verl.versions import TESTED as VERL
     from packaging.version import Version
 
     trl, verl = versions.get("trl"), versions.get("verl")
-    for found in verl_findings(str(verl) if verl else None, str(trl) if trl else None):
-        subject = "trl + verl" if "TRL" in found.text else "verl"
-        yield Finding("problem" if found.fatal else "note", subject, found.text, found.remedy)
-    if trl and trl.release[:2] > Version(TESTED).release:
-        yield Finding(
-            "note",
-            "trl",
-            f"{trl} is newer than {TESTED}, the newest that evoprompt was tested with",
-            f'should anything look odd: pip install "trl=={TESTED}.*"',
-        )
+    if verl and (found := conflict(str(verl), str(trl) if trl else None)):
+        level = "problem" if verl <= Version(VERL) else "note"
+        yield Finding(level, "trl + verl", found, REMEDY)
+    for name, version, tested in (("verl", verl, VERL), ("trl", trl, TRL)):
+        release = Version(tested).release
+        if version and version.release[: len(release)] > release:
+            yield Finding(
+                "note",
+                name,
+                f"{version} is newer than {tested}, the newest that evoprompt was tested with",
+                f'should anything look odd: pip install "{name}=={tested}.*"',
+            )
 
 
 def gpu(verl: bool) -> Iterator[Finding]:

@@ -79,7 +79,7 @@ def with_versions(monkeypatch: pytest.MonkeyPatch, **versions: str) -> None:
     ("versions", "finding"),
     [
         ({}, "veRL is not installed"),
-        ({"verl": "0.8.2"}, "veRL 0.8.2 is too old; required: verl>=0.9.0"),
+        ({"verl": "0.8.2"}, "verl 0.8.2 is too old; required: verl>=0.9.0"),
         ({"verl": "0.9.1", "trl": "1.12.0"}, "TRL 1.12.0 is installed beside veRL 0.9.1"),
         ({"verl": "0.9.0", "trl": "2.0"}, 'pip install "trl<=1.11.0"'),
     ],
@@ -96,5 +96,5 @@ def test_what_was_not_tested_is_warned_of_and_tried(monkeypatch: pytest.MonkeyPa
     with_versions(monkeypatch, verl="0.9.1", trl="1.11.9")
     check_versions()
     with_versions(monkeypatch, verl="0.10.0")
-    with pytest.warns(UserWarning, match=r"veRL 0\.10\.0 is newer than 0\.9\.1"):
+    with pytest.warns(UserWarning, match=r"verl 0\.10\.0 is newer than 0\.9\.1"):
         check_versions()

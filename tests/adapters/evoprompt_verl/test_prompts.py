@@ -166,7 +166,7 @@ def test_a_template_without_room_for_a_system_message_is_named(changed: Changed)
     [
         (f"{MODEL}.path", "configuration of the model {} cannot be loaded"),
         (f"{MODEL}.tokenizer_path", "the tokenizer of {} cannot be loaded"),
-        ("data.train_files", "{} cannot be read"),
+        ("data.train_files", "{} cannot be loaded"),
         (f"{ROLLOUT}.multi_turn.function_tool_path", "tools of the agent loops cannot be loaded"),
     ],
 )
