@@ -25,17 +25,17 @@ class Collectives:
     @property
     def leads(self) -> bool:
         """Whether this process is rank 0, the owner of the engine."""
-        return self._accelerator.is_main_process
+        return bool(self._accelerator.is_main_process)
 
     @property
     def rank(self) -> int:
         """Index of this process, in ``[0, world)``."""
-        return self._accelerator.process_index
+        return int(self._accelerator.process_index)
 
     @property
     def world(self) -> int:
         """Number of processes."""
-        return self._accelerator.num_processes
+        return int(self._accelerator.num_processes)
 
     def wait(self) -> None:
         """Returns when every process has come here."""
