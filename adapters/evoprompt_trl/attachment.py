@@ -192,7 +192,7 @@ class TrlAttachment(Binding):
         for chunk in even_chunks(request, rows_per_process * collectives.world):
             mine = share_of(chunk, collectives.rank, collectives.world)
             # Continuous batching leaves the model in training mode, which TRL takes for training.
-            self._host.model.eval()
+            self._host.model.eval()  # type: ignore[no-untyped-call]
             asked = [(candidate.id, question, rollout) for _, candidate, question, rollout in chunk]
             rows = [self._prompts.place(row, candidate) for row, candidate, _, _ in mine]
             _, local = self._roller.roll(rows, asked)

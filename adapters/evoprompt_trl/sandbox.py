@@ -50,7 +50,7 @@ def sandbox(trainer: HostTrainer) -> Iterator[None]:
     )
     # TRL times its functions and sends the times straight to wandb, MLflow and trackio.
     trainer.args.report_to = []
-    trainer.model.eval()
+    trainer.model.eval()  # type: ignore[no-untyped-call]
     try:
         with _forked_torch(trainer.accelerator.device):
             yield
@@ -58,7 +58,7 @@ def sandbox(trainer: HostTrainer) -> Iterator[None]:
         random.setstate(python_state)
         np.random.set_state(numpy_state)
         trainer.args.report_to, trainer.state.num_input_tokens_seen = reporters, tokens
-        trainer.model.eval()
+        trainer.model.eval()  # type: ignore[no-untyped-call]
         for module in training:
             module.training = True
         for name in vars(trainer).keys() - attributes.keys():
