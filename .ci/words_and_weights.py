@@ -18,13 +18,24 @@ from evoprompt.experiments.replayed import Results
 
 ROOT = Path(__file__).resolve().parents[1]
 PICTURE = ROOT / "docs/images/words-and-weights.svg"
-TEXTS = {"usual": "the first text", "coevolve": "the text that evolved"}
-POLICIES = {
-    "untrained": ("weights as they were", "#bbbbbb"),
-    "static": ("trained under the first text", "#777777"),
-    "static at .00005": ("the same, at a sixth of the learning rate", "#333333"),
-    "coevolve": ("trained while the text evolved", "#1f77b4"),
+ARMS = {
+    "as it is": "#dddddd",
+    "weights alone": "#999999",
+    "words alone": "#9ecae1",
+    "words and weights": "#1f77b4",
 }
+FIRST = "untrained under usual"
+SHOPS = {
+    34: (
+        FIRST,
+        "static at .00005 under usual",
+        "untrained under coevolve",
+        "weights after words under coevolve",
+    ),
+    35: (FIRST, "static under usual", "untrained under words", "coevolve under coevolve"),
+    36: (FIRST, "static under usual", "untrained under words", "coevolve under coevolve"),
+}
+"""Cells of each shop, in the order of the arms."""
 
 
 def draw(results: Results) -> str:
@@ -32,28 +43,20 @@ def draw(results: Results) -> str:
     with mpl.rc_context({"svg.hashsalt": "evoprompt", "font.size": 11}):
         figure = Figure(figsize=(8, 3.6), layout="constrained")
         axes = figure.subplots()
-        place, ticks = 0.0, {}
-        for text, said in TEXTS.items():
-            start = place
-            for policy, (_, colour) in POLICIES.items():
-                name = f"shop 34, {policy} under {text}"
-                if name not in results.rows:
-                    continue
-                row = results.row(name)
+        for group, (shop, arms) in enumerate(SHOPS.items()):
+            for place, (arm, colour) in enumerate(zip(arms, ARMS.values(), strict=True)):
+                row = results.row(f"shop {shop}, {arm}")
+                at = 5 * group + place
                 bar = {"color": colour, "yerr": row.half, "ecolor": "#333333", "capsize": 3}
-                axes.bar(place, row.mean, width=0.9, **bar)
-                axes.text(place, row.mean + row.half + 0.02, f"{row.mean:.0%}", ha="center")
-                place += 1
-            ticks[(start + place - 1) / 2] = said
-            place += 0.6
-        axes.set_xticks([*ticks], [*ticks.values()])
-        axes.set(ylim=(0, 1.05), yticks=(0, 0.5, 1), yticklabels=("0", "half", "all"))
+                axes.bar(at, row.mean, width=0.9, **bar)
+                axes.text(at, row.mean + row.half + 0.02, f"{row.mean:.0%}", ha="center")
+        axes.set_xticks([5 * group + 1.5 for group in range(len(SHOPS))])
+        axes.set_xticklabels([f"shop {shop}" for shop in SHOPS])
+        axes.set(ylim=(0, 1.3), yticks=(0, 0.5, 1), yticklabels=("0", "half", "all"))
         axes.set_title("test questions solved", loc="left", fontsize=11)
         axes.spines[["top", "right"]].set_visible(False)
-        handles = [
-            mpl.patches.Patch(color=colour, label=said) for said, colour in POLICIES.values()
-        ]
-        axes.legend(handles=handles, frameon=False, loc="upper left")
+        handles = [mpl.patches.Patch(color=colour, label=said) for said, colour in ARMS.items()]
+        axes.legend(handles=handles, frameon=False, loc="upper left", ncols=4)
         file = io.StringIO()
         figure.savefig(file, format="svg", metadata={"Date": None}, facecolor="white")
     return file.getvalue()
