@@ -21,19 +21,22 @@ PICTURE = ROOT / "docs/images/words-and-weights.svg"
 ARMS = {
     "as it is": "#dddddd",
     "weights alone": "#999999",
-    "words alone": "#9ecae1",
-    "words and weights": "#1f77b4",
+    "words alone": "#fdae6b",
+    "words with weights": "#1f77b4",
+    "the same words, weights as they were": "#9ecae1",
 }
 FIRST = "untrained under usual"
+BOTH = ("coevolve under coevolve", "untrained under coevolve")
 SHOPS = {
     34: (
         FIRST,
         "static at .00005 under usual",
-        "untrained under coevolve",
+        "",  # it had no search of its own
         "weights after words under coevolve",
+        "untrained under coevolve",
     ),
-    35: (FIRST, "static under usual", "untrained under words", "coevolve under coevolve"),
-    36: (FIRST, "static under usual", "untrained under words", "coevolve under coevolve"),
+    35: (FIRST, "static under usual", "untrained under words", *BOTH),
+    36: (FIRST, "static under usual", "untrained under words", *BOTH),
 }
 """Cells of each shop, in the order of the arms."""
 
@@ -43,20 +46,24 @@ def draw(results: Results) -> str:
     with mpl.rc_context({"svg.hashsalt": "evoprompt", "font.size": 11}):
         figure = Figure(figsize=(8, 3.6), layout="constrained")
         axes = figure.subplots()
-        for group, (shop, arms) in enumerate(SHOPS.items()):
-            for place, (arm, colour) in enumerate(zip(arms, ARMS.values(), strict=True)):
+        at, ticks = 0, []
+        for shop, arms in SHOPS.items():
+            shown = [(arm, colour) for arm, colour in zip(arms, ARMS.values(), strict=True) if arm]
+            ticks.append(at + (len(shown) - 1) / 2)
+            for arm, colour in shown:
                 row = results.row(f"shop {shop}, {arm}")
-                at = 5 * group + place
                 bar = {"color": colour, "yerr": row.half, "ecolor": "#333333", "capsize": 3}
                 axes.bar(at, row.mean, width=0.9, **bar)
                 axes.text(at, row.mean + row.half + 0.02, f"{row.mean:.0%}", ha="center")
-        axes.set_xticks([5 * group + 1.5 for group in range(len(SHOPS))])
+                at += 1
+            at += 1
+        axes.set_xticks(ticks)
         axes.set_xticklabels([f"shop {shop}" for shop in SHOPS])
-        axes.set(ylim=(0, 1.3), yticks=(0, 0.5, 1), yticklabels=("0", "half", "all"))
+        axes.set(ylim=(0, 1.35), yticks=(0, 0.5, 1), yticklabels=("0", "half", "all"))
         axes.set_title("test questions solved", loc="left", fontsize=11)
         axes.spines[["top", "right"]].set_visible(False)
         handles = [mpl.patches.Patch(color=colour, label=said) for said, colour in ARMS.items()]
-        axes.legend(handles=handles, frameon=False, loc="upper left", ncols=4)
+        axes.legend(handles=handles, frameon=False, loc="upper left", ncols=3)
         file = io.StringIO()
         figure.savefig(file, format="svg", metadata={"Date": None}, facecolor="white")
     return file.getvalue()

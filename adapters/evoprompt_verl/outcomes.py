@@ -169,7 +169,7 @@ def _outcomes(data: TensorDict, extras: Sequence[Extra]) -> list[RolloutOutcome]
     rewards = [float(row.sum()) for row in data["rm_scores"].unbind(0)]
     masks = data["response_mask"].unbind(0)
     return [
-        RolloutOutcome(reward, {**token_metrics(mask), **_numbers(extra)})
+        RolloutOutcome(reward, {**token_metrics(mask.tolist()), **_numbers(extra)})
         for reward, mask, extra in zip(rewards, masks, extras, strict=True)
     ]
 

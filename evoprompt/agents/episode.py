@@ -7,8 +7,6 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any, Literal
 
-import numpy as np
-
 from evoprompt.types import Turn
 
 End = Literal["answered", "malformed", "out of turns", "cut in thought", "failed"]
@@ -131,7 +129,7 @@ def split(ids: Sequence[int], mask: Sequence[int | bool]) -> list[tuple[list[int
     return pairs
 
 
-def token_metrics(mask: Any) -> dict[str, float]:
+def token_metrics(mask: Sequence[int | bool]) -> dict[str, float]:
     """``response_tokens``, the policy's own, and ``tool_calls``, the observations it got.
 
     Args:
@@ -140,9 +138,9 @@ def token_metrics(mask: Any) -> dict[str, float]:
     >>> token_metrics([1, 1, 0, 0, 1, 0])
     {'response_tokens': 3.0, 'tool_calls': 2.0}
     """
-    chosen = np.asarray(mask, dtype=bool)
-    begun = ~chosen & np.concatenate([[True], chosen[:-1]])
-    return {"response_tokens": float(chosen.sum()), "tool_calls": float(begun.sum())}
+    chosen = [bool(one) for one in mask]
+    observations = sum(not policy for policy, _ in groupby(chosen))
+    return {"response_tokens": float(sum(chosen)), "tool_calls": float(observations)}
 
 
 def turns(ids: Sequence[int], mask: Sequence[int | bool], decode: Decode) -> tuple[Turn, ...]:
