@@ -23,7 +23,7 @@ ARMS = {
     "weights alone": "#999999",
     "words alone": "#fdae6b",
     "words with weights": "#1f77b4",
-    "the same words, weights as they were": "#9ecae1",
+    "those words, weights as they were": "#9ecae1",
 }
 FIRST = "untrained under usual"
 BOTH = ("coevolve under coevolve", "untrained under coevolve")
@@ -59,11 +59,11 @@ def draw(results: Results) -> str:
             at += 1
         axes.set_xticks(ticks)
         axes.set_xticklabels([f"shop {shop}" for shop in SHOPS])
-        axes.set(ylim=(0, 1.35), yticks=(0, 0.5, 1), yticklabels=("0", "half", "all"))
+        axes.set(ylim=(0, 1.5), yticks=(0, 0.5, 1), yticklabels=("0", "half", "all"))
         axes.set_title("test questions solved", loc="left", fontsize=11)
         axes.spines[["top", "right"]].set_visible(False)
         handles = [mpl.patches.Patch(color=colour, label=said) for said, colour in ARMS.items()]
-        axes.legend(handles=handles, frameon=False, loc="upper left", ncols=3)
+        axes.legend(handles=handles, frameon=False, loc="upper left", ncols=2)
         file = io.StringIO()
         figure.savefig(file, format="svg", metadata={"Date": None}, facecolor="white")
     return file.getvalue()
