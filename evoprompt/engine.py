@@ -220,7 +220,7 @@ class Engine:
         """Lets ``seeds`` live; at once due where the rest is to be filled at the start."""
         continued = len(self.log) > 0  # the seeds are in there already; a state is to follow
         for seeded in seeds:
-            candidate = self.screening.new_candidate(seeded, 0)
+            candidate = self.screening.seed(seeded)
             self.selection.add(candidate)
             first = events.Seeded(0, candidate.id, candidate.components, candidate.rationale)
             (self.log.show if continued else self.log.append)(first)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 import unicodedata
 import zlib
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -30,6 +31,9 @@ class ScreeningContext:
     Attributes:
         parents: texts it was made from; what they already do is no offence in their offspring.
         required: substrings it must hold. Empty means: the tags that all parents have.
+        seeds: the first instructions. A tag or placeholder that stands in none of them came from an
+            evolved text, which nothing reads by the letter: a child may drop it. Without seeds,
+            all that the parents have counts.
         living: texts of the candidates alive, and of the proposals that passed just before.
         rejected: texts refused lately, by screening or by the verifier.
         questions: training questions a proposer may have seen.
@@ -44,6 +48,7 @@ class ScreeningContext:
     questions: Sequence[str] = ()
     answers: Sequence[str] = ()
     limits: TextLimits = field(default_factory=TextLimits)
+    seeds: Sequence[str] = ()
 
     @property
     def known(self) -> str:
@@ -182,23 +187,32 @@ def protocol(proposal: Proposal, context: ScreeningContext) -> str | None:
     code, or called placeholders, are only spoken of.
     """
     text, known = proposal.text, context.known
-    tags = [{found.group() for found in _TAG.finditer(parent)} for parent in context.parents]
-    slots = [_slots(parent) for parent in context.parents]
-    needed = list(context.required) or sorted(set.intersection(*tags) if tags else ())
+    needed = list(context.required) or sorted(_kept(_tags, context))
     if lost := [one for one in needed if one not in text]:
         return f"lost tag {', '.join(lost)}"
-    if lost := sorted((set.intersection(*slots) if slots else set()) - _slots(text)):
+    if lost := sorted(_kept(_slots, context) - _slots(text)):
         return f"lost placeholder {', '.join(lost)}"
     if len(re.findall(r"^[ \t]*```|```\w*$", text, re.MULTILINE)) % 2:
         return "a code fence is opened but not closed"
-    usual = {fault for parent in context.parents for fault in _faults(parent, known)}
-    if fault := next((one for one in _faults(text, known) if one not in usual), None):
+    read = "\n".join((*(context.seeds or context.parents), *context.required))
+    usual = {fault for parent in context.parents for fault in _faults(parent, read)}
+    if fault := next((one for one in _faults(text, read) if one not in usual), None):
         return fault
     bare = _QUOTED.sub(" ", text)
     fine = _slots(known).union(*map(_slots, _LITERAL.findall(bare)))
     closed = {name for slash, name in _TAG.findall(f"{text}\n{known}") if slash}
     new = sorted(one for one in _slots(bare) - fine if one.strip("<>") not in closed)
     return f"new placeholder {', '.join(new)}" if new else None
+
+
+def _kept(found_in: Callable[[str], set[str]], context: ScreeningContext) -> set[str]:
+    """What all parents have, of what the first instructions have."""
+    shared = set[str].intersection(*map(found_in, context.parents)) if context.parents else set()
+    return shared & found_in("\n".join(context.seeds)) if context.seeds else shared
+
+
+def _tags(text: str) -> set[str]:
+    return {found.group() for found in _TAG.finditer(text)}
 
 
 def _slots(text: str) -> set[str]:
@@ -266,7 +280,8 @@ def leak(proposal: Proposal, context: ScreeningContext) -> str | None:
 
     Everyday words and answers under four characters are left out: an instruction may say "yes",
     "two searches" or "the last year" without giving anything away. Of questions, four words are a
-    copy if they are the whole of it, and else seven in a row.
+    copy if they are the whole of it, and else seven in a row that stand in no other: what several
+    questions share is how they are put, or what each of them shows.
     """
     said = _words(proposal.text)
     ours, known = f" {' '.join(said)} ", f" {' '.join(_words(context.known))} "
@@ -275,10 +290,11 @@ def leak(proposal: Proposal, context: ScreeningContext) -> str | None:
         if _gives_away(answer) and joined in ours and joined not in known:
             return f"the text holds the gold answer {answer!r} of a training question"
     runs = set(_runs(said))
-    for question in context.questions:
-        asked = _words(question)
+    every = set(map(_words, context.questions))
+    shared = Counter(run for asked in every for run in {*_runs(asked)} & runs)
+    for asked in map(_words, context.questions):
         whole = 4 <= len(asked) < _COPIED and f" {' '.join(asked)} " in ours
-        copied = [asked] if whole else [run for run in _runs(asked) if run in runs]
+        copied = [asked] if whole else [run for run in _runs(asked) if shared[run] == 1]
         if new := [run for run in copied if f" {' '.join(run)} " not in known]:
             return f"the text copies {' '.join(new[0])!r} from a training question"
     return None

@@ -171,6 +171,7 @@ class Screening:
     ) -> None:
         self.limits = TextLimits()
         self.known = _Known()
+        self._seeds: tuple[str, ...] = ()
         self.events: list[Event] = []
         self.replay = replay
         self.required = tuple(required)
@@ -189,6 +190,11 @@ class Screening:
         asked = (limits.count_tokens(record.question.text) for record in self.replay.records)
         left = limits.max_prompt_tokens - max(asked, default=0)
         return max(min(limits.max_tokens, left), 1)
+
+    def seed(self, proposal: Proposal) -> Candidate:
+        """A first candidate: what its text has of tags and placeholders may have a reader."""
+        self._seeds += (proposal.text,)
+        return self.new_candidate(proposal, 0)
 
     def new_candidate(self, proposal: Proposal, step: int) -> Candidate:
         """A candidate with the next free id."""
@@ -253,6 +259,7 @@ class Screening:
             questions=[question.text for question in questions],
             answers=[answer for question in questions for answer in question.answers],
             limits=self.limits,
+            seeds=self._seeds,
         )
 
     def screen_written(

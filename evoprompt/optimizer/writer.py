@@ -67,7 +67,7 @@ class Writer:
 
     def seed(self, given: Proposal) -> Candidate:
         """A candidate to start from."""
-        return self._screening.new_candidate(given, 0)
+        return self._screening.seed(given)
 
     def write(
         self,

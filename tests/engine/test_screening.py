@@ -134,6 +134,7 @@ class TestWhatRulesSee:
         replay.add(1, [trajectory(C0, question(n), 0.0) for n in (3, 4)])
         one = screening(rule, replay)
         one.limits = TextLimits(len, 99, 500, ("<|end|>",))
+        one.seed(proposal("First."))
         one.remember_refused(candidate(8))
         screen(one, proposal(GOOD, C1), proposal("Other.", C0, C1))
         (first, context), (_, second) = rule.seen
@@ -146,6 +147,7 @@ class TestWhatRulesSee:
             questions=[question(3).text, question(4).text],
             answers=["6", "8"],
             limits=one.limits,
+            seeds=("First.",),
         )
         assert second.parents == [C0.text, C1.text]
         assert second.living == sorted([C0.text, C1.text, GOOD])

@@ -139,6 +139,33 @@ def test_training_data_must_not_become_part_of_an_instruction(text: str, rule: s
     assert found(text, ScreeningContext([parent], (), (), (), context.questions, answers)) == ""
 
 
+def test_what_several_questions_share_is_no_copy_of_one() -> None:
+    asked = "What is the highest price in euros among the orders of {}?"
+    text = "For the highest price in euros among the orders write MAX(price)."
+    one, other = asked.format("Ada"), asked.format("Ben")
+    assert found(text, ScreeningContext(questions=[one, one])) == "leak"
+    assert found(text, ScreeningContext(questions=[one, other])) == ""
+    whole = f"Say 79 to this: {other}"
+    assert found(whole, ScreeningContext(questions=[one, other])) == "leak"
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("Fill in: SELECT sum WHERE city. Then write <a>it</a>.", ""),
+        ("Fill in: SELECT <sum> WHERE <rows>. Then write it.", "protocol"),
+        ("Use {question} as it is.", "protocol"),
+    ],
+)
+def test_what_evolution_brought_may_go_again_and_what_the_first_text_had_may_not(
+    text: str, rule: str
+) -> None:
+    seeds = ["Write <a>it</a>.", "Give <a>it</a>, please."]
+    evolved = "Fill in: SELECT <what> WHERE <condition>, [ANY ROW]. Then write <a>it</a>."
+    assert found(text, ScreeningContext([evolved], seeds=seeds)) == rule
+    assert found(text, ScreeningContext([evolved])) == "protocol"
+
+
 def test_the_same_text_is_the_same_candidate_but_for_white_space_and_case() -> None:
     said = "Search FIRST,\n  then read 5 pages. "
     known = "search first, then read 5 pages."

@@ -46,12 +46,14 @@ def show_forecast(
     table = Table(arm_column, *columns, box=None, header_style="bold", padding=(0, 2, 0, 0))
     said: dict[str, list[str]] = {}  # notices and figures, each with the arms that it is of
     for arm in found.arms:
+        # Without rounds of verification, how soon one generation follows another is an expectation.
+        bound = "at most" if arm.verification else "about"
         table.add_row(
             arm.arm,
             f"at most {arm.rollouts:,}" if arm.verification else f"{arm.rollouts:,}",
-            f"at most {arm.generations:,}" if arm.generations else "none",
+            f"{bound} {arm.generations:,}" if arm.generations else "none",
             f"at most {arm.verification:,} a round" if arm.verification else "none",
-            str(arm.language.calls) if arm.generations else "none",
+            f"{bound} {arm.language.calls:,}" if arm.generations else "none",
         )
         figures = [*arm.plan.figures, *_time_of(arm)]
         for line in (*arm.notices, *(f"{name}: {text}" for name, text in figures)):

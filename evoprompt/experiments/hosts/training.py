@@ -15,6 +15,7 @@ from evoprompt.experiments import requirements
 from evoprompt.experiments.hosts import timing
 from evoprompt.experiments.hosts.settings import HostSettings
 from evoprompt.experiments.requirements import GIB, ModelSize
+from evoprompt.text import many
 from evoprompt.types import Question
 
 _POLICY = 4
@@ -71,9 +72,10 @@ def training_plan(
         f"{rollouts:,} rollouts, {settings.rollouts_per_pass:,} in a pass of each process, at most "
         f"{rollouts * longest:,} tokens, at most {limits.calls * rollouts:,} tool calls",
         "steps": f"at most {steps:,}, without verification; at most "
-        f"{trial.budget * longest / 1e6:,.0f} million tokens in all",
+        f"{trial.budget * longest / 1e6:,.1f} million tokens in all",
         "a rollout": f"at most {settings.prompt_tokens:,} tokens of prompt and "
-        f"{limits.response_tokens:,} of {limits.calls + 1} actions and {limits.calls} observations",
+        f"{limits.response_tokens:,} of {many(limits.calls + 1, 'action')} and "
+        f"{many(limits.calls, 'observation')}",
     }
     asked = 0
     if seconds:

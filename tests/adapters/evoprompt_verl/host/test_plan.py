@@ -59,7 +59,7 @@ def test_a_plan_tells_what_a_step_and_the_training_take(plan: Plan) -> None:
     assert "512 questions x 5 = 2,560 rollouts, 8 in a pass" in figures["a step"]
     assert "at most 22,005,760 tokens, at most 10,240 tool calls" in figures["a step"]
     assert figures["steps"].startswith("at most 300")
-    assert "6,602 million tokens" in figures["steps"]
+    assert "6,601.9 million tokens" in figures["steps"]
     assert "3.00 billion weights, by the model's name" in figures["GPU memory"]
 
 
@@ -89,12 +89,12 @@ def test_a_plan_names_what_is_missing_with_the_remedy(plan: Plan) -> None:
 def test_shorter_episodes_smaller_passes_and_more_machines_count(tmp_path: Path) -> None:
     limits: dict[str, Any] = {"max_calls": 1, "turn_tokens": 100}
     figures = dict(planned(tmp_path, micro_batch=1, **limits).figures)
-    assert "700 of 2 actions and 1 observations" in figures["a rollout"]
+    assert "700 of 2 actions and 1 observation" in figures["a rollout"]
     assert "at most about 14 GiB" in figures["GPU memory"]
     task = Asking()
     task.tools = ()  # one action, as under TRL
     figures = dict(planned(tmp_path, task, micro_batch=None, nodes=4).figures)
-    assert "500 of 1 actions and 0 observations" in figures["a rollout"]
+    assert "500 of 1 action and 0 observations" in figures["a rollout"]
     assert "80 in a pass of each process" in figures["a step"]
 
 
