@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from statistics import fmean
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
@@ -18,27 +19,17 @@ from evoprompt.experiments.replayed import Results
 
 ROOT = Path(__file__).resolve().parents[1]
 PICTURE = ROOT / "docs/images/words-and-weights.svg"
+SHOPS = (35, 36, 37)
 ARMS = {
-    "as it is": "#dddddd",
-    "weights alone": "#999999",
-    "words alone": "#fdae6b",
-    "words with weights": "#1f77b4",
-    "those words, weights as they were": "#9ecae1",
+    "as it is": ("untrained under usual", "#dddddd"),
+    "weights alone": ("static under usual", "#999999"),
+    "weights, seven texts\nthat stay": ("pool under pool", "#999999"),
+    "weights, a writer\nwho sees scores": ("blind under blind", "#9ecae1"),
+    "weights, a writer\nwho reads failures": ("coevolve under coevolve", "#1f77b4"),
+    "words alone": ("untrained under words", "#fdae6b"),
+    "words, then\nweights": ("before under words", "#e6550d"),
 }
-FIRST = "untrained under usual"
-BOTH = ("coevolve under coevolve", "untrained under coevolve")
-SHOPS = {
-    34: (
-        FIRST,
-        "static at .00005 under usual",
-        "",  # it had no search of its own
-        "weights after words under coevolve",
-        "untrained under coevolve",
-    ),
-    35: (FIRST, "static under usual", "untrained under words", *BOTH),
-    36: (FIRST, "static under usual", "untrained under words", *BOTH),
-}
-"""Cells of each shop, in the order of the arms."""
+"""Cell of each arm, and its colour."""
 
 
 def draw(results: Results) -> str:
@@ -46,24 +37,16 @@ def draw(results: Results) -> str:
     with mpl.rc_context({"svg.hashsalt": "evoprompt", "font.size": 11}):
         figure = Figure(figsize=(8, 3.6), layout="constrained")
         axes = figure.subplots()
-        at, ticks = 0, []
-        for shop, arms in SHOPS.items():
-            shown = [(arm, colour) for arm, colour in zip(arms, ARMS.values(), strict=True) if arm]
-            ticks.append(at + (len(shown) - 1) / 2)
-            for arm, colour in shown:
-                row = results.row(f"shop {shop}, {arm}")
-                bar = {"color": colour, "yerr": row.half, "ecolor": "#333333", "capsize": 3}
-                axes.bar(at, row.mean, width=0.9, **bar)
-                axes.text(at, row.mean + row.half + 0.02, f"{row.mean:.0%}", ha="center")
-                at += 1
-            at += 1
-        axes.set_xticks(ticks)
-        axes.set_xticklabels([f"shop {shop}" for shop in SHOPS])
-        axes.set(ylim=(0, 1.5), yticks=(0, 0.5, 1), yticklabels=("0", "half", "all"))
-        axes.set_title("test questions solved", loc="left", fontsize=11)
+        for at, (arm, colour) in enumerate(reversed(ARMS.values())):
+            cells = [name for shop in SHOPS if (name := f"shop {shop}, {arm}") in results.cells]
+            found = [results.row(name).mean for name in cells]
+            axes.barh(at, fmean(found), height=0.8, color=colour)
+            axes.plot(found, [at] * len(found), "o", color="#333333", markersize=4)
+            axes.text(max(found) + 0.02, at, f"{fmean(found):.0%}", va="center")
+        axes.set_yticks(range(len(ARMS)), reversed(ARMS))
+        axes.set(xlim=(0, 1.1), xticks=(0, 0.5, 1), xticklabels=("0", "half", "all"))
+        axes.set_title("test questions solved (a dot is a shop)", loc="left", fontsize=11)
         axes.spines[["top", "right"]].set_visible(False)
-        handles = [mpl.patches.Patch(color=colour, label=said) for said, colour in ARMS.items()]
-        axes.legend(handles=handles, frameon=False, loc="upper left", ncols=2)
         file = io.StringIO()
         figure.savefig(file, format="svg", metadata={"Date": None}, facecolor="white")
     return file.getvalue()

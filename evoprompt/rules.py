@@ -34,6 +34,7 @@ class ScreeningContext:
         seeds: the first instructions. A tag or placeholder that stands in none of them came from an
             evolved text, which nothing reads by the letter: a child may drop it. Without seeds,
             all that the parents have counts.
+        unseen: other training questions. What they share with one that was seen is no copy of it.
         living: texts of the candidates alive, and of the proposals that passed just before.
         rejected: texts refused lately, by screening or by the verifier.
         questions: training questions a proposer may have seen.
@@ -49,6 +50,7 @@ class ScreeningContext:
     answers: Sequence[str] = ()
     limits: TextLimits = field(default_factory=TextLimits)
     seeds: Sequence[str] = ()
+    unseen: Sequence[str] = ()
 
     @property
     def known(self) -> str:
@@ -290,7 +292,7 @@ def leak(proposal: Proposal, context: ScreeningContext) -> str | None:
         if _gives_away(answer) and joined in ours and joined not in known:
             return f"the text holds the gold answer {answer!r} of a training question"
     runs = set(_runs(said))
-    every = set(map(_words, context.questions))
+    every = {*map(_words, context.questions), *map(_words, context.unseen)}
     shared = Counter(run for asked in every for run in {*_runs(asked)} & runs)
     for asked in map(_words, context.questions):
         whole = 4 <= len(asked) < _COPIED and f" {' '.join(asked)} " in ours

@@ -162,6 +162,7 @@ class Screening:
 
     Attributes:
         limits: what the policy's tokenizer and context allow.
+        unseen: training questions that are not in ``replay``, and may be in part.
         known: what was screened so far.
         events: of the proposals that were screened last.
     """
@@ -170,6 +171,7 @@ class Screening:
         self, rules: Sequence[Rule] | None, replay: ReplayBuffer, required: Sequence[str]
     ) -> None:
         self.limits = TextLimits()
+        self.unseen: Sequence[str] = ()
         self.known = _Known()
         self._seeds: tuple[str, ...] = ()
         self.events: list[Event] = []
@@ -260,6 +262,7 @@ class Screening:
             answers=[answer for question in questions for answer in question.answers],
             limits=self.limits,
             seeds=self._seeds,
+            unseen=self.unseen,
         )
 
     def screen_written(

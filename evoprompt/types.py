@@ -15,6 +15,7 @@ from pydantic.dataclasses import dataclass as checked
 
 from evoprompt.errors import InputError
 from evoprompt.evaluation import Failures
+from evoprompt.text import many
 
 INSTRUCTION = "instruction"
 """Name of the component that a single-text candidate consists of."""
@@ -435,4 +436,4 @@ class Estimate:
 
     def __str__(self) -> str:
         cost = "price unknown" if self.usd is None else f"{self.usd:.2g} USD"
-        return f"about {self.calls} calls, {self.tokens:,} tokens, {cost}"
+        return f"about {many(self.calls, 'call')}, {self.tokens:,} tokens, {cost}"

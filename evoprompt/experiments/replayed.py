@@ -9,17 +9,21 @@
 A row of the page is ``| NAME | mean ± half of its interval |``. A name is that of a cell, with one
 kind of question in parentheses where it is of these alone, or ``CELL - CELL`` for the difference,
 paired by question; what stands before the last comma of the first may be left out in the second.
+Where ``results.yaml`` says under ``seeds`` for what several names stand, such as ``shops: [shop 35,
+shop 36]``, a row ``shops, ...`` is the mean over them. Its interval is that of a bootstrap of seeds
+and, within them, of questions, of which the variance is known without drawing.
 """
 
 from __future__ import annotations
 
 import gzip
 import hashlib
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean, pvariance, variance
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -65,6 +69,7 @@ class _Form(BaseModel):
     version: int
     page: str
     cells: dict[str, Cell]
+    seeds: dict[str, tuple[str, ...]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +78,8 @@ class Row:
 
     Attributes:
         name: as the page has it.
-        mean: over the questions.
-        half: of its interval of 95 %, over questions.
+        mean: over the questions, and over seeds where it is of several.
+        half: of its interval of 95 %, over the same.
         questions: how many.
         shown: mean and half of the interval that the page shows.
     """
@@ -119,6 +124,7 @@ class Results:
         except ValidationError as error:
             raise InputError(f"{file}: {explain(error, _Form)}") from error
         self.cells = form.cells
+        self._seeds = form.seeds
         page = folder / form.page
         try:
             text = page.read_text(encoding="utf-8")
@@ -144,14 +150,27 @@ class Results:
             )
         parts = _NAME.fullmatch(name)
         assert parts is not None
-        first, second, kind = parts["first"], parts["second"], parts["kind"]
+        of, comma, arm = parts["first"].rpartition(", ")
+        found = [
+            self._values_of(f"{seed}{comma}{arm}", parts["second"], parts["kind"])
+            for seed in self._seeds.get(of, (of,))
+        ]
+        means = [fmean(values) for values in found]
+        within = fmean(variance(values) / len(values) for values in found)
+        half = _TWO_SIDED * math.sqrt((pvariance(means) + within) / len(found))
+        return Row(name, fmean(means), half, sum(map(len, found)), self._shown[name])
+
+    def _values_of(self, first: str, second: str | None, kind: str | None) -> list[float]:
+        """What a cell, or its difference to a ``second`` one, is for each question."""
         values = self._cell(first)
         beside: Mapping[str, tuple[str, float]] = dict.fromkeys(values, ("", 0.0))
         if second is not None:
             known = second in self.cells
             beside = self._cell(second if known else f"{first.rpartition(', ')[0]}, {second}")
         if values.keys() != beside.keys():
-            raise InputError(f"{name!r} compares answers to other questions; required: the same")
+            raise InputError(
+                f"{first!r} and {second!r} are answers to other questions; required: the same"
+            )
         found = [
             value - beside[question][1]
             for question, (of, value) in values.items()
@@ -159,11 +178,10 @@ class Results:
         ]
         if len(found) < 2:
             raise InputError(
-                f"{name!r} is of {len(found)} questions; required: two; of the kinds "
+                f"{first!r} has {len(found)} questions of {kind!r}; required: two; of the kinds "
                 f"{', '.join(sorted({of for of, _ in values.values()}))}"
             )
-        half = _TWO_SIDED * stdev(found) / len(found) ** 0.5
-        return Row(name, fmean(found), half, len(found), self._shown[name])
+        return found
 
     def _cell(self, name: str) -> Mapping[str, tuple[str, float]]:
         """Kind and value of each question, as the task scores what was answered."""

@@ -188,7 +188,8 @@ def write_from(
     asked = items_of(
         [Question("", one.question, (one.answer,) * bool(one.answer)) for one in shown], "traces"
     )
-    writer = Writer(proposer, Journal(), emit, options, setting)
+    texts = [item.question.text for item in asked]
+    writer = Writer(proposer, Journal(), emit, options, setting, texts)
     parent = writer.seed(usable_seeds([first], 1, options.required)[0])
     components = list(parent.components)
     component = INSTRUCTION if INSTRUCTION in components else components[0]
