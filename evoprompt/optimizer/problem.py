@@ -102,8 +102,8 @@ def solve(
     kept = Journal(journal)
     meter = Meter(budget - len(test))
     results = Results(problem.rollouts, meter, kept, options.seconds, stopping)
-    asked = [item.question.text for item in problem.train]
-    writer = Writer(proposer, kept, log.append, options, problem.rollouts.setting, asked)
+    texts = [item.question.text for item in problem.train]
+    writer = Writer(proposer, kept, log.append, options, problem.rollouts.setting, texts)
     perfect, seed = options.perfect, options.seed
     comparison = Comparison(results, problem.validation, perfect, seed)
     failures = FailureFinder(results, problem.train, perfect)
