@@ -72,7 +72,7 @@ def training_plan(
         f"{rollouts:,} rollouts, {settings.rollouts_per_pass:,} in a pass of each process, at most "
         f"{rollouts * longest:,} tokens, at most {limits.calls * rollouts:,} tool calls",
         "steps": f"at most {steps:,}, without verification; at most "
-        f"{trial.budget * longest / 1e6:,.1f} million tokens in all",
+        f"{trial.budget * longest:,} tokens in all",
         "a rollout": f"at most {settings.prompt_tokens:,} tokens of prompt and "
         f"{limits.response_tokens:,} of {many(limits.calls + 1, 'action')} and "
         f"{many(limits.calls, 'observation')}",

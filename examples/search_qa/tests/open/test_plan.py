@@ -31,7 +31,7 @@ def test_where_everything_is_here_nothing_is_missing(
     assert "4 questions x 2 = 8 rollouts" in figures["a step"]
     assert "at most 4,800 tokens" in figures["a step"]
     assert figures["steps"].startswith("at most 8,")
-    assert figures["steps"] == "at most 8, without verification; at most 0 million tokens in all"
+    assert figures["steps"] == "at most 8, without verification; at most 38,400 tokens in all"
     assert "GPU memory" not in figures  # it is trained on a CPU
 
 

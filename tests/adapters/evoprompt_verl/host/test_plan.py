@@ -59,7 +59,7 @@ def test_a_plan_tells_what_a_step_and_the_training_take(plan: Plan) -> None:
     assert "512 questions x 5 = 2,560 rollouts, 8 in a pass" in figures["a step"]
     assert "at most 22,005,760 tokens, at most 10,240 tool calls" in figures["a step"]
     assert figures["steps"].startswith("at most 300")
-    assert "6,601.9 million tokens" in figures["steps"]
+    assert "6,601,728,000 tokens" in figures["steps"]
     assert "3.00 billion weights, by the model's name" in figures["GPU memory"]
 
 
