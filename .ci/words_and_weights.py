@@ -27,7 +27,6 @@ ARMS = {
     "weights, a writer\nwho sees scores": ("blind under blind", "#9ecae1"),
     "weights, a writer\nwho reads failures": ("coevolve under coevolve", "#1f77b4"),
     "words alone": ("untrained under words", "#fdae6b"),
-    "words, then\nweights": ("before under words", "#e6550d"),
 }
 """Cell of each arm, and its colour."""
 
@@ -35,7 +34,7 @@ ARMS = {
 def draw(results: Results) -> str:
     """The picture as SVG; the same answers give the same text."""
     with mpl.rc_context({"svg.hashsalt": "evoprompt", "font.size": 11}):
-        figure = Figure(figsize=(8, 3.6), layout="constrained")
+        figure = Figure(figsize=(8, 3.2), layout="constrained")
         axes = figure.subplots()
         for at, (arm, colour) in enumerate(reversed(ARMS.values())):
             cells = [name for shop in SHOPS if (name := f"shop {shop}, {arm}") in results.cells]
