@@ -34,7 +34,7 @@ class ScreeningContext:
         seeds: the first instructions. A tag or placeholder that stands in none of them came from an
             evolved text, which nothing reads by the letter: a child may drop it. Without seeds,
             all that the parents have counts.
-        unseen: other training questions. What they share with one that was seen is no copy of it.
+        trainset: all training questions, where they are known. What two share is no copy of one.
         living: texts of the candidates alive, and of the proposals that passed just before.
         rejected: texts refused lately, by screening or by the verifier.
         questions: training questions a proposer may have seen.
@@ -50,7 +50,7 @@ class ScreeningContext:
     answers: Sequence[str] = ()
     limits: TextLimits = field(default_factory=TextLimits)
     seeds: Sequence[str] = ()
-    unseen: Sequence[str] = ()
+    trainset: Sequence[str] = ()
 
     @property
     def known(self) -> str:
@@ -291,14 +291,14 @@ def leak(proposal: Proposal, context: ScreeningContext) -> str | None:
         joined = f" {' '.join(_words(answer))} "
         if _gives_away(answer) and joined in ours and joined not in known:
             return f"the text holds the gold answer {answer!r} of a training question"
-    runs = set(_runs(said))
-    every = {*map(_words, context.questions), *map(_words, context.unseen)}
-    shared = Counter(run for asked in every for run in {*_runs(asked)} & runs)
-    for asked in map(_words, context.questions):
-        whole = 4 <= len(asked) < _COPIED and f" {' '.join(asked)} " in ours
-        copied = [asked] if whole else [run for run in _runs(asked) if shared[run] == 1]
-        if new := [run for run in copied if f" {' '.join(run)} " not in known]:
-            return f"the text copies {' '.join(new[0])!r} from a training question"
+    runs, asked = set(_runs(said)), [*map(_words, context.questions)]
+    copied = [one for one in asked if 4 <= len(one) < _COPIED and f" {' '.join(one)} " in ours]
+    if found := {run for one in asked for run in _runs(one) if run in runs}:
+        every = {*asked, *map(_words, context.trainset)}
+        times = Counter(run for one in every for run in {*_runs(one)} & found)
+        copied += [run for one in asked for run in _runs(one) if times[run] == 1]
+    if new := next((run for run in copied if f" {' '.join(run)} " not in known), None):
+        return f"the text copies {' '.join(new)!r} from a training question"
     return None
 
 

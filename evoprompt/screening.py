@@ -162,7 +162,7 @@ class Screening:
 
     Attributes:
         limits: what the policy's tokenizer and context allow.
-        unseen: training questions that are not in ``replay``, and may be in part.
+        trainset: all training questions, where they are known; ``replay`` has those that were seen.
         known: what was screened so far.
         events: of the proposals that were screened last.
     """
@@ -171,7 +171,7 @@ class Screening:
         self, rules: Sequence[Rule] | None, replay: ReplayBuffer, required: Sequence[str]
     ) -> None:
         self.limits = TextLimits()
-        self.unseen: Sequence[str] = ()
+        self.trainset: Sequence[str] = ()
         self.known = _Known()
         self._seeds: tuple[str, ...] = ()
         self.events: list[Event] = []
@@ -262,7 +262,7 @@ class Screening:
             answers=[answer for question in questions for answer in question.answers],
             limits=self.limits,
             seeds=self._seeds,
-            unseen=self.unseen,
+            trainset=self.trainset,
         )
 
     def screen_written(

@@ -44,7 +44,7 @@ class Writer:
         emit: takes the events.
         options: say what a text must hold and must not.
         setting: what stands around an instruction, for the proposer to read.
-        asked: the training questions, as texts.
+        trainset: all training questions, as texts.
         complaint: why nothing came the last time; empty if something did.
         failures: how often it failed; None as soon as it did not.
         passed: texts of it that could be tried.
@@ -55,14 +55,14 @@ class Writer:
     emit: Callable[[Event], None]
     options: OptimizeOptions
     setting: Setting
-    asked: Sequence[str]
+    trainset: Sequence[str]
 
     def __post_init__(self) -> None:
         """Begins with nothing refused."""
         self._shown = ReplayBuffer(failure_below=float("inf"))
         self._screening = Screening(None, self._shown, self.options.required)
         self._screening.limits = TextLimits(max_tokens=self.options.max_tokens)
-        self._screening.unseen = self.asked
+        self._screening.trainset = self.trainset
         self._last = max(self.journal.answers, default=-1)
         self.complaint = ""
         self.failures: int | None = 0

@@ -313,6 +313,8 @@ def test_an_instruction_must_hold_what_is_required_be_short_enough_and_no_copy()
     with pytest.warns(EvopromptWarning, match="refused .leak: the text copies"):
         assert learn(**given).best.text == SEED
     assert "Know this" in learn(**given, refuse_copies=False).best.text
+    given["proposer"] = Writes(lambda r: f"{SEED} Know this: {said}")
+    assert "Know this" in learn(**given).best.text  # words of every question are no copy of one
 
 
 @pytest.mark.report

@@ -145,8 +145,8 @@ def test_what_several_questions_share_is_no_copy_of_one() -> None:
     one, other = asked.format("Ada"), asked.format("Ben")
     assert found(text, ScreeningContext(questions=[one, one])) == "leak"
     assert found(text, ScreeningContext(questions=[one, other])) == ""
-    assert found(text, ScreeningContext(questions=[one], unseen=[one])) == "leak"
-    assert found(text, ScreeningContext(questions=[one], unseen=[other])) == ""
+    assert found(text, ScreeningContext(questions=[one], trainset=[one])) == "leak"
+    assert found(text, ScreeningContext(questions=[one], trainset=[other])) == ""
     whole = f"Say 79 to this: {other}"
     assert found(whole, ScreeningContext(questions=[one, other])) == "leak"
 

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy
 import pytest
 
 from evoprompt.errors import InputError
@@ -31,6 +32,24 @@ def test_the_number_shown_is_that_of_the_answers(results: Results, name: str) ->
 
 def test_every_cell_is_shown(results: Results) -> None:
     assert set(results.cells) <= set(results.rows)
+
+
+@pytest.mark.parametrize(
+    "arms", ["static under usual", "coevolve under coevolve - static under usual"]
+)
+def test_over_several_shops_the_interval_is_that_of_drawing_shops_and_their_questions(
+    results: Results, arms: str
+) -> None:
+    shops = [35, 36, 37]
+    each = [results.row(f"shop {shop}, {arms}") for shop in shops]
+    drawn = numpy.random.default_rng(0)
+    within = numpy.array([row.half / 1.96 for row in each])
+    means = numpy.array([row.mean for row in each])
+    picked = drawn.integers(3, size=(200_000, 3))
+    spread = (means[picked] + within[picked] * drawn.standard_normal(picked.shape)).mean(1).std()
+    row = results.row(f"shops 35 to 37, {arms}")
+    assert row.mean == pytest.approx(means.mean())
+    assert row.half == pytest.approx(1.96 * spread, rel=0.01)
 
 
 @pytest.fixture
