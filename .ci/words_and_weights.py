@@ -45,7 +45,9 @@ def draw(results: Results) -> str:
         axes.set_yticks(range(len(ARMS)), reversed(ARMS))
         axes.set(xlim=(0, 1.1), xticks=(0, 0.5, 1), xticklabels=("0", "half", "all"))
         axes.set_title(
-            "test questions solved after 1,200 rollouts (a dot is a shop)", loc="left", fontsize=11
+            "test questions solved, weights after 1,200 rollouts (a dot is a shop)",
+            loc="left",
+            fontsize=11,
         )
         axes.spines[["top", "right"]].set_visible(False)
         file = io.StringIO()

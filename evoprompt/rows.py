@@ -20,6 +20,10 @@ _KIND = "evoprompt/kind"  # key of what stands for a value that JSON has no form
 _GOLD = ("target", "text", "value", "aliases", "answer", "answers")
 
 
+ASKING = ("question", "prompt")
+"""Columns from which the text of a question is read, the first that has one."""
+
+
 def question_from_row(row: Mapping[str, Any], unasked: str = "") -> Question:
     """The ``Question`` a dataset row describes, whichever of the usual schemas it follows.
 

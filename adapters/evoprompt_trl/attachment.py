@@ -75,6 +75,7 @@ class TrlAttachment(Binding):
         super().__init__(engine, trainer, self._collectives.leads, request.resume)
         self.prompts = self._prompts
         engine.limits, engine.setting = limits, setting
+        engine.screening.trainset = self._prompts.questions(engine.config.replay_capacity)
         self._checkpoint = EngineCheckpoint(trainer, self, self._collectives)
         generate = trainer._generate_and_score_completions
         self._roller = Roller(trainer, generate, engine.config, tools)

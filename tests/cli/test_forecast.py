@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,16 @@ def test_it_shows_settings_figures_and_needs_and_writes_nothing(
     assert told["arms"]["static"]["engine"]["population_size"] == 4
     assert "coevolve: engine.proposer is {" in text, "of other arms it is told what differs"
     assert text.count("population_size") == 1
+
+
+@pytest.mark.parametrize(("accept", "bound"), [("in-training", "about"), ("top", "at most")])
+def test_generations_are_bounded_where_they_keep_a_distance_and_else_expected(
+    accept: str, bound: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["--arm", "coevolve", "--set", f"engine.accept={accept}"]
+    assert evoprompt("run", "tiny.yaml", "--dry-run", *given) == 0
+    row = capsys.readouterr().out.partition("LM calls")[2].splitlines()[1]
+    assert re.search(rf"  {bound} [7-9] ", row), row
 
 
 def test_what_is_missing_is_named_with_its_remedy_and_an_exit_code_of_its_own(

@@ -134,3 +134,24 @@ def test_an_evaluation_prompt_too_long_is_refused(tmp_path: Path) -> None:
     evoprompt.attach(trainer, engine())
     with pytest.raises(InputError, match="question 'q2'"):
         trainer.evaluate()
+
+
+def test_words_that_stand_in_many_questions_of_the_dataset_are_no_copy_of_one(
+    tmp_path: Path,
+) -> None:
+    asked = [
+        f"tell me what the old capital of {country} was in {year}"
+        for country in tiny_trl.COUNTRIES
+        for year in range(1900, 1908)
+    ]
+    rows = [{"prompt": [{"role": "user", "content": text}]} for text in asked]
+    engine = evoprompt.Engine(["be brief"])
+    trainer = tiny_trl.trainer(tmp_path, rows=rows, max_steps=1)
+    evoprompt.attach(trainer, engine)
+    trainer.train()
+    seen = engine.replay.records[0].question.text
+    added, against = engine.add({"instruction": f"be brief: {seen.partition(' in ')[0]} in 1850"})
+    assert added is not None, against
+    added, against = engine.add({"instruction": f"be brief: {seen}"})
+    assert added is None
+    assert "the text copies" in against

@@ -18,6 +18,7 @@ from evoprompt.plugins import build
 SMALL = Path(__file__).parents[2] / "small.yaml"
 HERE = (
     "host.arguments.bf16=null",
+    "host.arguments.model_init_kwargs.dtype=float32",
     "host.arguments.use_cpu=true",
     "host.questions_per_step=2",
     "host.micro_batch=2",
