@@ -7,8 +7,9 @@ import hashlib
 import io
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from datetime import date, datetime
+from itertools import islice
 from typing import Any
 
 from pydantic import JsonValue
@@ -18,10 +19,6 @@ from evoprompt.types import Question
 
 _KIND = "evoprompt/kind"  # key of what stands for a value that JSON has no form for
 _GOLD = ("target", "text", "value", "aliases", "answer", "answers")
-
-
-ASKING = ("question", "prompt")
-"""Columns from which the text of a question is read, the first that has one."""
 
 
 def question_from_row(row: Mapping[str, Any], unasked: str = "") -> Question:
@@ -60,6 +57,23 @@ def question_from_row(row: Mapping[str, Any], unasked: str = "") -> Question:
         answers=tuple(map(_legible, _answers(row))),
         row=kept,
     )
+
+
+def texts_of(dataset: object, prompt: str, most: int) -> list[str]:
+    """The texts of the first questions of a ``datasets.Dataset``; none of any other dataset.
+
+    Args:
+        dataset: of a trainer.
+        prompt: name of the column with the prompts.
+        most: questions that are read.
+    """
+    select: Any = getattr(dataset, "select_columns", None)
+    if select is None or not isinstance(dataset, Sized):  # a stream is not read twice
+        return []
+    named: Any = getattr(dataset, "column_names", ())
+    rows = islice(select([one for one in ("question", prompt) if one in named]), most)
+    asked = ({**row, "prompt": row.get(prompt)} for row in rows)
+    return [question_from_row(row, unasked="(no text)").text for row in asked]
 
 
 def packed(row: Mapping[str, Any]) -> dict[str, JsonValue]:

@@ -11,23 +11,25 @@ from typing import Any
 
 import numpy as np
 import pytest
+from datasets import Dataset
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
 from evoprompt.errors import EvopromptWarning, InputError
-from evoprompt.rows import question_from_row, row_of, unkept
+from evoprompt.rows import question_from_row, row_of, texts_of, unkept
 from evoprompt.types import (
     Question,
 )
 
 ASKED = "Who wrote the novel?"
+PROMPTED = "Answer the given question: Who wrote the novel?"
 SEARCH_R1 = {
     "id": "train_7",
     "question": ASKED,
     "golden_answers": ["Ann Lee", "Lee"],
     "data_source": "nq",
-    "prompt": [{"role": "user", "content": "Answer the given question: Who wrote the novel?"}],
+    "prompt": [{"role": "user", "content": PROMPTED}],
     "reward_model": {"style": "rule", "ground_truth": {"target": ["Ann Lee", "Lee"]}},
     "extra_info": {"index": 7, "split": "train"},
 }
@@ -181,3 +183,13 @@ class TestQuestionFromRow:
     def test_carries_any_json_row_unchanged(self, extra: dict[str, Any]) -> None:
         row = {"question": ASKED, **extra}
         assert question_from_row(row).row == row
+
+
+def test_texts_of_a_dataset_are_those_of_its_questions_and_a_stream_is_left_alone() -> None:
+    rows = [SEARCH_R1, {**SEARCH_R1, "question": "Who drew the map?"}, SEARCH_R1]
+    dataset = Dataset.from_list([{**row, "asked": row["prompt"]} for row in rows])
+    texts = [question_from_row(row).text for row in rows]
+    assert texts_of(dataset, "prompt", 2) == texts[:2]
+    assert texts_of(dataset.remove_columns("question"), "asked", 9) == [PROMPTED] * 3
+    assert texts_of(dataset.to_iterable_dataset(), "prompt", 2) == []
+    assert texts_of(rows, "prompt", 2) == []

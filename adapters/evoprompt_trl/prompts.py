@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 
-from datasets import Dataset
-
 from evoprompt.agents.writer import PromptWriter
 from evoprompt.prompts import Prompt, Render
-from evoprompt.rows import ASKING, question_from_row, row_of
+from evoprompt.rows import question_from_row, row_of, texts_of
 from evoprompt.text import words_of
 from evoprompt.types import Candidate, Question
 from evoprompt_trl.host import HostTrainer, Row, has_environments
@@ -76,12 +74,9 @@ class TrlPrompts(PromptWriter):
         return self.prompt_of(row_of(question))
 
     def questions(self, most: int) -> Sequence[str]:
-        """The texts of the first questions of the dataset, where it is one of ``datasets``."""
+        """The texts of the first questions, where the dataset says them."""
         rows = getattr(self._trainer, "train_dataset", None)
-        if self._owned or not isinstance(rows, Dataset):
-            return []
-        read = rows.select_columns([name for name in ASKING if name in rows.column_names])
-        return [self.question(row, 0).text for row in islice(read, most)]
+        return [] if self._owned else texts_of(rows, "prompt", most)
 
     def samples(self) -> Sequence[Prompt]:
         """The first prompts of the dataset."""

@@ -12,6 +12,7 @@ from tensordict import TensorDict
 from evoprompt.attachment import AttachRequest, require_attributes
 from evoprompt.binding import Binding, Outcomes
 from evoprompt.errors import AttachError, InputError, StateError
+from evoprompt.rows import texts_of
 from evoprompt.types import Assignment
 from evoprompt_verl import columns
 from evoprompt_verl.checkpoint import StepFolders
@@ -120,6 +121,11 @@ class VerlAttachment(Binding):
         validation = prompts_of(self._host.val_dataset)
         taken, refused = prompts.longest_with_room(validation, living)
         self.engine.limits = prompts.limits(living, max(taken, prompts.longest_question()))
+        self.engine.screening.trainset = texts_of(
+            getattr(self._host.train_dataset, "dataframe", None),
+            getattr(self._host.train_dataset, "prompt_key", ""),
+            self.engine.config.replay_capacity,
+        )
         reward = self.engine.setting.reward or reward_of(config)
         self.engine.setting = prompts.setting(reward)
         if not refused or not (config.trainer.test_freq > 0 or config.trainer.val_before_train):
