@@ -426,7 +426,7 @@ def wheels(session: nox.Session) -> None:
     shell(
         session,
         f"cd {folder}",
-        "python -m venv clean",
+        "python3 -m venv clean",
         ". clean/bin/activate",
         f'pip install -c {ROOT}/constraints.txt --find-links dist --pre "evoprompt[demo]"',
         "evoprompt demo --smoke --arm coevolve",

@@ -10,9 +10,9 @@ import msgspec
 
 DEFAULT_TOPK = 3
 
-_WHOLE = rb"[^\\]++|\\[^u]|\\u(?:[^dD]...|[dD][0-7]..|[dD][89abAB]..\\u[dD][c-fC-F]..)"
-_HALVES = re.compile(rb"((?:%s)*+)(\\u....)?" % _WHOLE, re.DOTALL)
-"""JSON up to an escape that is half of a surrogate pair, and that escape."""
+_WHOLE = rb"[^\\]+|\\[^u]|\\u(?:[^dD]...|[dD][0-7]..|[dD][89abAB]..\\u[dD][c-fC-F]..)"
+_HALVES = re.compile(rb"(%s)|\\u...." % _WHOLE, re.DOTALL)
+"""A piece of JSON, or an escape that is half of a surrogate pair."""
 
 
 class RefusedError(Exception):
@@ -109,7 +109,7 @@ def _decode(body: bytes) -> _Body:
         raise RefusedError(422, detail) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         # Policies do write half a character, which is no reason to fail a whole batch.
-        whole = _HALVES.sub(lambda found: found[1] + (rb"\ufffd" if found[2] else b""), body)
+        whole = _HALVES.sub(lambda found: found[1] or rb"\ufffd", body)
         if whole != body:
             return _decode(whole)
         raise RefusedError(400, f"the body is not JSON: {error}") from error

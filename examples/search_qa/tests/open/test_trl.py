@@ -143,6 +143,7 @@ RECIPES = [path.name for path in (EXAMPLES / "search_qa").glob("qwen*-trl*.yaml"
 HERE = (  # of a machine without a GPU, and two steps small
     "host.arguments.use_vllm=null",
     "host.arguments.bf16=null",
+    "host.arguments.model_init_kwargs.dtype=float32",
     "host.arguments.use_cpu=true",
     "host.arguments.fsdp=null",
     "host.processes=1",
