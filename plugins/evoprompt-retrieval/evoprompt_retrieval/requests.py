@@ -11,8 +11,12 @@ import msgspec
 DEFAULT_TOPK = 3
 
 _WHOLE = rb"[^\\]+|\\[^u]|\\u(?:[^dD]...|[dD][0-7]..|[dD][89abAB]..\\u[dD][c-fC-F]..)"
-_HALVES = re.compile(rb"(%s)|\\u...." % _WHOLE, re.DOTALL)
-"""A piece of JSON, or an escape that is half of a surrogate pair."""
+_HALVES = re.compile(rb"((?:%s){0,4096})((?!%s)\\u....)?" % (_WHOLE, _WHOLE), re.DOTALL)
+"""JSON up to an escape that is half of a surrogate pair, and that escape.
+
+By so many pieces, as each takes memory. The quantifier that keeps none of them, ``*+``, goes
+astray here in Python 3.11.2, which is Debian 12's.
+"""
 
 
 class RefusedError(Exception):
@@ -109,7 +113,7 @@ def _decode(body: bytes) -> _Body:
         raise RefusedError(422, detail) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         # Policies do write half a character, which is no reason to fail a whole batch.
-        whole = _HALVES.sub(lambda found: found[1] or rb"\ufffd", body)
+        whole = _HALVES.sub(lambda found: found[1] + (rb"\ufffd" if found[2] else b""), body)
         if whole != body:
             return _decode(whole)
         raise RefusedError(400, f"the body is not JSON: {error}") from error
