@@ -9,9 +9,9 @@ row says so.
 
 MODEL is a folder with weights, tokenizer and chat template; nothing is downloaded. Every phase is a
 process of its own that may take a quarter of the time; one that fails is named, and all run that do
-not build on it. ``gate.json`` is written after each phase. OUTPUT takes 24 bytes a weight while one
-checkpoint with its optimizer replaces another. Exit code 0 when no phase failed, 1 when
-one did, 2 for bad input.
+not build on it. ``gate.json`` is written after each phase. OUTPUT takes some 24 bytes a weight, as
+one checkpoint with its optimizer replaces another. Exit code 0 when no phase failed, 1 when one
+did, 2 for bad input.
 """
 
 from __future__ import annotations

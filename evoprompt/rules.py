@@ -34,7 +34,8 @@ class ScreeningContext:
         seeds: the first instructions. A tag or placeholder that stands in none of them came from an
             evolved text, which nothing reads by the letter: a child may drop it. Without seeds,
             all that the parents have counts.
-        trainset: all training questions, where they are known. What two share is no copy of one.
+        trainset: training questions, seen or not, as many as are known. What two share is no copy
+            of one.
         living: texts of the candidates alive, and of the proposals that passed just before.
         rejected: texts refused lately, by screening or by the verifier.
         questions: training questions a proposer may have seen.

@@ -162,7 +162,7 @@ class Screening:
 
     Attributes:
         limits: what the policy's tokenizer and context allow.
-        trainset: all training questions, where they are known; ``replay`` has those that were seen.
+        trainset: training questions, seen or not, as many as are known.
         known: what was screened so far.
         events: of the proposals that were screened last.
     """

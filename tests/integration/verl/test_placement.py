@@ -11,6 +11,7 @@ from cpu_support.world import write_rows
 from local_rollouts import LocalManager
 from local_verl import run
 
+import evoprompt
 from evoprompt.errors import AttachError, InputError
 
 pytestmark = [
@@ -87,3 +88,30 @@ def test_no_validation_question_with_room_is_refused_before_the_first_step(
     with pytest.raises(InputError, match="2 of 2 validation questions leave no room"):
         run(Job(STATIC, steps=2, evaluate_every=1), tmp_path)
     run(Job(STATIC, steps=1), tmp_path)
+
+
+@pytest.mark.parametrize("column", [{}, {"question": "who asks"}])
+def test_screening_knows_the_questions_of_the_dataset_as_they_are_seen(
+    column: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import local_verl
+
+    write, attach = local_verl.write_world, evoprompt.attach
+    engines: list[evoprompt.Engine] = []
+
+    def with_column(directory: Path, *others: Any) -> None:
+        write(directory, *others)
+        asked = [{"role": "user", "content": "what is it"}]
+        rows = [{"id": f"q{n}", "prompt": asked, **column} for n in range(60)]
+        write_rows(directory / "train.parquet", rows)
+
+    def attached(trainer: object, engine: evoprompt.Engine) -> object:
+        engines.append(engine)
+        return attach(trainer, engine)
+
+    monkeypatch.setattr(local_verl, "write_world", with_column)
+    monkeypatch.setattr(evoprompt, "attach", attached)
+    run(Job(STATIC, steps=1), tmp_path)
+    (engine,) = engines
+    seen = {record.question.text for record in engine.replay.records}
+    assert seen == set(engine.screening.trainset) == {column.get("question", "what is it")}
