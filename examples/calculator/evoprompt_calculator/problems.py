@@ -125,18 +125,21 @@ def draw(rng: random.Random, *, steps: int, own: bool, units: float = UNIT_SHARE
             return problem
 
 
-def make_splits(world: int, sizes: Mapping[str, int]) -> dict[str, tuple[Question, ...]]:
+def make_splits(
+    world: int, sizes: Mapping[str, int], shares: Mapping[int, float] = STEP_SHARES
+) -> dict[str, tuple[Question, ...]]:
     """Splits of the given sizes, no two problems of which have the same numbers and operators.
 
     Args:
         world: seed of the problems.
         sizes: number of problems by name; earlier splits do not depend on later ones.
+        shares: share of the problems that have so many events.
     """
     rng = random.Random(_SPLITS_SEED + world)
     splits = draw_splits(
         rng,
         sizes,
-        STEP_SHARES,
+        shares,
         lambda steps: draw(rng, steps=steps, own=True),
         lambda problem: (problem.start, problem.unit, problem.events),
     )
