@@ -444,7 +444,8 @@ def _stopped(text: str) -> str:
     last = text.rstrip().splitlines()[-1].rstrip("*_\"' ") if text.strip() else ""
     if re.fullmatch(r"\s*(?:[-•]|\d+[.)])", last):
         return "the last list item is empty"
-    if last[-1:] in tuple(",;([{/&+=-") and text.count(f"{last[-1:]}\n") < 1:
+    ends = last[-1:] in tuple(",;([{/&+=-") and text.count(f"{last[-1:]}\n") < 1
+    if ends and not re.search(r"\b(?:SELECT|FROM|WHERE)\b.*;\Z", last):  # the end of a query
         return f"the text stops at {last[-1]!r}"
     if found := _DANGLING.search(last[-20:]):
         return f"the text stops after {found.group().strip()!r}"

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import pytest
+from evoprompt_calculator.bank import CLOSING, OPENING
+from evoprompt_calculator.one_call import OneCall
+from evoprompt_calculator.task import WEIGHTS, CalculatorSettings
+from evoprompt_tiny.task import KIND
+from transformers import AutoTokenizer
+
+from evoprompt.agents import Agent, Protocol, Sample
+from evoprompt.agents.episode import Action
+from evoprompt.experiments.testing import TaskSuite
+
+
+def task() -> OneCall:
+    return OneCall(CalculatorSettings(train=20, validation=10, test=10))
+
+
+class TestOneCall(TaskSuite):
+    def build(self) -> OneCall:
+        return task()
+
+
+@pytest.fixture(scope="module")
+def protocol() -> Protocol:
+    return task().protocol(AutoTokenizer.from_pretrained(WEIGHTS))
+
+
+@pytest.mark.parametrize(
+    ("said", "answer"),
+    [
+        (f"{OPENING}(3+4)*6{CLOSING}", "42"),
+        (f"{OPENING}84/2{CLOSING}", "42"),
+        (f"{OPENING}84/2{CLOSING}{OPENING}1+1{CLOSING}", "42"),
+        ("42", "42"),
+        ("It is 42.", "It is 42."),
+        ("", None),
+        (
+            f"{OPENING}six{CLOSING}",
+            "Error: ValueError: only numbers, brackets and + - * / // % **",
+        ),
+        (f"{OPENING}(3+4{CLOSING}", "Error: ValueError: no arithmetic expression"),
+    ],
+)
+def test_the_answer_is_what_the_first_call_finds(
+    protocol: Protocol, said: str, answer: str | None
+) -> None:
+    move = protocol.act(said)
+    assert (move.calls, move.answer) == ((), answer)
+
+
+def test_a_call_ends_the_episode_and_is_scored() -> None:
+    tokenizer = AutoTokenizer.from_pretrained(WEIGHTS)
+    (question, *_) = task().questions("train")
+    steps = Agent(task().protocol(tokenizer), tokenizer, task().limits).play([1])
+    assert isinstance(next(steps), Sample)
+    ids = tokenizer.encode(f"{OPENING}{question.answers[0]}+1{CLOSING}", add_special_tokens=False)
+    with pytest.raises(StopIteration) as ended:
+        steps.send(Action(ids))
+    expected = int(question.answers[0])
+    found = task().score(ended.value.value, question)
+    assert (found.reward, found.feedback) == (0.0, f"expected {expected}, got {expected + 1}")
+
+
+def test_half_of_the_problems_take_two_steps_in_one_expression_with_brackets() -> None:
+    kinds = [str(question.row[KIND]) for question in task().questions("train")]
+    assert {kind: kinds.count(kind) for kind in set(kinds)} == {"one step": 10, "two steps": 10}
