@@ -73,7 +73,7 @@ class OneCall(NumberTask):
     Settings = CalculatorSettings
     seed_instructions = ("You are a helpful assistant. You can use the calculator.",)
     tools = (calculate,)
-    limits = Limits(calls=0, turn_tokens=64, observation_tokens=0)
+    limits = Limits(calls=1, turn_tokens=64, observation_tokens=0)
     settings: CalculatorSettings
 
     @cached_property

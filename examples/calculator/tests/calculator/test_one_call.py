@@ -7,8 +7,8 @@ from evoprompt_calculator.task import WEIGHTS, CalculatorSettings
 from evoprompt_tiny.task import KIND
 from transformers import AutoTokenizer
 
-from evoprompt.agents import Agent, Protocol, Sample
-from evoprompt.agents.episode import Action
+from evoprompt.agents import Action, Protocol, Sample
+from evoprompt.agents.tasks import EpisodeRunner
 from evoprompt.experiments.testing import TaskSuite
 
 
@@ -49,10 +49,12 @@ def test_the_answer_is_what_the_first_call_finds(
     assert (move.calls, move.answer) == ((), answer)
 
 
-def test_a_call_ends_the_episode_and_is_scored() -> None:
+def test_the_calculator_is_shown_and_a_call_ends_the_episode() -> None:
     tokenizer = AutoTokenizer.from_pretrained(WEIGHTS)
     (question, *_) = task().questions("train")
-    steps = Agent(task().protocol(tokenizer), tokenizer, task().limits).play([1])
+    runner = EpisodeRunner(task(), tokenizer)
+    assert [schema["function"]["name"] for schema in runner.schemas] == ["calculate"]
+    steps = runner.agent.play([1])
     assert isinstance(next(steps), Sample)
     ids = tokenizer.encode(f"{OPENING}{question.answers[0]}+1{CLOSING}", add_special_tokens=False)
     with pytest.raises(StopIteration) as ended:
