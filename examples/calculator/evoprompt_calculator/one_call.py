@@ -11,6 +11,7 @@ from evoprompt_tiny.task import NumberTask
 from evoprompt.agents import (
     Call,
     ChatTokenizer,
+    Episode,
     Limits,
     Move,
     Protocol,
@@ -18,6 +19,7 @@ from evoprompt.agents import (
     ToolCallProtocol,
     Tools,
 )
+from evoprompt.agents.tasks import Score
 from evoprompt.hookspecs import hookimpl
 from evoprompt.roles import Component
 from evoprompt.types import Question
@@ -80,6 +82,13 @@ class OneCall(NumberTask):
     def splits(self) -> dict[str, tuple[Question, ...]]:
         """The problems by split, no two of which have the same numbers and operators."""
         return make_splits(self.settings.world, self.settings.sizes, STEP_SHARES)
+
+    def score(self, episode: Episode, question: Question) -> Score:
+        """1 if the first call of the answer finds the right number; its result ends the episode.
+
+        An answer without a call, as one in a code block, has to be the right number alone.
+        """
+        return super().score(episode, question)
 
     def protocol(self, tokenizer: ChatTokenizer) -> Protocol:
         """The model's own tool calls; the first ends the episode."""
