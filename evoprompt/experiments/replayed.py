@@ -28,7 +28,7 @@ from statistics import fmean, pvariance, variance
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from evoprompt import yamlfile
-from evoprompt.agents import Episode
+from evoprompt.agents import Episode, TextTokenizer
 from evoprompt.agents.tasks import Task
 from evoprompt.errors import InputError
 from evoprompt.evaluation import value_of
@@ -205,6 +205,7 @@ class Results:
                 f"{file} has the SHA-256 {found}; required: {cell.sha256}, as recorded; restore it"
             )
         task: Task = build("task", cell.task)
+        protocol = task.protocol(TextTokenizer())
         questions = {one.id: one for one in task.questions(cell.split)}
         values: dict[str, tuple[str, float]] = {}
         for line in gzip.decompress(packed).decode("utf-8").splitlines():
@@ -215,7 +216,7 @@ class Results:
                     f"{file} has an answer to {answer.id!r} that the task does not ask, or not so, "
                     "or that was there before; required: one to each question of the task"
                 )
-            said = answer.turns[-1].action if answer.turns else None
+            said = protocol.read(answer.turns[-1].action).answer if answer.turns else None
             score = task.score(Episode([], turns=list(answer.turns), answer=said), question)
             value = value_of(score, task.main_metric)
             if value != answer.value:
