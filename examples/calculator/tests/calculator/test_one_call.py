@@ -4,8 +4,7 @@ import json
 
 import pytest
 from evoprompt_calculator.bank import CLOSING, OPENING
-from evoprompt_calculator.one_call import OneCall
-from evoprompt_calculator.task import WEIGHTS, CalculatorSettings
+from evoprompt_calculator.task import WEIGHTS, CalculatorSettings, OneCall
 from evoprompt_tiny.task import KIND
 from transformers import AutoTokenizer
 
