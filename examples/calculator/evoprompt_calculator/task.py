@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -34,9 +34,6 @@ from evoprompt_calculator.problems import make_splits
 
 WEIGHTS = Path(__file__).parent / "weights"
 """The pretrained policy that comes with the package; see ``pretrain.py``."""
-
-ONE_CALL_SHARES: Mapping[int, float] = {1: 0.5, 2: 0.5}
-"""Share of the problems of one call that have that many events."""
 
 
 class CalculatorSettings(SplitSizes):
@@ -94,8 +91,11 @@ class CallIsAnswer(Protocol):
     def act(self, said: str) -> Move:
         """What an action does; without a call, what it says is the answer."""
         move = self._calls.act(said)
-        results = self._calculator(move.calls[:1])
-        return replace(move, calls=(), answer=str(results[0])) if results else move
+        if not move.calls:
+            return move
+        call = move.calls[0]
+        found = f"Error: {call.fault}" if call.fault else str(self._calculator([call])[0])
+        return replace(move, calls=(), answer=found)
 
     def frame(self, calls: Sequence[Call], said: str) -> Sequence[str]:
         """Around results, of which none is ever shown."""
@@ -117,8 +117,8 @@ class OneCall(NumberTask):
 
     @cached_property
     def splits(self) -> dict[str, tuple[Question, ...]]:
-        """The problems by split, no two of which have the same numbers and operators."""
-        return make_splits(self.settings.world, self.settings.sizes, ONE_CALL_SHARES)
+        """The problems by split, half of one step and half of two; no two are alike."""
+        return make_splits(self.settings.world, self.settings.sizes, {1: 0.5, 2: 0.5})
 
     def score(self, episode: Episode, question: Question) -> Score:
         """1 if the first call of the answer finds the right number; its result ends the episode.

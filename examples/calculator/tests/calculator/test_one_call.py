@@ -50,6 +50,11 @@ def test_the_answer_is_what_the_first_call_finds(
     assert (move.calls, move.answer) == ((), answer)
 
 
+def test_a_call_that_cannot_be_read_says_why(protocol: Protocol) -> None:
+    answer = protocol.act(f"{OPENING}3+4{CLOSING.replace('}', '', 1)}").answer or ""
+    assert answer.startswith("Error: the call cannot be read")
+
+
 def test_the_calculator_is_shown_and_a_call_ends_the_episode() -> None:
     tokenizer = AutoTokenizer.from_pretrained(WEIGHTS)
     (question, *_) = task().questions("train")
@@ -65,6 +70,6 @@ def test_the_calculator_is_shown_and_a_call_ends_the_episode() -> None:
     assert (found.reward, found.feedback) == (0.0, f"expected {expected}, got {expected + 1}")
 
 
-def test_half_of_the_problems_take_two_steps_in_one_expression_with_brackets() -> None:
+def test_half_of_the_problems_take_two_steps() -> None:
     kinds = [str(question.row[KIND]) for question in task().questions("train")]
     assert {kind: kinds.count(kind) for kind in set(kinds)} == {"one step": 10, "two steps": 10}
