@@ -109,6 +109,17 @@ def test_a_prompt_becomes_better_with_no_task(
     assert [sum(one.value or 0 for one in each) == len(each) for each in outcomes].count(True) == 1
 
 
+def test_a_setting_of_the_writer_joins_the_one_that_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    data, prompt = files(tmp_path)
+    given = ["optimize", str(data), "--prompt", str(prompt), "--model", "openai:m", "--dry-run"]
+    writer = ["--lm", "openai/w", "--set", "engine.proposer.lm.record=exchanges.jsonl"]
+    assert evoprompt(*given, *writer) == 0
+    assert "openai/w" in capsys.readouterr().out
+
+
 def test_a_file_needs_its_prompt(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data, prompt = files(tmp_path)
     assert evoprompt("optimize", str(data), "--model", "openai:m") == 2

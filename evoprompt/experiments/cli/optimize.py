@@ -134,7 +134,7 @@ def optimize(
         )
     if of_file and lm is None and model is not None:
         lm = f"openai/{model.removeprefix('openai:')}"
-    writer = {"model": lm, "api_base": base_url} if of_file and base_url else lm
+    writer = {"model": lm} | ({"api_base": base_url} if of_file and base_url else {})
     given = {
         "host.model": model,
         "host.base_url": base_url,

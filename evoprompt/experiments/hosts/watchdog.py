@@ -68,8 +68,8 @@ class Watchdog:
         elif now - self._since >= self._patience and self._engine is not None:
             told = (
                 f"{self._open} of {self._of} {self._what} are open, and none was finished for "
-                f"{self._patience / 60:g} minutes: a rollout replica or a tool may hang; see their "
-                "logs, and after Ctrl-C continue with --resume"
+                f"{self._patience / 60:g} minutes: a rollout replica or a tool hangs, or is as "
+                "slow as that; see their logs, and after Ctrl-C continue with --resume"
             )
             self._engine.log.show(Notice(self._engine.step, told))
             self._since = now
