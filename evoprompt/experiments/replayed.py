@@ -104,6 +104,7 @@ class Results:
 
     Attributes:
         cells: by name.
+        seeds: for what a name in their place stands.
         rows: names of the page's rows.
 
     Raises:
@@ -124,7 +125,7 @@ class Results:
         except ValidationError as error:
             raise InputError(f"{file}: {explain(error, _Form)}") from error
         self.cells = form.cells
-        self._seeds = form.seeds
+        self.seeds = form.seeds
         page = folder / form.page
         try:
             text = page.read_text(encoding="utf-8")
@@ -153,7 +154,7 @@ class Results:
         of, comma, arm = parts["first"].rpartition(", ")
         found = [
             self._values_of(f"{seed}{comma}{arm}", parts["second"], parts["kind"])
-            for seed in self._seeds.get(of, (of,))
+            for seed in self.seeds.get(of, (of,))
         ]
         means = [fmean(values) for values in found]
         within = fmean(variance(values) / len(values) for values in found)

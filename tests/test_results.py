@@ -1,0 +1,35 @@
+"""The numbers of the pages of results, computed again from the answers that were recorded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from evoprompt.experiments.replayed import Results
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+RESULTS = {folder.parent.name: Results(folder) for folder in sorted(EXAMPLES.glob("*/results"))}
+
+
+@pytest.mark.parametrize(
+    ("example", "name"), [(one, name) for one, found in RESULTS.items() for name in found.rows]
+)
+def test_the_number_shown_is_that_of_the_answers(example: str, name: str) -> None:
+    row = RESULTS[example].row(name)
+    assert row.found == row.shown
+
+
+@pytest.mark.parametrize("example", RESULTS)
+def test_every_cell_is_shown(example: str) -> None:
+    results = RESULTS[example]
+    shown = set(results.rows)
+    for name, seeds in results.seeds.items():
+        of = f"{name}, "
+        shown |= {
+            f"{seed}, {row.removeprefix(of)}"
+            for row in shown
+            for seed in seeds
+            if row.startswith(of)
+        }
+    assert set(results.cells) <= shown
