@@ -53,6 +53,17 @@ def test_components_that_differ_in_a_number_are_no_repetition() -> None:
     assert found("1. Look it up.\n2. Look it up.\n3. Look it up.\n4. Look it up.") == "meta_talk"
 
 
+def test_calls_to_imitate_are_no_repetition() -> None:
+    sums = {
+        "Uma has 8 bolts and finds 4.": "8 + 4",
+        "Uma has 9 nuts and loses 2.": "9 - 2",
+        "Ten rows hold 6 pins each.": "10 * 6",
+    }
+    tags = '{}\n<tool_call>\n{{"name": "calculate", "arguments": {{"sum": "{}"}}}}\n</tool_call>'
+    calls = [tags.format(question, written) for question, written in sums.items()]
+    assert found("\n\n".join(["Write one call.", *calls])) == ""
+
+
 def test_length_is_counted_with_the_policys_tokenizer() -> None:
     context = ScreeningContext(limits=TextLimits(len, max_tokens=6))
     assert found("Search", context) == ""
