@@ -458,10 +458,11 @@ def _stuck(text: str) -> str:
         r"\b([^\W\d_]+)(?:\W{1,3}\1\b){4}|([^\s\-=_*#~.])\2{19}", text, re.IGNORECASE
     ):
         return f"{found[1] or found[2]!r} is repeated without end"
-    # The calls of examples are no prose.
-    words = re.sub(r"^\s*(?:</?\w+>|\{.*\})\s*$", "", text, flags=re.MULTILINE)
-    parts = (re.sub(r"[\W\d]+", " ", part).strip() for part in re.split(r"[.!?\n]+", words))
-    said = [part for part in parts if part]
+    # A call of an example is one thing, with its numbers, and its tags are none.
+    prose = re.sub(r"^\s*(?:</?\w+>|\{.*\})\s*$", "", text, flags=re.MULTILINE)
+    calls = re.findall(r"^\s*(\{.*\})\s*$", text, re.MULTILINE)
+    parts = (re.sub(r"[\W\d]+", " ", part).strip() for part in re.split(r"[.!?\n]+", prose))
+    said = [*calls, *(part for part in parts if part)]
     if len(set(said)) * 2 <= len(said) > 3:
         return "the same sentences are repeated without end"
     data = text.encode("utf-8", "replace")

@@ -62,6 +62,8 @@ def test_calls_to_imitate_are_no_repetition() -> None:
     tags = '{}\n<tool_call>\n{{"name": "calculate", "arguments": {{"sum": "{}"}}}}\n</tool_call>'
     calls = [tags.format(question, written) for question, written in sums.items()]
     assert found("\n\n".join(["Write one call.", *calls])) == ""
+    same = tags.format("", "8 + 4")
+    assert found("\n\n".join([same] * 4)) == "meta_talk"
 
 
 def test_length_is_counted_with_the_policys_tokenizer() -> None:
