@@ -113,7 +113,7 @@ class ProposalRequests:
             failures_per_request=shown,
             successes=replay.successes(failures),
             living=living,
-            refusals=[f"{one.rule}: {one.reason}" for one in self.screening.findings],
+            refusals=[*map(str, self.screening.findings)],
             max_tokens=self.screening.remaining_tokens(),
             setting=self.setting,
             sentences=self.selection.sentences(),

@@ -19,7 +19,7 @@ from functools import lru_cache
 
 from evoprompt.types import Proposal, TextLimits
 
-_COPIED = 7  # consecutive words of a training question that count as copied
+COPIED = 7  # consecutive words of a training question that count as copied
 _DENSITY = 0.22  # a text that zlib shrinks to less than this part says the same over and over
 _DENSE = 240  # bytes; zlib needs some text to tell
 
@@ -293,7 +293,7 @@ def leak(proposal: Proposal, context: ScreeningContext) -> str | None:
         if _gives_away(answer) and joined in ours and joined not in known:
             return f"the text holds the gold answer {answer!r} of a training question"
     runs, asked = set(_runs(said)), [*map(_words, context.questions)]
-    copied = [one for one in asked if 4 <= len(one) < _COPIED and f" {' '.join(one)} " in ours]
+    copied = [one for one in asked if 4 <= len(one) < COPIED and f" {' '.join(one)} " in ours]
     if found := {run for one in asked for run in _runs(one) if run in runs}:
         every = {*asked, *map(_words, context.trainset)}
         times = Counter(run for one in every for run in {*_runs(one)} & found)
@@ -304,8 +304,8 @@ def leak(proposal: Proposal, context: ScreeningContext) -> str | None:
 
 
 def _runs(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    starts = range(len(words) - _COPIED + 1)
-    return (tuple(words[start : start + _COPIED]) for start in starts)
+    starts = range(len(words) - COPIED + 1)
+    return (tuple(words[start : start + COPIED]) for start in starts)
 
 
 def duplicate(proposal: Proposal, context: ScreeningContext) -> str | None:

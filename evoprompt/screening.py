@@ -11,6 +11,7 @@ import reprlib
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from textwrap import shorten
 
 from pydantic import Field
 
@@ -27,15 +28,20 @@ LONGEST = 65_536
 SHOWN = 2_000
 """Characters kept of a text that is too long, for people to read."""
 _RATIONALE = 16_384  # characters kept of a rationale
+_BEGINNING = 80  # characters by which the writer of a refused text knows it
 _REMEMBERED = 64  # texts that were refused for good, not to be tried again soon
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A refusal: the rule that made it, and its reason in words."""
+    """A refusal: the rule that made it, its reason in words, and how the text begins."""
 
     rule: str
     reason: str
+    begins: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.rule}: {self.reason}" + (f", in {self.begins!r}" if self.begins else "")
 
 
 def check(
@@ -51,7 +57,7 @@ def check(
         rules: asked in order; :func:`default_rules` if not given.
 
     >>> check(Proposal.of("   "), ScreeningContext())
-    Finding(rule='empty', reason='the text holds no words')
+    Finding(rule='empty', reason='the text holds no words', begins='')
     """
     size = sum(map(len, proposal.components.values()))
     if size > LONGEST:
@@ -249,7 +255,8 @@ class Screening:
                 name = passed[-1].id
                 texts.add(proposal.text)
             else:
-                self.known.findings.append(finding)
+                begins = shorten(proposal.text, _BEGINNING, placeholder=" [...]")
+                self.known.findings.append(replace(finding, begins=begins))
             self.events.append(_event(proposal, step, name, finding))
         return passed
 

@@ -98,7 +98,7 @@ class Writer:
                 replace(
                     request,
                     living=request.parents,
-                    refusals=[f"{one.rule}: {one.reason}" for one in self._screening.findings],
+                    refusals=[*map(str, self._screening.findings)],
                     required=tuple(self.options.required),
                     max_tokens=self.options.max_tokens,
                     setting=self.setting,

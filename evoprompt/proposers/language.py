@@ -348,11 +348,10 @@ def tried_of(request: ProposalRequest, candidate: Candidate, component: str) -> 
         if text is not None and text not in seen:
             seen.add(text)
             lines.append(f"- {state}, {_earned(one)}: {clip(text, _TEXT)}")
-    if request.sentences and lines:
+    shown = [one for one in request.sentences if one.verdict != "not shown"][:_SENTENCES]
+    if shown and lines:
         lines.append("What single sentences add to the score, wherever they stand:")
-        for worth in request.sentences[:_SENTENCES]:
-            said = f"worth {worth}" if worth.verdict != "not shown" else f"nothing shown, {worth}"
-            lines.append(f"- {clip(worth.text, _TEXT)}: {said}")
+        lines += [f"- {clip(one.text, _TEXT)}: worth {one}" for one in shown]
     return "\n".join(lines) or _NONE
 
 

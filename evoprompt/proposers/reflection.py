@@ -21,6 +21,7 @@ from evoprompt.proposers.language import (
     per_parent,
 )
 from evoprompt.roles import ProposalRequest
+from evoprompt.rules import COPIED
 from evoprompt.turns import render_episode
 from evoprompt.types import Candidate, Trajectory
 
@@ -29,6 +30,10 @@ _READ = (
     "failed under it, with the correct answers. First find out how the instruction, or something "
     "that is missing from it, let these failures happen: what did the agent do, what should it "
     "have done, and what would it have had to know or to be used to? Then write new instructions "
+)
+_COPIES = (
+    f"A text that has {COPIED} words in a row of a question may be refused, so make up examples "
+    "of your own."
 )
 _FORM = (
     "Each stands alone, replaces the old one entirely, and tries another remedy than the others. "
@@ -39,7 +44,7 @@ REFLECT = Prompt(
         f"An agent is being trained to work under an instruction. {_READ}that teach such habits. "
         "The agent will meet other questions than these: rules and formats of the task that the "
         "feedback or the correct answers show belong into an instruction, but no question of the "
-        f"episodes and no answer to one. {_FORM}"
+        f"episodes and no answer to one. {_COPIES} {_FORM}"
     ),
     inputs={
         "instruction": "the instruction the agent worked under",
@@ -66,7 +71,7 @@ REFLECT_FROZEN = replace(
         f"has to be said by the instruction. {_READ}that say it. Write down every fact about the "
         "task that the feedback or the correct answers give away and that other questions will "
         "need, such as rules, formats, names and conventions; only do not copy a question of the "
-        f"episodes or its answer. {_FORM}"
+        f"episodes or its answer. {_COPIES} {_FORM}"
     ),
 )
 """The same for a model that is not trained."""

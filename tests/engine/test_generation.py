@@ -179,7 +179,7 @@ class TestRequest:
         farm = Farm(proposer, verify_rounds=2)
         assert "lost tag <answer>, </answer> (4)" in farm.evolve().failure
         farm.evolve()
-        told = "protocol: lost tag <answer>, </answer>"
+        told = "protocol: lost tag <answer>, </answer>, in 'Do it.'"
         assert [list(request.refusals) for request in proposer.requests] == [[], *[[told] * 2] * 3]
 
     def test_shows_the_failures_and_the_successes_of_a_verification(self) -> None:

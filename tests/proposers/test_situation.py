@@ -44,9 +44,10 @@ def test_those_in_use_come_before_those_given_up_and_each_text_once() -> None:
 def test_what_sentences_are_worth_is_told() -> None:
     worth = [SentenceWorth("Be brief.", 0.06, 0.02, 3), SentenceWorth("Be nice.", 0.01, 0.02, 2)]
     told = tried_of(replace(request(), sentences=worth), PARENT, NAME).splitlines()
-    assert "Be brief." in told[-2]
-    assert "+0.060 ± 0.020" in told[-2]
-    assert "nothing" in told[-1]
+    assert told[-1].startswith("- Be brief.: worth +0.060 ± 0.020")
+    assert "Be nice." not in "".join(told), "nothing is shown of it"
+    nothing = tried_of(replace(request(), sentences=worth[1:]), PARENT, NAME)
+    assert "single sentences" not in nothing
 
 
 def test_of_a_long_history_the_latest_are_told() -> None:
