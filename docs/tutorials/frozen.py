@@ -235,7 +235,7 @@ figure.tight_layout()
 # **In this recording nothing is shown**: the text that led on the validation questions it answered is no better on fresh
 # ones. A budget of 200 answers, a writer that reads no failures and a model that seldom heeds an instruction are reasons;
 # more answers, `lm=` and your own model are what to change. Without test questions the curve on the left would have been
-# taken for a gain. Where the same model was trained, [no gain of co-evolution is shown](../results-smollm2.md) either.
+# taken for a gain. Where the same model was trained, [no gain of co-evolution is shown](../notes/2026-11-24-smollm2.md) either.
 #
 # With `directory="runs/first"` every answer is written down, and `OptimizeOptions(resume=True)` goes on after a kill. Budgets,
 # servers and the command line are in [Tune the prompt of a frozen model](../frozen.md), DSPy programs in

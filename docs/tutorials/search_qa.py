@@ -72,7 +72,7 @@ print(fill("after: " + trial["best"]["instruction"], 90))
 # !evoprompt best tiny > instruction.txt
 
 # %% [markdown]
-# One seed says that it can work. Of five with [4,000 rollouts](../results-tiny.md#the-default-of-today) four end at .97 or above and
+# One seed says that it can work. Of five with [4,000 rollouts](../notes/2026-11-26-tiny.md#three-worlds-and-how-children-are-verified) four end at .97 or above and
 # one finds nothing; with 8,000 all five end above .98. A hand-written instruction needs [no training at
 # all](../results-tiny.md#weights-and-instruction). `evoprompt eval tiny --set task.world=8` asks the trained policy about facts
 # that no training saw. The same experiment with Qwen2.5 and Wikipedia is [search-QA at full size](../search-qa.md).
