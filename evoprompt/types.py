@@ -405,6 +405,7 @@ class Setting:
         reward: what the score rewards, in the words of the task.
         components: what each component is, such as the signature of its predictor.
         trained: whether the policy is trained meanwhile, or stays as it is.
+        call: a call as the policy has to write it, where its chat template says so.
     """
 
     prompt: str = ""
@@ -412,6 +413,7 @@ class Setting:
     reward: str = ""
     components: Mapping[str, str] = field(default_factory=dict)
     trained: bool = True
+    call: str = ""
 
 
 PLACE = "[here stands the instruction]"

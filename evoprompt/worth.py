@@ -32,7 +32,8 @@ _MOST = 128  # candidates, those told last: their equations are 16,500 numbers o
 _PARTS = (1 / 4, 1 / 2, 1.0)
 """Of the noise of a reward: how far the parts of sentences spread, with rewards of 0 and 1 a tenth
 and more; the data weigh them. With 1/8, too, intervals of sentences that matter covered in .85 of
-the cases, with 1/4 in .91 or more (simulated runs of 4,800 rollouts, docs/notes/2026-11-26-worth.md).
+the cases, with 1/4 in .91 or more (simulated runs of 4,800 rollouts,
+docs/notes/2026-11-26-worth.md).
 """
 _RESTS = (1 / 32, 1 / 8, 1 / 4, 1 / 2)  # likewise of candidates beside their sentences
 _LEVEL = 100.0  # likewise: what all have in common is not known beforehand

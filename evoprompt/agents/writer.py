@@ -165,7 +165,30 @@ class PromptWriter(ABC):
     def setting(self, reward: str) -> Setting:
         """What a proposer is told of the training; its first prompt stands for all."""
         first = next(iter(self.samples()), "")
-        return Setting(marked_prompt(first, self.render) if first else "", self.tools, reward)
+        prompt = marked_prompt(first, self.render) if first else ""
+        return Setting(prompt, self.tools, reward, call=self._call())
+
+    def _call(self) -> str:
+        """A call of the first tool as the chat template writes it; empty where it writes none."""
+        if not self.tools:
+            return ""
+        function = self.tools[0].get("function", self.tools[0])
+        given = dict.fromkeys(function.get("parameters", {}).get("properties", {}), "...")
+        call = {"name": function["name"], "arguments": given}
+        asked = {"role": "user", "content": "?"}
+        calls = [{"type": "function", "id": "call00000", "function": call}]
+        said = {"role": "assistant", "content": "", "tool_calls": calls}
+        variables = {**self.template, "chat_template": self.chat_template()}
+        chatting = TemplateVariables(self._text_tokenizer, variables)
+        try:
+            prompt = rendered(chatting, [asked], self.tools)
+            text = rendered(chatting, [asked, said], self.tools, going_on=False)
+        except InputError:
+            return ""
+        written = text.removeprefix(prompt).strip() if text.startswith(prompt) else ""
+        for end in self._text_tokenizer.all_special_tokens:
+            written = written.removesuffix(end).strip()
+        return written
 
     def reached(self, ids: Sequence[int], before: Prompt, after: Prompt) -> bool:
         """Whether the policy was given what the instruction has changed of a prompt.

@@ -316,6 +316,8 @@ def setting_of(request: ProposalRequest, candidate: Candidate, component: str) -
     if setting.tools:
         shown = "\n".join(map(_schema, setting.tools))
         parts.append(f"The tools that can be called:\n{clip(shown, _TOOLS)}")
+    if setting.call:
+        parts.append(f"How the agent has to write a call:\n{clip(setting.call, _TEXT)}")
     if setting.reward:
         parts.append(f"What the score rewards:\n{clip(setting.reward, _REWARD)}")
     others = {name: text for name, text in candidate.components.items() if name != component}

@@ -18,7 +18,8 @@ def outlook(weights: list[float], stderr: float, signal: float, noise: float) ->
 @pytest.mark.parametrize(
     ("seen", "why"),
     [
-        # SmolLM2, docs/notes/2026-11-24-smollm2.md: the calculator without demonstrations; needle_haystack
+        # SmolLM2, docs/notes/2026-11-24-smollm2.md: the calculator without demonstrations;
+        # needle_haystack
         (outlook([0.0, 0.0, 0.0, 0.0], 0.0, 0.0, 1e-12), "groups"),
         # spell_backward: nothing learnt, co-evolution no better than static
         (outlook([0.10, 0.09, 0.11], 0.02, 0.35, 0.03), "chance"),

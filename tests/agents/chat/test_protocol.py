@@ -1,16 +1,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from bytewise import BARE, LISTED
+from bytewise import BARE, END, HERMES, LISTED, bytewise
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from evoprompt.agents import Call, TagProtocol, ToolCallProtocol, encode
+from evoprompt.agents import Call, TagProtocol, ToolCallProtocol, Tools, encode
+from evoprompt.agents.writer import PromptWriter
 from evoprompt.errors import InputError
+from evoprompt.prompts import Prompt, system_message
+from evoprompt.types import Question
 
 MakeTokenizer = Callable[[str | None], PreTrainedTokenizerFast]
 TAGS = TagProtocol("look", "at", "say", opening="\n<seen>\n", closing="\n</seen>\n")
@@ -289,3 +292,34 @@ def test_a_template_without_a_system_role_is_told_with_its_remedy(
     with pytest.raises(InputError, match=rf'{said}.*placement "user".*user_prefix'):
         encode(tokenizer, prompt)
     assert encode(tokenizer, prompt[1:])
+
+
+class Prompts(PromptWriter):
+    """Of a trainer that knows no question yet."""
+
+    def asked(self, question: Question) -> Prompt:
+        return question.text
+
+    def chat_template(self) -> None:
+        return None
+
+    def origin(self) -> tuple[str, str]:
+        return "", ""
+
+    def samples(self) -> Sequence[Prompt]:
+        return []
+
+
+@pytest.mark.parametrize("template", [HERMES, LISTED, BARE])
+def test_a_writer_is_told_a_call_that_would_be_one(template: str) -> None:
+    def add(a: int, b: int) -> int:
+        """Sum of two numbers."""
+        return a + b
+
+    tokenizer = bytewise(template)
+    prompts = Prompts(tokenizer, system_message, None, "", Tools([add]).schemas, {})
+    told = prompts.setting("right sums").call
+    assert END not in told
+    assert ToolCallProtocol(tokenizer).read(told).calls == (Call("add", {"a": "...", "b": "..."}),)
+    without = Prompts(tokenizer, system_message, None, "", [], {})
+    assert without.setting("right sums").call == ""
