@@ -188,7 +188,7 @@ class PromptWriter(ABC):
         written = text.removeprefix(prompt).strip() if text.startswith(prompt) else ""
         for end in self._text_tokenizer.all_special_tokens:
             written = written.removesuffix(end).strip()
-        return written
+        return written if function["name"] in written else ""  # of what knows no calls
 
     def reached(self, ids: Sequence[int], before: Prompt, after: Prompt) -> bool:
         """Whether the policy was given what the instruction has changed of a prompt.

@@ -323,3 +323,14 @@ def test_a_writer_is_told_a_call_that_would_be_one(template: str) -> None:
     assert ToolCallProtocol(tokenizer).read(told).calls == (Call("add", {"a": "...", "b": "..."}),)
     without = Prompts(tokenizer, system_message, None, "", [], {})
     assert without.setting("right sums").call == ""
+
+
+def test_a_writer_is_told_no_call_where_the_template_knows_none() -> None:
+    def look(at: str) -> str:
+        """What is there."""
+        return at
+
+    template = "{% for m in messages %}{{ m.role }}: [{{ m.content }}]{% endfor %}"
+    template += "{% if add_generation_prompt %}assistant: [{% endif %}"
+    prompts = Prompts(bytewise(template), system_message, None, "", Tools([look]).schemas, {})
+    assert prompts.setting("a door").call == ""
