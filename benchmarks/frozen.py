@@ -287,7 +287,8 @@ def rows(family: str, seeds: Sequence[int], *sizes: int) -> list[str]:
     gepa, lines = found["gepa"], []
     for name, row in found.items():
         low, high = row["quartiles"]
-        share = f"{row['median'] / gepa['median']:.2f}" if math.isfinite(gepa["median"]) else ""
+        known = math.isfinite(row["median"]) and math.isfinite(gepa["median"])
+        share = f"{row['median'] / gepa['median']:.2f}" if known else ""
         more = [a - b for a, b in zip(row["worth"], gepa["worth"], strict=True)]
         lines.append(
             f"| {family} | {name} | {_count(row['median'])} | {_count(low)} to {_count(high)} | "

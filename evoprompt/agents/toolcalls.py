@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -97,6 +97,13 @@ class ToolCallProtocol(Protocol):
         """A result as the template writes it, which may be as JSON."""
         return result if self._shows_as_is else self._shown(result, self._around(NAMES[:1]))
 
+    def example(self, schema: Mapping[str, Any]) -> str:
+        """A call of the tool of ``schema`` as the template writes it, ``...`` for its arguments."""
+        function = schema.get("function", schema)
+        names = function.get("parameters", {}).get("properties", {})
+        call = {"name": function["name"], "arguments": dict.fromkeys(names, "...")}
+        return self._of([call], []).partition(self._end)[0].strip()
+
     def _shown(self, result: str, frame: Sequence[str]) -> str:
         tail = self._tail(self._written(NAMES[:1], [result])).partition(self._end)[2]
         return tail.removeprefix(frame[0]).removesuffix(frame[1])
@@ -146,18 +153,20 @@ class ToolCallProtocol(Protocol):
         return text.rpartition(VALUE)[2]
 
     def _written(self, names: Sequence[str], results: Sequence[str]) -> str:
-        """Calls and their results after a question, as the template writes them."""
-        ids = [f"call{number:05d}" for number in range(len(names))]
+        """Calls with the names, and their results."""
         keys = [KEY, *[f"{KEY}_{number}" for number in range(1, len(names))]]
         keys[-1] = KEY
+        pairs = zip(names, keys, strict=True)
+        return self._of([{"name": name, "arguments": {key: VALUE}} for name, key in pairs], results)
+
+    def _of(self, functions: Sequence[dict[str, Any]], results: Sequence[str]) -> str:
+        """Calls and their results after a question, as the template writes them."""
+        ids = [f"call{number:05d}" for number in range(len(functions))]
         shown = [
-            {"role": "tool", "name": name, "tool_call_id": one, "content": result}
-            for name, one, result in zip(names, ids, results, strict=False)
+            {"role": "tool", "name": function["name"], "tool_call_id": one, "content": result}
+            for function, one, result in zip(functions, ids, results, strict=False)
         ]
         asked = {"role": "user", "content": _ASKED}
-        functions = [
-            {"name": name, "arguments": {key: VALUE}} for name, key in zip(names, keys, strict=True)
-        ]
         text = self._rendered([asked, self._calling(ids, functions), *shown], bool(results))
         prompt = self._rendered([asked], True)
         return text.removeprefix(prompt) if text.startswith(prompt) else text.rpartition(_ASKED)[2]

@@ -16,6 +16,7 @@ from evoprompt.agents.tokenizer import (
     rendered,
     template_refusal,
 )
+from evoprompt.agents.toolcalls import ToolCallProtocol
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
 from evoprompt.prompts import Message, Prompt, Render, marked_prompt, without_tool_descriptions
@@ -170,25 +171,12 @@ class PromptWriter(ABC):
 
     def _call(self) -> str:
         """A call of the first tool as the chat template writes it; empty where it writes none."""
-        if not self.tools:
-            return ""
-        function = self.tools[0].get("function", self.tools[0])
-        given = dict.fromkeys(function.get("parameters", {}).get("properties", {}), "...")
-        call = {"name": function["name"], "arguments": given}
-        asked = {"role": "user", "content": "?"}
-        calls = [{"type": "function", "id": "call00000", "function": call}]
-        said = {"role": "assistant", "content": "", "tool_calls": calls}
         variables = {**self.template, "chat_template": self.chat_template()}
         chatting = TemplateVariables(self._text_tokenizer, variables)
         try:
-            prompt = rendered(chatting, [asked], self.tools)
-            text = rendered(chatting, [asked, said], self.tools, going_on=False)
+            return ToolCallProtocol(chatting).example(self.tools[0]) if self.tools else ""
         except InputError:
             return ""
-        written = text.removeprefix(prompt).strip() if text.startswith(prompt) else ""
-        for end in self._text_tokenizer.all_special_tokens:
-            written = written.removesuffix(end).strip()
-        return written if function["name"] in written else ""  # of what knows no calls
 
     def reached(self, ids: Sequence[int], before: Prompt, after: Prompt) -> bool:
         """Whether the policy was given what the instruction has changed of a prompt.

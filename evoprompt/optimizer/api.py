@@ -59,9 +59,8 @@ def optimize(
     A proposer reads failures on the training set and writes a new instruction; that is tried where
     its parent failed, and if it is better there, compared with the best one on the validation set.
     No rollout is made twice, and none that is not needed to tell two instructions apart. It ends
-    when nothing is left to learn from, after ten iterations without progress at a perfect score,
-    after ``patience`` of them at any other, when a limit is reached, and at Ctrl-C; what was found
-    until then is returned.
+    when nothing is left to learn from, after ``patience`` iterations without progress, or ten at a
+    perfect score, when a limit is reached, and at Ctrl-C; what was found until then is returned.
 
     Args:
         seed_instruction: where to start: a text, or a text for each component of the program; or a

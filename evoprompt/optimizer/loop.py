@@ -38,8 +38,8 @@ _FREE = 50  # iterations in a row that had nothing to ask, as all texts and answ
 _SETTLED = 10
 """Iterations in a row without progress that end it where the whole validation set is right.
 
-Until then it goes on with what it fails of the training set: with ten validation questions it ended
-too early on up to eleven of twenty seeds with 0, on up to four with 6 and on one or none with 10
+Until then it goes on with what it fails of the training set: with ten validation questions up to
+eleven of twenty seeds ended too early with 0, up to four with 6 and up to three with 10
 (docs/notes/2026-11-27-nothing-set.md).
 """
 _SOON = 20  # rollouts after which failures among them are told of before the end

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from benchmarks.frozen import rows
 
 PAGE = Path(__file__).parents[2] / "docs/results-frozen.md"
 
 
-@pytest.mark.filterwarnings("ignore")
 def test_the_rows_of_a_family_are_computed_again() -> None:
     shown = PAGE.read_text(encoding="utf-8").splitlines()
     for row in rows("additive", range(100, 120), 3000, 40, 8):

@@ -57,6 +57,21 @@ def test_it_finds_what_all_questions_need_and_stops() -> None:
     assert list(together.log) == list(learn(max_concurrency=6).log)
 
 
+def test_right_validation_questions_do_not_end_it_while_training_questions_fail() -> None:
+    result = learn(valset=VALIDATION[::4])  # of one kind
+    assert all(habit in result.best.text for habit in HABITS)
+    assert "perfect" in result.stopped
+
+
+def test_where_they_are_right_ten_iterations_without_progress_end_it() -> None:
+    useless = Writes(lambda request: f"{SEED} {HABITS[0]} Remember the number {request.step}.")
+    right = {"seed_instruction": f"{SEED} {HABITS[0]}", "valset": VALIDATION[::4]}
+    result = learn(proposer=useless, **right)
+    assert "perfect" in result.stopped
+    assert result.iterations == 10
+    assert learn(proposer=useless, patience=3, **right).iterations == 3
+
+
 def test_beside_a_failure_the_proposer_reads_how_the_same_question_went_well() -> None:
     """Each text is right on a third of the questions, and on none of its parent's."""
     asked: list[ProposalRequest] = []
