@@ -34,6 +34,7 @@ FEW = (
     "generations_failed",  # was there anybody to try
     "admitted_total",  # did it bring anything
     "verification_rollouts",  # what did it cost
+    "rollouts_failed",  # training rollouts without a reward
 )
 """The metrics that a trainer logs unless ``EngineConfig.metrics`` is ``"all"``."""
 
@@ -435,10 +436,13 @@ class Binding:
         engine, stats = self.engine, self.engine.generation_stats
         why = engine.conclude()
         undecided = f"; {engine.undecided}" if engine.undecided else ""
+        failures = engine.failure_watch.failures
+        failed = f"; training rollouts without a reward, {failures}" if failures.failed else ""
         self._say(
             f"ended at step {engine.step}: {many(stats.generations, 'generation')}, "
             f"{stats.admitted_total} admitted, {engine.verification_rollouts:,} rollouts of "
             f"verification, best {best_in_words(engine)}; {engine.best_statement()}{undecided}"
+            f"{failed}"
         )
         return why
 

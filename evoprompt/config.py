@@ -220,7 +220,7 @@ class EngineConfig(CheckedSettings):
     )
     metrics: Literal["few", "all"] = Field(
         default="few",
-        description="what an attached trainer logs in each line: six numbers, or everything that "
+        description="what an attached trainer logs in each line: seven numbers, or everything that "
         "is known of population, generations and proposer; the events hold it in any case",
     )
     fill_at_start: bool = Field(

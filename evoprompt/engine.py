@@ -41,7 +41,14 @@ from evoprompt.rules import Rule
 from evoprompt.screening import Screening, Seed, usable_seeds
 from evoprompt.selection import Selection
 from evoprompt.selectors import Deap
-from evoprompt.summaries import RewardWatch, due_to_show, summarise_ask, summarise_tell, to_read
+from evoprompt.summaries import (
+    FailureWatch,
+    RewardWatch,
+    due_to_show,
+    summarise_ask,
+    summarise_tell,
+    to_read,
+)
 from evoprompt.types import (
     Assignment,
     Candidate,
@@ -57,7 +64,7 @@ from evoprompt.types import (
 )
 from evoprompt.verifiers import VerificationRollouts
 
-VERSION = 13
+VERSION = 14
 """Version of the saved state; another one is refused."""
 
 _SENTENCES = 32  # that an event tells of, the clearest ones
@@ -204,6 +211,7 @@ class Engine:
         self.generation_stats = self.generations.stats
         self.assignments = AssignmentTracker()
         self.reward_watch = RewardWatch()
+        self.failure_watch = FailureWatch()
         self._undivided = ""
         self._shared_out = False
         self.supervisor: Supervisor | None = None
@@ -300,6 +308,7 @@ class Engine:
             "best_weight": max(weights),
             "training_rollouts": float(self.training_rollouts),
             "verification_rollouts": float(self.verification_rollouts),
+            "rollouts_failed": float(self.failure_watch.failed),
             **self.generation_stats.metrics(),
         }
         with naming("proposer", self.proposer):
@@ -452,6 +461,11 @@ class Engine:
         if self.step % self.selection.shown.look_every(len(self.selection.living)) == 0:
             self.selection.announce_best(self.step)
         self.engine_seconds += time.perf_counter() - started
+        message, is_warning = self.failure_watch.observe(self.step, trajectories)
+        if is_warning:
+            self.log.notice(self.step, message)
+        elif message:
+            self.log.append(events.Notice(self.step, message))
         if not self.is_static:
             for message in self.reward_watch.observe(self.config, self.step, trajectories):
                 self.log.notice(self.step, message)
@@ -690,6 +704,7 @@ class Engine:
             "requests": self.requests,
             "generation_stats": self.generation_stats,
             "rewards": self.reward_watch,
+            "failures": self.failure_watch,
             "proposer": self.proposer,
         }
 

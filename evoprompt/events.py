@@ -74,6 +74,7 @@ class Told(Event):
         metrics: means of the trajectories' metrics.
         instruction_length: mean length in words of the instructions used.
         stderrs: standard errors of ``weights``, where the attributor knows them.
+        failure: why the first rollout without a reward has none; empty if all have one.
     """
 
     rollouts: int
@@ -84,6 +85,7 @@ class Told(Event):
     metrics: Mapping[str, float] = field(default_factory=dict)
     instruction_length: float = 0.0
     stderrs: Mapping[str, float] = field(default_factory=dict)
+    failure: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from statistics import fmean
 
 from evoprompt.comparison import rewards_of
 from evoprompt.config import EngineConfig
+from evoprompt.evaluation import Failures
 from evoprompt.events import Asked, Differed, Event, Excerpt, Shown, Told
 from evoprompt.storage import SavedRecord
 from evoprompt.turns import clip, readable
@@ -58,6 +59,7 @@ def summarise_tell(
         {name: fmean(found) for name, found in values.items()},
         words / len(trajectories) if trajectories else 0.0,
         {stats.candidate.id: stats.stderr for stats in heaviest if math.isfinite(stats.stderr)},
+        next((t.failure for t in trajectories if t.failure), ""),
     )
 
 
@@ -170,6 +172,63 @@ def _share(lengths: Sequence[int]) -> int:
             return max(share, _SHORTEST)
         room -= length
     return max(lengths)
+
+
+_MANY_FAILED = 0.05  # share of a step's rollouts from which a failure is more than a mishap
+_NEXT_WARNING = 10  # times as many failures as at the last warning
+
+
+class FailureWatch(SavedRecord):
+    """Count of the training rollouts that have no reward.
+
+    Attributes:
+        failed: rollouts without a reward so far.
+        rollouts: all training rollouts so far.
+        reason: why the first of them failed; empty before.
+        failed_at_warning: ``failed`` at the last warning; 0 before the first.
+    """
+
+    failed: int = 0
+    rollouts: int = 0
+    reason: str = ""
+    failed_at_warning: int = 0
+
+    @property
+    def failures(self) -> Failures:
+        """Return the counts as the record that evaluations and verifications use."""
+        return Failures(self.failed, self.rollouts, self.reason)
+
+    def observe(self, step: int, trajectories: Sequence[Trajectory]) -> tuple[str, bool]:
+        """Count the failures of a step.
+
+        Args:
+            step: the engine step.
+            trajectories: everything that was told at this step.
+
+        Returns:
+            A message for the user, empty if there is none, and whether it is a warning. The first
+            failure gives a message. A step with at least 5 % of failures gives a warning, and
+            another one when there are ten times as many failures.
+        """
+        reasons = [trajectory.failure for trajectory in trajectories if trajectory.failure]
+        is_first = bool(reasons) and not self.failed
+        self.failed += len(reasons)
+        self.rollouts += len(trajectories)
+        if is_first:
+            self.reason = reasons[0]
+        has_many = bool(reasons) and len(reasons) >= _MANY_FAILED * len(trajectories)
+        is_warning = has_many and self.failed >= _NEXT_WARNING * self.failed_at_warning
+        if is_warning:
+            self.failed_at_warning = self.failed
+        elif not is_first:
+            return "", False
+        return (
+            f"{len(reasons):,} of {len(trajectories):,} rollouts of step {step} have no reward, "
+            f"the first because {reasons[0]}; such a rollout is not credited to its instruction; "
+            "required: a finite reward for each; look at the reward function and at what ends "
+            "rollouts early",
+            is_warning,
+        )
 
 
 STRETCH = 20

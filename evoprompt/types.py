@@ -27,6 +27,7 @@ Written = str | Mapping[str, str]
 """An instruction, or a text per component."""
 
 _LARGEST = 1e100  # beyond it the variance of rewards is no longer a number
+_FEEDBACK_SHOWN = 200  # characters of a feedback in the reason of a failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +181,14 @@ class Trajectory:
     def candidate(self) -> Candidate:
         """The instruction in its prompt."""
         return self.assignment.candidate
+
+    @property
+    def failure(self) -> str:
+        """Return why the rollout has no reward; empty if it has one."""
+        if self.reward is not None:
+            return ""
+        feedback = f": {self.feedback[:_FEEDBACK_SHOWN]}" if self.feedback else ""
+        return f"{self.candidate.id} got no reward on question {self.question.id!r}{feedback}"
 
     @property
     def text(self) -> str:

@@ -296,9 +296,6 @@ def _shortfall(lead: Lead, parent: Candidate) -> str:
     )
 
 
-_SAID = 200  # characters of what a task says of a rollout that failed
-
-
 class RolloutsSpentError(Exception):
     """Says that a verification does not fit into the budget."""
 
@@ -399,8 +396,7 @@ class VerificationRollouts:
 def _fault(one: Trajectory) -> str:
     """Why a rollout came to nothing; empty if it did not."""
     if one.reward is None:
-        said = f": {one.feedback[:_SAID]}" if one.feedback else ""
-        return f"{one.candidate.id} got no reward on question {one.question.id!r}{said}"
+        return one.failure
     silent = bool(one.turns) and not any(turn.action.strip() for turn in one.turns)
     if silent and one.reward <= 0:
         return f"{EMPTY}, of {one.candidate.id} to question {one.question.id!r}"

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from evoprompt.comparison import state_best
 from evoprompt.errors import InputError
-from evoprompt.evaluation import MainMetric
+from evoprompt.evaluation import Failures, MainMetric
 from evoprompt.experiments.eventfile import damaged, read_events
 from evoprompt.types import SentenceWorth, legible
 from evoprompt.validation import nearest
@@ -113,6 +113,7 @@ class History:
         in_training: whether the best took the place of its parent in training.
         step: the last one.
         rollouts: spent so far, as far as it was told.
+        rollout_failures: training rollouts without a reward, and the reason of the first.
         steps: of training.
         main_metric: what ``evaluations`` hold; None before the first.
         evaluations: (rollouts, main metric) on validation.
@@ -133,6 +134,7 @@ class History:
     in_training: bool = False
     step: int = 0
     rollouts: int = 0
+    rollout_failures: Failures = field(default_factory=Failures)
     steps: list[Step] = field(default_factory=list)
     main_metric: MainMetric | None = None
     evaluations: list[tuple[int, float]] = field(default_factory=list)
@@ -322,6 +324,12 @@ class History:
 
     def _tell(self, event: Json) -> None:
         step = event["step"]
+        before = self.rollout_failures
+        self.rollout_failures = Failures(
+            before.failed + event["unscored"],
+            before.of + event["trajectories"],
+            before.first or event.get("failure", ""),
+        )
         values = {**event["metrics"], "instruction_length": event["instruction_length"]}
         if event["reward"] is not None:
             values["reward"] = event["reward"]

@@ -24,6 +24,7 @@ from numbered_engine import (
 from evoprompt.engine import Engine
 from evoprompt.errors import (
     AlreadyToldError,
+    EvopromptWarning,
     InputError,
     UnknownAssignmentError,
 )
@@ -102,9 +103,11 @@ class TestTell:
     def test_reports_a_step(self) -> None:
         one = engine()
         assignments = one.ask(QUESTIONS[:2], 3)
-        assert one.tell(told(assignments, 1.0, 0.0, None)) == StepReport(1, 6, 2, 0.5)
+        with pytest.warns(EvopromptWarning, match="2 of 6 rollouts of step 1 have no reward"):
+            report = one.tell(told(assignments, 1.0, 0.0, None))
+        assert report == StepReport(1, 6, 2, 0.5)
         assert (one.step, one.training_rollouts, one.rollouts) == (1, 6, 6)
-        *_, event = one.log
+        *_, event, _ = one.log
         assert (event["event"], event["step"], event["reward"]) == ("told", 1, 0.5)
         assert (event["rollouts"], event["unscored"]) == (6, 2)
         assert event["weights"] == {"c0": 0.5}
@@ -112,7 +115,8 @@ class TestTell:
     def test_a_failed_rollout_is_no_evidence_against_an_instruction(self) -> None:
         one = engine(min_groups=1)
         one.tell(told(one.ask(QUESTIONS[:1], 2), 1.0, 1.0))
-        report = one.tell(told(one.ask(QUESTIONS[:1], 2), None, None))
+        with pytest.warns(EvopromptWarning, match="2 of 2 rollouts of step 2 have no reward"):
+            report = one.tell(told(one.ask(QUESTIONS[:1], 2), None, None))
         assert report.reward is None
         assert weights(one) == {"c0": 1.0}
         assert [record.scored for record in one.replay.records] == [2]

@@ -235,6 +235,18 @@ def test_what_an_attached_training_has_no_data_for_is_left_out(tmp_path: Path) -
     assert document(read_source(tmp_path))["validation"][0]["y"] == 0.5
 
 
+def test_the_page_says_how_many_rollouts_of_training_had_no_reward(tmp_path: Path) -> None:
+    root = written(
+        tmp_path,
+        Seeded(0, "c0", {"instruction": "Answer."}),
+        Told(1, 40, 40, 0, 1.0, {"c0": 1.0}),
+        Told(2, 80, 40, 8, 1.0, {"c0": 1.0}, failure="the judge did not answer"),
+    )
+    page = Page(write_report(root).read_text(encoding="utf-8"))
+    reason = "failed: 8 of 80, first because the judge did not answer"
+    assert f"training rollouts without a reward, {reason}" in page.text
+
+
 def test_curves_are_means_and_ranges_over_the_seeds_that_are_not_just_begun(tmp_path: Path) -> None:
     for seed, steps in enumerate((10, 12, 2)):
         log = EventLog(tmp_path / "trials" / "arm" / f"seed-{seed}" / "events.jsonl")
