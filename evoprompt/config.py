@@ -22,6 +22,7 @@ INSPO: dict[str, Any] = {
     "accept": "top",
     "candidates_per_question": 1,
     "evolve_every": 15,
+    "evolve_until": 150,
     "fill_at_start": True,
 }
 """Where Algorithm 1 differs from the default preset; all other numbers are the paper's."""
@@ -36,7 +37,6 @@ ESPL: dict[str, Any] = {
     "min_groups": 1,
     "prune_every": None,
     "evolve_every": 1,
-    "evolve_until": None,
     "proposals_per_round": 1,
     "verify_rounds": 1,
     "accept": "all",
@@ -57,7 +57,6 @@ FST: dict[str, Any] = {
     "accept": "not-worse",
     "prune_every": None,
     "evolve_every": 5,
-    "evolve_until": None,
     "fill_at_start": True,
 }
 """FST (arXiv 2605.12484): the group of a question is shared out among all candidates, evenly.
@@ -133,9 +132,10 @@ class EngineConfig(CheckedSettings):
         "are verified in training (the next begins when all are decided), and else 15",
     )
     evolve_until: int | None = Field(
-        default=150,
+        default=None,
         ge=0,
-        description="T_e, in steps: the last step at which to evolve; null for no end",
+        description="T_e, in steps: the last step at which to evolve; null for no end. The paper's "
+        "150 of 300 steps belongs to its run length, so only the preset inspo sets it",
     )
     failures_per_request: int = Field(
         default=4,

@@ -458,6 +458,7 @@ class Engine:
         if ended:
             self.generations.close_challenge(self.step, ended)
         self._watch()
+        self._announce_end_of_evolution()
         if self.step % self.selection.shown.look_every(len(self.selection.living)) == 0:
             self.selection.announce_best(self.step)
         self.engine_seconds += time.perf_counter() - started
@@ -552,6 +553,17 @@ class Engine:
         if not self.is_static and self.requests.is_due(self.step):
             self.evolution_due = True
         self.requests.watch(self.step, self.evolution_due)
+
+    def _announce_end_of_evolution(self) -> None:
+        """Log a notice after the step at which ``evolve_until`` ends the evolution."""
+        if not self.is_static and self.step == self.config.evolve_until:
+            self.log.append(
+                events.Notice(
+                    self.step,
+                    f"evolution ends: evolve_until is {self.step}, so no instruction is proposed "
+                    "after this step; set evolve_until to null to evolve to the end",
+                )
+            )
 
     def conclude(self) -> str:
         """Warns if nothing evolved, and returns the ``failure_reason``, at the end of training."""

@@ -36,6 +36,7 @@ class TestPresets:
             "accept": "top",
             "candidates_per_question": 1,
             "evolve_every": 15,
+            "evolve_until": 150,
             "fill_at_start": True,
         }
 
@@ -49,6 +50,7 @@ class TestPresets:
             "accept": "in-training",
             "candidates_per_question": "auto",
             "evolve_every": None,
+            "evolve_until": None,
             "fill_at_start": False,
         }
 
