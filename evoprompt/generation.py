@@ -199,10 +199,12 @@ class Generations:
         living = self.selection.candidate_stats()
         self.selection.remember(living)
         parents = self.selection.parents(living)
-        kept = self.selection.kept(parents, living, everybody=not step)
+        # Trial candidates need no free places, so nothing gives way to them before it was measured.
+        in_training = self.selection.challengers.mode == "in-training"
+        kept = self.selection.kept(parents, living, everybody=not step or in_training)
         free = self.config.population_size - len(kept)
         found = Offspring(step, living, parents, kept, free, self.most_rounds(waits))
-        if self.selection.challengers.mode == "in-training":
+        if in_training:
             found.in_training, found.places = True, self.selection.challengers.at_once
         self.screening.begin_generation()
         while found.places > 0 and found.rounds < found.most:

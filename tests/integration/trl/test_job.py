@@ -21,7 +21,7 @@ import evoprompt
 from evoprompt.agents import Action, Broken, Episode
 from evoprompt.agents.tasks import Evaluation, Score, Task, Trial
 from evoprompt.engine import Engine
-from evoprompt.errors import InputError
+from evoprompt.errors import EvopromptWarning, InputError
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Event, Notice
 from evoprompt.experiments.hosts.trl import job as host
@@ -182,7 +182,8 @@ def test_what_breaks_or_has_no_room_is_unscored_and_told_of_and_training_goes_on
             return Breaking(tokenizer)
 
     task, log = Cramped(), EventLog()
-    engine, told, curve = trained(task, prepared(task, tmp_path, model=model), log)
+    with pytest.warns(EvopromptWarning, match="rollouts of step 1 have no reward"):
+        engine, told, curve = trained(task, prepared(task, tmp_path, model=model), log)
     assert engine.rollouts == 24
     assert sum(one.reward is None for one in told) >= 3
     assert curve[0].metrics["unscored"] > 1 / 6

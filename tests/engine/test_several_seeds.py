@@ -1,0 +1,89 @@
+"""Several seeds compete: none is dropped before it was measured, and the best one wins."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+from evoprompt.config import EngineConfig
+from evoprompt.engine import Engine
+from evoprompt.roles import ProposalRequest, Proposer
+from evoprompt.types import Assignment, Candidate, Proposal, Question, Trajectory
+
+RUNS = 12
+STEPS = 60
+SEEDS = [f"Seed {number}." for number in range(7)]
+BASE, LEAD = 0.4, 0.2
+
+
+@dataclass
+class Competition(Proposer):
+    """A training on 16 questions a step in which one of seven seeds is better by LEAD.
+
+    Its proposals copy their parent under another number and have the same chance of a reward.
+    """
+
+    seed: int
+    written: int = 0
+    best_seed: str = field(init=False)
+    rng: random.Random = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.rng = random.Random(self.seed)
+        self.best_seed = self.rng.choice(SEEDS)
+
+    def propose(self, request: ProposalRequest) -> list[Proposal]:
+        parent = request.parents[0].candidate
+        first, self.written = self.written + 1, self.written + request.count
+        return [
+            Proposal.of(f"{self.origin(parent)} Note {number}.", parent)
+            for number in range(first, self.written + 1)
+        ]
+
+    def origin(self, candidate: Candidate) -> str:
+        return " ".join(candidate.text.split()[:2])
+
+    def is_good(self, candidate: Candidate) -> bool:
+        return self.origin(candidate) == self.best_seed
+
+    def roll(self, assignments: list[Assignment]) -> list[Trajectory]:
+        return [
+            Trajectory(
+                one, float(self.rng.random() < BASE + LEAD * self.is_good(one.candidate)), place
+            )
+            for one in assignments
+            for place in range(one.rollouts)
+        ]
+
+    def train(self, engine: Engine, first: int, steps: int) -> None:
+        for step in range(first, first + steps):
+            engine.evolve(lambda assignments: self.roll(list(assignments)))
+            batch = [Question(f"q{16 * step + number}", "Who?") for number in range(16)]
+            engine.tell(self.roll(engine.ask(batch, 1)))
+
+
+def competition(seed: int) -> tuple[Competition, Engine]:
+    race = Competition(seed)
+    engine = Engine(SEEDS, proposer=race, config=EngineConfig(), seed=seed, rules=[])
+    assert engine.share_out(5, "num_generations") == 1
+    return race, engine
+
+
+def test_the_first_generation_drops_no_seed() -> None:
+    race, engine = competition(0)
+    race.train(engine, 0, 2)
+    assert engine.generation_stats.generations == 1
+    assert [one.text for one in engine.population.alive] == SEEDS
+
+
+def test_the_better_seed_survives_and_becomes_the_best() -> None:
+    survived = found = 0
+    for seed in range(RUNS):
+        race, engine = competition(seed)
+        race.train(engine, 0, 6)  # with the first pruning, after step 5
+        assert len(engine.population.alive) < len(SEEDS)
+        survived += any(map(race.is_good, engine.population.alive))
+        race.train(engine, 6, STEPS - 6)
+        found += race.is_good(engine.best)
+    assert survived >= 11
+    assert found >= 9  # of 12; by chance 1.7, and 3 when the first generation dropped six seeds
