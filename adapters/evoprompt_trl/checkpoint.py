@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import JsonValue
-from transformers import TrainerCallback
+from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from evoprompt.binding import Binding, replace
 from evoprompt.errors import StateError, warn
@@ -45,6 +45,8 @@ class EngineCheckpoint(TrainerCallback):
         self._collectives = collectives
         self._before_batch: tuple[int, dict[str, JsonValue]] | None = None
         self.resume_from: str | bool | None = None
+        self._is_finished = False
+        self._until_end = ExitStack()
 
     def wrappers(self) -> dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]]:
         """What makes of a method of the trainer the one that takes its place, by name."""
@@ -108,7 +110,8 @@ class EngineCheckpoint(TrainerCallback):
         ) -> Any:
             found = self._resumable(resume_from_checkpoint) if self._collectives.leads else None
             self.resume_from = self._collectives.from_leader(found)
-            ended = original(self.resume_from, *args, **kwargs)
+            with ExitStack() as self._until_end:
+                ended = original(self.resume_from, *args, **kwargs)
             self._binding.conclude()
             self._share()
             return ended
@@ -130,12 +133,33 @@ class EngineCheckpoint(TrainerCallback):
             require_whole(Path(asked))
         return asked
 
-    def on_train_begin(self, *_: object, **__: object) -> None:
-        """Restores the engine if the trainer resumes; says so if the checkpoint has no engine."""
+    def on_train_begin(
+        self, args: object, state: TrainerState, control: TrainerControl, **_: object
+    ) -> None:
+        """Restore the engine if the trainer resumes, and train nothing if it had finished."""
         asked, self.resume_from = self.resume_from, None
+        self._is_finished = bool(asked) and 0 < state.max_steps <= state.global_step
+        if self._is_finished:
+            # The loop of transformers looks at max_steps after a step only. Without batches it
+            # makes none, and ends as it does after the last one.
+            replace(self._until_end, self._trainer, "get_batch_samples", _no_batches)
         if not self._collectives.leads:
             return
         self._binding.load(Path(str(asked)) if asked else None)
+        if self._is_finished:
+            warn(  # and no event: the log of a finished training stays as it is
+                f"the training had finished at step {state.global_step} of {state.max_steps}, so "
+                "nothing is trained; to go on, raise max_steps or num_train_epochs; to begin anew, "
+                "name another output_dir"
+            )
+
+    def on_epoch_end(
+        self, args: object, state: TrainerState, control: TrainerControl, **_: object
+    ) -> None:
+        """Keep a finished training from saving or evaluating once more."""
+        if self._is_finished:
+            control.should_save = control.should_evaluate = control.should_log = False
+            control.should_training_stop = True
 
     def _around_load_best(self, original: Callable[[], None]) -> Callable[[], None]:
         """``original``, after which the population is that of the weights that were loaded."""
@@ -183,3 +207,8 @@ class EngineCheckpoint(TrainerCallback):
     @property
     def _output(self) -> Path:
         return Path(str(self._trainer.args.output_dir))
+
+
+def _no_batches(*_: object, **__: object) -> tuple[list[object], None]:
+    """Return what ``Trainer.get_batch_samples`` returns at the end of its data."""
+    return [], None

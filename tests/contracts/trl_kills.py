@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import tiny_trl
 from contract_runs import EVOLVING
 from faults import WORK
-from transformers import TrainerCallback
 from trl_host import digest, generators
 
 import evoprompt
@@ -19,15 +17,6 @@ from evoprompt.storage import STATE_FILE
 STEPS = 5
 SETTINGS = "settings.json"
 """File in a job's directory: arguments of ``GRPOConfig``."""
-
-
-class NoLastSave(TrainerCallback):
-    """Keeps the trainer from saving at its end: it would resume that for one step too many."""
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
-        """After the last step."""
-        if state.global_step == STEPS:
-            control.should_save = False
 
 
 def main(directory: Path) -> None:
@@ -47,7 +36,6 @@ def main(directory: Path) -> None:
             **json.loads((directory / SETTINGS).read_text()),
         },
     )
-    trainer.add_callback(NoLastSave())
     log = EventLog(events)
     engine = EVOLVING.build(log)
     attachment = evoprompt.attach(trainer, engine)
