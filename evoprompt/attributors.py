@@ -5,19 +5,25 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
+from typing import Annotated
 
 import numpy as np
-from pydantic import BaseModel, Field, JsonValue, TypeAdapter
+from numpy.typing import NDArray
+from pydantic import BaseModel, Field, JsonValue, PlainSerializer, PlainValidator, TypeAdapter
 
+from evoprompt.leads import Lead
 from evoprompt.roles import Attributor
 from evoprompt.types import Candidate, CandidateStats, SentenceWorth, Trajectory
-from evoprompt.worth import Equations, Floats, SentenceLedger
+from evoprompt.worth import Floats, sentence_values
 
 __all__ = ["Adjusted", "WindowMean"]
 
+
+HALF_LIFE = 60.0
+"""Steps after which an observation counts half."""
 
 _MOST_QUESTIONS = 256  # per candidate; enough for case-by-case selection, bounded in memory
 
@@ -211,241 +217,362 @@ def _standard_error(steps: Sequence[Sequence[float]]) -> float:
     return math.sqrt(variance * math.fsum(1 / len(step) for step in steps)) / len(steps)
 
 
-_Record = dict[str, tuple[float, float]]
-"""Of a question, by candidate: rollouts, and the sum of their rewards beyond their steps' levels.
-
-``_GONE`` stands for all who are no longer compared; their effects are taken out.
-"""
-
-_GONE = ""
-_PRIOR = "prior"  # the question that the rewards of a reset are of: the same one for all
+_PRIOR = "prior"
+"""Id of the question whose rewards are the priors of a reset: the same one for all candidates."""
 _RIDGE = 16.0
-"""Rollouts, no better than the average, that count beside a candidate's own, and beside those of a
-step as many at the level before it. With 4 or 33 the best of seven was found no more often.
+"""Rollouts at the average that count beside a candidate's own, and as many at the level before
+beside those of a step. With 4 or 33 the best of seven was found no more often.
 """
-_LEAST = 1e-3  # of the variance of questions is noise at least, and the other way round
+_MAX_CANDIDATES = 128
+"""Candidates in the equations, pruned ones included: 16,500 numbers of a checkpoint."""
+_MAX_NUMBERS = 16_384
+"""Numbers kept of single questions; the oldest questions are summed up beyond it."""
+_MIN_QUESTIONS = 12
+"""Questions of each candidate below which a lead is unknown: its standard error would be chance."""
+_ROUNDING = 1e-9  # of the greatest reward: smaller differences are none
+_SINGULAR = 1e-10  # of the greatest number: a smaller one is 0
 _TINY = 1e-12
 
+_Array = Annotated[
+    Floats,
+    PlainValidator(lambda given: np.array(given, np.float64)),
+    PlainSerializer(np.ndarray.tolist),
+]
 
-@dataclass(frozen=True)
-class _Fit:
-    """Least squares for what each candidate adds to a reward.
+
+@dataclass
+class _Equations:
+    """Normal equations of a regression of rewards on candidates, within questions and steps.
 
     Attributes:
-        names: of the candidates.
-        equations: the normal ones, less what questions and steps explain: in each row what
-            multiplies the effects, and then what it comes to, shape (names, names + 1).
-        level: mean reward of the last step under a candidate of average effect; None before one.
-        within: squared differences of rewards from the mean of their question, over all steps.
-        freedom: degrees of freedom of ``within``.
-        between: squared differences of the means of questions from the level of their step.
-        inverses: 1 / rollouts, over the questions.
-        questions: number of questions.
+        names: ids of the candidates, those told last at the end; n of them.
+        information: what multiplies the effects, shape (n, n), in rollouts.
+        evidence: what it comes to, shape (n,), in units of the rewards.
+        questions: ids of the questions in ``scores``, those told last at the end; q of them.
+        scores: what each question said of each candidate, shape (q, n).
+        squares: sum of the outer products of scores that are no longer kept, shape (n, n).
+        counts: for questions with one candidate, how often each was asked, shape (q,).
+        eases: sum of their rewards at those steps beyond the level of the step, shape (q,).
+        level: mean reward of the last steps under a candidate of average effect; None before one.
+        residuals: sum of the squared residuals within questions and steps.
+        freedom: degrees of freedom of ``residuals``.
     """
 
     names: list[str] = field(default_factory=list)
-    equations: Equations = field(default_factory=lambda: np.zeros((0, 1)))
+    information: _Array = field(default_factory=lambda: np.zeros((0, 0)))
+    evidence: _Array = field(default_factory=lambda: np.zeros(0))
+    questions: list[str] = field(default_factory=list)
+    scores: _Array = field(default_factory=lambda: np.zeros((0, 0)))
+    squares: _Array = field(default_factory=lambda: np.zeros((0, 0)))
+    counts: _Array = field(default_factory=lambda: np.zeros(0))
+    eases: _Array = field(default_factory=lambda: np.zeros(0))
     level: float | None = None
-    within: float = 0.0
+    residuals: float = 0.0
     freedom: float = 0.0
-    between: float = 0.0
-    inverses: float = 0.0
-    questions: int = 0
+
+    def __post_init__(self) -> None:
+        size = len(self.names)
+        self.information = self.information.reshape(size, size)
+        self.squares = self.squares.reshape(size, size)
+        self.scores = self.scores.reshape(len(self.questions), size)
 
     @cached_property
     def places(self) -> dict[str, int]:
-        """Index of each candidate."""
+        """Return the index of each candidate."""
         return {name: index for index, name in enumerate(self.names)}
 
-    @cached_property
-    def variances(self) -> tuple[float, float]:
-        """Of a reward about the mean of its question, and of those means; above 0."""
-        between = self.between / max(self.questions, 1)
-        # With one rollout per question only the sum of the two can be known.
-        noise = self.within / self.freedom if self.freedom else between / 2
-        difficulty = max(between - noise * self.inverses / max(self.questions, 1), 0.0)
-        return noise + _LEAST * difficulty + _TINY, difficulty + _LEAST * noise + _TINY
+    @property
+    def noise(self) -> float:
+        """Return the variance of a reward about the mean of its question, above 0."""
+        return self.residuals / max(self.freedom, 1.0) + _TINY
 
     @cached_property
     def covariance(self) -> Floats:
-        """Of the effects, in units of the noise."""
-        matrix = self.equations[:, :-1] + _RIDGE * np.eye(len(self.names))
+        """Return the covariance of the shrunk effects, in units of the noise."""
+        matrix = self.information + _RIDGE * np.eye(len(self.names))
         return np.linalg.inv(matrix).astype(np.float64)
 
     @cached_property
     def effects(self) -> Floats:
-        """About a mean of 0."""
-        return self.covariance @ self.equations[:, -1]
+        """Return the effect of each candidate, shrunk towards 0."""
+        return self.covariance @ self.evidence
 
-    @cached_property
-    def errors(self) -> Floats:
-        """Standard errors of their differences from the mean of all."""
-        means = self.covariance.mean(axis=0)
-        alone = len(means) == 1  # and its own mean
-        spread = np.diag(self.covariance) - (0 if alone else 2 * means - means.mean())
-        found: Floats = np.sqrt(np.maximum(spread, 0.0) * self.variances[0])
-        return found
+    def stderrs(self, active: Sequence[int]) -> Floats:
+        """Return the standard errors of the effects of ``active`` about their mean."""
+        block = self.covariance[np.ix_(active, active)]
+        means = block.mean(axis=0)
+        spread = np.diag(block) - (0 if len(active) == 1 else 2 * means - means.mean())
+        return np.sqrt(np.maximum(spread, 0.0) * self.noise).astype(np.float64)
 
-    def without(self, names: Collection[str]) -> _Fit:
-        """Without some candidates; what they told of the others stays."""
-        gone = [index for index, name in enumerate(self.names) if name in names]
-        kept = [index for index, name in enumerate(self.names) if name not in names]
-        known = self.equations[np.ix_(gone, gone)] + _RIDGE * np.eye(len(gone))
-        shares = np.linalg.solve(known, self.equations[np.ix_(gone, kept)])
-        left = [*kept, len(self.names)]
-        told = shares.T @ self.equations[np.ix_(gone, left)]
-        equations = self.equations[np.ix_(kept, left)] - told
-        return replace(self, names=[self.names[index] for index in kept], equations=equations)
-
-    def after(
-        self, told: Mapping[tuple[str, str], Sequence[float]], known: Mapping[str, _Record]
-    ) -> tuple[_Fit, dict[str, _Record]]:
-        """With one more step, and what is to be remembered of its questions.
-
-        Its questions have effects with a ridge, and it has one itself, about the level before. What
-        a question adds is what its rewards of all steps tell, less what those before told already.
+    def after(self, rewards: Mapping[str, Mapping[str, list[float]]], memory: float) -> _Equations:
+        """Return the equations with one more step.
 
         Args:
-            told: the rewards of the step by question and candidate.
-            known: what is remembered of questions.
+            rewards: of the step, by question and candidate.
+            memory: what is left of the weight of the steps before, from 0 to 1.
         """
-        names = [*self.names, *sorted({name for _, name in told} - set(self.names))]
-        columns = {name: column for column, name in enumerate([*names, _GONE])}
-        rows = {question: row for row, question in enumerate(sorted({one for one, _ in told}))}
-        count, total, past, sums = np.zeros((4, len(rows), len(columns)))
-        scatter = 0.0
-        for (question, name), rewards in sorted(told.items()):
-            place, mean = (rows[question], columns[name]), math.fsum(rewards) / len(rewards)
-            count[place], total[place] = len(rewards), math.fsum(rewards)
-            scatter += math.fsum([(reward - mean) ** 2 for reward in rewards])
-        for question, row in rows.items():
-            for name, record in known.get(question, {}).items():
-                past[row, columns[name]], sums[row, columns[name]] = record
-        step = float(total.sum() / count.sum())
-        total -= count * step
-        fit = self._with_spread(count, total, scatter)
+        new = sorted({name for cell in rewards.values() for name in cell})
+        old = [name for name in self.names if name not in new]
+        order = [self.places[name] for name in old] + [self.places.get(name, -1) for name in new]
+        names = [*old, *new]
+        found = _Equations(
+            names,
+            memory * _rearranged(_rearranged(self.information, order).T, order).T,
+            memory * _rearranged(self.evidence[None], order)[0],
+            self.questions,
+            memory * _rearranged(self.scores, order),
+            memory**2 * _rearranged(_rearranged(self.squares, order).T, order).T,
+            self.counts,
+            self.eases,
+            self.level,
+            memory * self.residuals,
+            memory * self.freedom,
+        )
+        shared = {question: cell for question, cell in rewards.items() if len(cell) > 1}
+        alone = {question: cell for question, cell in rewards.items() if len(cell) == 1}
+        values = [value for cell in rewards.values() for own in cell.values() for value in own]
+        rounding = _ROUNDING * max(map(abs, values))
+        told: dict[str, Floats] = {}
+        if shared:
+            told |= found._add_shared(shared, rounding)
+        if len(alone) > 1:
+            told |= found._add_alone(alone, rounding)
+        found._keep(told)
+        found._move_level(rewards)
+        return found._within(_MAX_CANDIDATES)
 
-        noise, difficulty = fit.variances
-        ridge = noise / difficulty
-        both, beyond = count + past, sums + total
-        asked = count.sum(axis=1)
-        shares = asked / (both.sum(axis=1) + ridge)
-        of_step = float(asked @ (1 - shares))
-        beside = np.append(count.sum(axis=0) - shares @ both, total.sum() - shares @ beyond.sum(1))
-        if self.level is not None:
-            of_step += _RIDGE
-            beside[-1] += _RIDGE * (self.level - step)
-        equations = _without_questions(both, beyond, ridge) - _without_questions(past, sums, ridge)
-        equations -= np.outer(beside[:-1], beside) / of_step
-        size = len(self.names)
-        equations[:size, :size] += self.equations[:, :-1]
-        equations[:size, -1] += self.equations[:, -1]
-        kept = [*range(len(names)), len(columns)]  # less the column of those who are gone
-        fit = replace(fit, names=names, equations=equations[:-1, kept])
-        level = (beside[-1] - float(beside[:-2] @ fit.effects)) / of_step
-        beyond -= count * level
-        records = {
-            question: {
-                name: (float(both[row, column]), float(beyond[row, column]))
-                for name, column in columns.items()
-                if both[row, column]
-            }
-            for question, row in rows.items()
-        }
-        return replace(fit, level=float(step + level)), records
+    def _add_shared(
+        self, cells: Mapping[str, Mapping[str, list[float]]], rounding: float
+    ) -> dict[str, Floats]:
+        """Add questions that compare several candidates; return what each says."""
+        questions = sorted(cells)
+        counts, sums = np.zeros((2, len(questions), len(self.names)))
+        squares = 0.0
+        for row, question in enumerate(questions):
+            for name, own in cells[question].items():
+                place = row, self.places[name]
+                counts[place], sums[place] = len(own), math.fsum(own)
+                squares += math.fsum(value * value for value in own)
+        asked = counts.sum(axis=1, keepdims=True)
+        means = sums.sum(axis=1, keepdims=True) / asked
+        scores = sums - counts * means
+        scores[np.abs(scores) <= rounding] = 0.0
+        self.information += np.diag(counts.sum(axis=0)) - (counts / asked).T @ counts
+        self.evidence += scores.sum(axis=0)
+        self.residuals += max(squares - float((asked * means**2).sum()), 0.0)
+        self.freedom += float((asked - 1).sum())
+        return dict(zip(questions, scores, strict=True))
 
-    def _with_spread(self, count: Floats, total: Floats, scatter: float) -> _Fit:
-        """With the variances of one more step."""
-        plain = total.copy()
-        plain[:, : len(self.names)] -= count[:, : len(self.names)] * self.effects
-        asked = count.sum(axis=1)
-        centres = plain.sum(axis=1) / asked
-        squares = float((plain**2 / np.maximum(count, 1)).sum() - asked @ centres**2)
-        offsets = centres - plain.sum() / asked.sum()
-        return replace(
-            self,
-            within=self.within + scatter + max(squares, 0.0),
-            freedom=self.freedom + float(asked.sum()) - len(asked),
-            between=self.between + float(offsets @ offsets),
-            inverses=self.inverses + float((1 / asked).sum()),
-            questions=self.questions + len(asked),
+    def _add_alone(
+        self, cells: Mapping[str, Mapping[str, list[float]]], rounding: float
+    ) -> dict[str, Floats]:
+        """Add questions that had one candidate each, compared through the mean of the step.
+
+        How easy a question was at earlier steps is taken out of its reward. Which candidate it has
+        does not depend on that, so leads become sharper and stay the same on average.
+        """
+        questions = sorted(cells)
+        size = len(questions)
+        under = np.zeros((size, len(self.names)))
+        rewards = np.zeros(size)
+        for row, question in enumerate(questions):
+            ((name, own),) = cells[question].items()
+            under[row, self.places[name]] = 1.0
+            rewards[row] = math.fsum(own) / len(own)
+        rows = {question: row for row, question in enumerate(self.questions)}
+        known = [rows.get(question, -1) for question in questions]
+        eases = np.array(
+            [self.eases[row] / (self.counts[row] + 1) if row >= 0 else 0.0 for row in known]
+        )
+        level = float((rewards - eases).mean())
+        rest = rewards - eases - level
+        rest[np.abs(rest) <= rounding] = 0.0
+        shares = under.mean(axis=0)
+        self.information += np.diag(under.sum(axis=0)) - size * np.outer(shares, shares)
+        self.evidence += rest @ under
+        self.residuals += float(rest @ rest)
+        self.freedom += size - 1
+        surprise = math.sqrt(size / (size - 1)) * rest  # the mean has taken its part of it
+        scores = surprise[:, None] * (under - shares)
+        self._keep(dict(zip(questions, np.zeros_like(scores), strict=True)))
+        rows = {question: row for row, question in enumerate(self.questions)}
+        at = [rows[question] for question in questions if question in rows]
+        kept = [row for row, question in enumerate(questions) if question in rows]
+        self.counts[at] += 1
+        self.eases[at] += rewards[kept] - level
+        return dict(zip(questions, scores, strict=True))
+
+    def _keep(self, told: Mapping[str, Floats]) -> None:
+        """Add to what is kept of questions, and sum up those not told for longest."""
+        if not told:
+            return
+        stays = np.array([question not in told for question in self.questions], dtype=bool)
+        rows = {question: row for row, question in enumerate(self.questions)}
+        before = [rows.get(question, -1) for question in told]
+        added = np.stack(list(told.values())) + _rearranged(self.scores.T, before).T
+        self.scores = np.vstack([self.scores[stays], added])
+        self.counts = np.append(self.counts[stays], _rearranged(self.counts[None], before)[0])
+        self.eases = np.append(self.eases[stays], _rearranged(self.eases[None], before)[0])
+        self.questions = [one for one in self.questions if one not in told] + list(told)
+        excess = len(self.questions) - max(_MAX_NUMBERS // len(self.names), 1)
+        if excess > 0:
+            self.squares = self.squares + self.scores[:excess].T @ self.scores[:excess]
+            self.scores, self.questions = self.scores[excess:], self.questions[excess:]
+            self.counts, self.eases = self.counts[excess:], self.eases[excess:]
+
+    def _move_level(self, rewards: Mapping[str, Mapping[str, list[float]]]) -> None:
+        """Move the level towards the rewards of a step less the effects of its candidates."""
+        effects = self.effects
+        rests = [
+            value - float(effects[self.places[name]])
+            for cell in rewards.values()
+            for name, own in cell.items()
+            for value in own
+        ]
+        before, ridge = (0.0, 0.0) if self.level is None else (self.level, _RIDGE)
+        self.level = (math.fsum(rests) + ridge * before) / (len(rests) + ridge)
+
+    def _within(self, most: int) -> _Equations:
+        """Return the equations without the candidates that were told longest ago, beyond ``most``.
+
+        What they say of the others stays (Schur complement).
+        """
+        gone = len(self.names) - most
+        if gone <= 0:
+            return self
+        own = np.linalg.pinv(self.information[:gone, :gone], _SINGULAR, hermitian=True)
+        rest = np.hstack([-self.information[gone:, :gone] @ own, np.eye(most)])
+        information = rest @ self.information @ rest.T
+        return _Equations(
+            self.names[gone:],
+            (information + information.T) / 2,
+            rest @ self.evidence,
+            self.questions,
+            self.scores @ rest.T,
+            rest @ self.squares @ rest.T,
+            self.counts,
+            self.eases,
+            self.level,
+            self.residuals,
+            self.freedom,
         )
 
+    def leads(self, other: str) -> dict[str, Lead]:
+        """Return the lead of each candidate that questions compare with ``other``.
 
-def _without_questions(count: Floats, total: Floats, ridge: float) -> Floats:
-    """Equations of the columns, with an effect of each row taken out."""
-    shares = count / (count.sum(axis=1, keepdims=True) + ridge)
-    matrix = np.diag(count.sum(axis=0)) - count.T @ shares
-    return np.column_stack([matrix, total.sum(axis=0) - total.sum(axis=1) @ shares])
+        Standard errors are by question: however often one was asked, it is one observation. They
+        come from the sums of squares of what questions said, not of residuals: a lead is never more
+        than the square root of the number of questions away from 0 (Efron, 1969).
+        """
+        linked = self._linked(self.places[other])
+        if not linked.any():
+            return {}
+        block = np.ix_(linked, linked)
+        try:
+            weights = np.linalg.inv(self.information[block])
+        except np.linalg.LinAlgError:  # linked by rounding alone
+            return {}
+        values = weights @ self.evidence[linked]
+        squares = (weights * (self.squares[block] @ weights)).sum(axis=0)
+        squares = squares + ((self.scores[:, linked] @ weights) ** 2).sum(axis=0)
+        names = [name for name, there in zip(self.names, linked, strict=True) if there]
+        return {
+            name: Lead(float(value), math.sqrt(max(square, 0.0)))
+            for name, value, square in zip(names, values, squares, strict=True)
+        }
+
+    def _linked(self, start: int) -> NDArray[np.bool_]:
+        """Return which of the others are compared with the one at ``start``, perhaps indirectly."""
+        links = np.abs(self.information) > _SINGULAR * self.information.diagonal().max(initial=1.0)
+        reached: NDArray[np.bool_] = links[start].copy()
+        while True:
+            wider = reached | links[reached].any(axis=0)
+            if (wider == reached).all():
+                break
+            reached = wider
+        reached[start] = False
+        return reached
+
+
+def _rearranged(rows: Floats, order: Sequence[int]) -> Floats:
+    """Return the columns of ``rows`` in ``order``; a column of zeros for each -1."""
+    padded = np.pad(rows, ((0, 0), (0, 1)))
+    return padded[:, list(order)] if len(order) else padded[:, :0]
 
 
 @dataclass(slots=True)
 class _State:
-    """All that is known.
+    """Everything that is known.
 
     Attributes:
-        fit: without the step that is being told.
-        records: of the questions met last, without that step.
-        accounts: by candidate.
-        groups: that were told, by candidate.
-        step: number of that step; None before the first.
-        rewards: of that step, by question and candidate.
-        assignments: that were told in it.
-        texts: of the candidates met in it.
-        ledger: what the steps before told of candidates that share sentences, dead ones too.
+        equations: of the steps before the one that is being observed.
+        accounts: by active candidate.
+        groups: number of groups told, by active candidate.
+        texts: by candidate in the equations.
+        step: number of the step that is being observed; None before the first.
+        rewards: of that step: question, candidate and rewards of an assignment.
+        assignments: told in it.
     """
 
-    fit: _Fit = field(default_factory=_Fit)
-    records: OrderedDict[str, _Record] = field(default_factory=OrderedDict)
+    equations: _Equations = field(default_factory=_Equations)
     accounts: dict[str, _Account] = field(default_factory=dict)
     groups: dict[str, int] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
     step: int | None = None
     rewards: list[tuple[str, str, list[float]]] = field(default_factory=list)
     assignments: dict[str, None] = field(default_factory=dict)
-    texts: dict[str, str] = field(default_factory=dict)
-    ledger: SentenceLedger = field(default_factory=SentenceLedger)
 
 
 _STATE = TypeAdapter(_State)
 
 
 class Adjusted(Attributor):
-    """Mean reward over the whole life, without the difficulty of questions and steps.
+    """Mean reward without the difficulty of questions and steps; the estimator of the default.
 
-    Importance weight = estimated mean reward on the same questions at the same step: a ridge
-    regression of the rewards of all steps on candidates and questions, after the mean of each step,
-    in which the policy's progress is. So a question compares all candidates that it ever had, in
-    one step or in several, and one that had a single candidate counts against its step. Effects are
-    shrunk towards 0, more so where little is known. Any range of rewards will do.
+    Rewards are regressed on candidates within each question of each step. A question that several
+    candidates had in a step compares them by itself. Questions that had one candidate each are
+    compared through the mean of the step, so that the progress of the policy is credited to
+    nobody. A candidate is compared with one that it never met through those that both met. The
+    weight is the estimated mean reward on the same questions, with effects shrunk towards 0. The
+    data of earlier steps fade, since the policy learns. Rewards may be of any range.
 
-    Weights are compared with one another, so the standard error is that of the difference from the
-    population's mean. All candidates are estimated together: a step of 300 takes some 40 ms.
+    Weights are compared with one another, so ``stderr`` is that of the difference from the mean of
+    the active candidates. :meth:`lead` is not shrunk, and its standard error is by question.
 
     Args:
-        records: most questions whose rewards are remembered, those met last; at least 0.
+        half_life: steps after which the weight of what was observed is half, above 0.
     """
 
-    def __init__(self, records: int = 4096) -> None:
-        if records < 0:
-            raise ValueError(f"records is {records}; required: at least 0 questions")
-        self.records = records
+    class Settings(BaseModel, extra="forbid"):
+        """What a configuration may set."""
+
+        half_life: float = Field(
+            HALF_LIFE, gt=0, description="steps after which an observation counts half"
+        )
+
+    def __init__(self, half_life: float = HALF_LIFE) -> None:
+        if not half_life > 0:
+            raise ValueError(f"half_life is {half_life}; required: above 0 steps")
+        self.half_life = half_life
         self._state = _State()
-        self._fitted: tuple[_Fit, dict[str, _Record]] | None = None
+        self._solved: _Equations | None = None
+        self._leads: dict[str, dict[str, Lead]] = {}
 
     def observe(self, step: int, trajectories: Sequence[Trajectory]) -> None:
-        """Credits the scored ones of ``trajectories``, all told at engine step ``step``."""
-        if self._state.step != step:
-            self._close()
-        state, self._state.step = self._state, step
+        """Credit the scored ones of ``trajectories``, all told at engine step ``step``."""
+        state = self._state
+        if state.step != step:
+            state.equations = self._equations
+            state.step, state.rewards, state.assignments = step, [], {}
         for identity, together, rewards in _by_assignment(trajectories):
             candidate = together[0].candidate.id
             state.rewards.append((together[0].question.id, candidate, rewards))
             state.accounts.setdefault(candidate, _Account()).add(together, rewards)
-            new = identity not in state.assignments
-            state.groups[candidate] = state.groups.get(candidate, 0) + new
+            is_new = identity not in state.assignments
+            state.groups[candidate] = state.groups.get(candidate, 0) + is_new
             state.assignments[identity] = None
             state.texts[candidate] = together[0].candidate.text
-        self._fitted = None
+        self._solved, self._leads = None, {}
 
     def observe_verification(
         self,
@@ -453,102 +580,99 @@ class Adjusted(Attributor):
         trajectories: Sequence[Trajectory],
         priors: Mapping[str, Sequence[float]],
     ) -> None:
-        """Counts them as of the step itself: a question of several compares those."""
+        """Credit rollouts of a verification as those of the step, whose policy made them."""
         self.observe(step, trajectories)
 
+    @property
+    def _equations(self) -> _Equations:
+        """Return the equations with the step that is being observed."""
+        if self._solved is None:
+            rewards: dict[str, dict[str, list[float]]] = {}
+            for question, candidate, own in self._state.rewards:
+                rewards.setdefault(question, {}).setdefault(candidate, []).extend(own)
+            memory = 0.5 ** (1 / self.half_life)
+            before = self._state.equations
+            self._solved = before.after(rewards, memory) if rewards else before
+        return self._solved
+
     def stats(self, candidate: Candidate) -> CandidateStats:
-        """What is known about ``candidate``: the mean of all from 0 groups if never scored.
+        """Return what is known about ``candidate``: the mean of all from 0 groups if never scored.
 
         The standard error is infinite without a group.
         """
-        fit = self._fit()[0]
-        level = fit.level or 0.0
-        place = fit.places.get(candidate.id)
-        if place is None:
+        equations, state = self._equations, self._state
+        level = equations.level or 0.0
+        place = equations.places.get(candidate.id)
+        if place is None or candidate.id not in state.groups:
             return CandidateStats(candidate, level)
-        return self._state.accounts.get(candidate.id, _Account()).stats(
+        active = [equations.places[name] for name in state.groups if name in equations.places]
+        return state.accounts.get(candidate.id, _Account()).stats(
             candidate,
-            level + float(fit.effects[place]),
-            float(fit.errors[place]),
-            self._state.groups[candidate.id],
+            level + float(equations.effects[place]),
+            float(equations.stderrs(active)[active.index(place)]),
+            state.groups[candidate.id],
         )
 
+    def lead(self, candidate: Candidate, other: Candidate) -> Lead:
+        """Return the lead of ``candidate`` over ``other``, pruned ones included.
+
+        Both need a dozen groups. The standard error is 0 where all questions are ties.
+        """
+        groups = self._state.groups
+        equations = self._equations
+        if candidate.id == other.id or other.id not in equations.places:
+            return Lead(0.0, math.inf)
+        if groups.get(candidate.id, _MIN_QUESTIONS) < _MIN_QUESTIONS:
+            return Lead(0.0, math.inf)
+        if groups.get(other.id, _MIN_QUESTIONS) < _MIN_QUESTIONS:
+            return Lead(0.0, math.inf)
+        if other.id not in self._leads:
+            self._leads[other.id] = equations.leads(other.id)
+        return self._leads[other.id].get(candidate.id, Lead(0.0, math.inf))
+
     def sentences(self) -> Sequence[SentenceWorth]:
-        """What each sentence that not all candidates hold is worth, by all steps so far."""
-        return self._ledger().worth(self.noise)
+        """Return what each sentence that not all candidates hold adds, the clearest first."""
+        equations, texts = self._equations, self._state.texts
+        known = [index for index, name in enumerate(equations.names) if name in texts]
+        return sentence_values(
+            [texts[equations.names[index]] for index in known],
+            equations.information[np.ix_(known, known)],
+            equations.evidence[known],
+            equations.noise,
+        )
 
     @property
     def noise(self) -> float:
-        """Variance of a reward about the mean of its question, above 0."""
-        return self._fit()[0].variances[0]
-
-    def _ledger(self) -> SentenceLedger:
-        """With the step that is being told."""
-        state, after = self._state, self._fit()[0]
-        if after is state.fit:
-            return state.ledger
-        known = {**state.ledger.texts, **state.texts}
-        texts = {name: known[name] for name in after.names if name in known}
-        told, size = after.equations.copy(), len(state.fit.names)
-        told[:size, :size] -= state.fit.equations[:, :-1]
-        told[:size, -1] -= state.fit.equations[:, -1]
-        places = [after.places[name] for name in texts]
-        return state.ledger.plus(texts, told[np.ix_(places, [*places, len(after.names)])])
+        """Return the variance of a reward about the mean of its question, above 0."""
+        return self._equations.noise
 
     def reset(self, priors: Mapping[str, Sequence[float]]) -> None:
-        """Forgets everything; what is given are everybody's rewards for the same questions."""
+        """Forget everything; ``priors`` are rewards of all for the same question."""
         given = {name: list(rewards) for name, rewards in priors.items() if rewards}
         self._state = _State(
             groups={name: len(rewards) for name, rewards in given.items()},
             rewards=[(_PRIOR, name, rewards) for name, rewards in given.items()],
         )
-        self._fitted = None
+        self._solved, self._leads = None, {}
 
     def forget(self, ids: Collection[str]) -> None:
-        """Drops what is known about candidates that are no longer alive."""
-        self._close()
-        state, fit = self._state, self._state.fit
-        for record in state.records.values():
-            for name in [name for name in record if name in ids]:
-                count, total = record.pop(name)
-                known, rest = record.get(_GONE, (0.0, 0.0))
-                effect = float(fit.effects[fit.places[name]])
-                record[_GONE] = (known + count, rest + total - count * effect)
-        state.fit = fit.without([name for name in ids if name in fit.places])
+        """Drop the accounts of pruned candidates; their part of the equations fades.
+
+        It still compares others, and gives values to sentences.
+        """
         for name in ids:
-            state.accounts.pop(name, None)
-            state.groups.pop(name, None)
-
-    def _fit(self) -> tuple[_Fit, dict[str, _Record]]:
-        """The regression with the step that is being told, and the records of its questions."""
-        if self._fitted is None:
-            told: dict[tuple[str, str], list[float]] = {}
-            for question, candidate, rewards in self._state.rewards:
-                told.setdefault((question, candidate), []).extend(rewards)
-            before = self._state.fit
-            self._fitted = before.after(told, self._state.records) if told else (before, {})
-        return self._fitted
-
-    def _close(self) -> None:
-        """Goes on to the next step."""
-        state = self._state
-        state.ledger = self._ledger()
-        state.fit, records = self._fit()
-        for question, record in records.items():
-            if question != _PRIOR:
-                state.records[question] = record
-                state.records.move_to_end(question)
-        while len(state.records) > self.records:
-            state.records.popitem(last=False)
-        state.step, state.rewards, state.assignments, state.texts = None, [], {}, {}
-        self._fitted = None
+            self._state.accounts.pop(name, None)
+            self._state.groups.pop(name, None)
 
     def state_dict(self) -> dict[str, JsonValue]:
-        """Everything that is known, as JSON values."""
-        found: dict[str, JsonValue] = _STATE.dump_python(self._state, mode="json")
-        return found
+        """Return everything that is known, as JSON values."""
+        equations = self._state.equations
+        names = {*equations.names, *(candidate for _, candidate, _ in self._state.rewards)}
+        self._state.texts = {k: v for k, v in self._state.texts.items() if k in names}
+        dumped: dict[str, JsonValue] = _STATE.dump_python(self._state, mode="json")
+        return dumped
 
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
-        """Continues from ``state``."""
+        """Continue from ``state``."""
         self._state = _STATE.validate_python(dict(state))
-        self._fitted = None
+        self._solved, self._leads = None, {}

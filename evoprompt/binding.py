@@ -239,8 +239,8 @@ class Binding:
         last = "to the end" if until is None else f"up to step {until // every * every}"
         start = "at the start, then " if config.fill_at_start else ""
         when = engine.requests.period_in_words
-        if engine.selection.challengers.mode == "in-training":
-            when = "whenever all instructions on trial are admitted or dropped,"
+        if engine.generations.verifier.share:
+            when = "whenever all instructions on trial are admitted or rejected,"
         self._say(
             f"attached to {self._name} with {alive}; evolves {start}{when} "
             f"{last}: each time {self._most_cost()}"
@@ -274,12 +274,12 @@ class Binding:
             report = self.engine.evolve(verify)
         if not report.due:
             return
-        tried = len(self.engine.selection.challengers.candidates)
+        tried = len(self.engine.generations.trials.candidates)
         found = f"{report.proposed} proposed, {len(report.admitted)} admitted"
         if report.failure:
             found = f"nothing to try, because {report.failure}"
         elif tried:
-            found = f"{report.proposed} proposed, {tried} to be tried in training"
+            found = f"{report.proposed} proposed, {tried} on trial in training"
         lost = f" ({report.failures})" if report.failures.failed else ""
         self._say(
             f"step {report.step}: {found}, {report.rollouts:,} rollouts{lost}, best now "
@@ -450,8 +450,8 @@ class Binding:
         """Of one generation; what a language model takes is not known before it has answered."""
         engine, config = self.engine, self.engine.config
         places = max(config.population_size - config.parents, 1)
-        proposals = engine.requests.wanted(places, step=1)
         rounds = engine.generations.most_rounds(engine.waits)
+        proposals = engine.requests.wanted(places, 1, rounds, engine.generations.scale())
         most = engine.generations.most_rollouts(proposals) * rounds
         found = [f"at most {most:,} rollouts of verification" if most else "no extra rollouts"]
         written = engine.proposer.estimate(rounds, proposals, config.parents)

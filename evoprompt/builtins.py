@@ -26,7 +26,7 @@ from evoprompt.selectors import (
     Deap,
     Softmax,
 )
-from evoprompt.verifiers import ReplayTopN, Sequential, Unverified
+from evoprompt.verifiers import InTraining, ReplayTopN, Unverified
 
 
 @hookimpl
@@ -47,7 +47,7 @@ def evoprompt_components() -> Sequence[type[Component] | tuple[str, type[Compone
         WindowMean,
         Adjusted,
         ReplayTopN,
-        Sequential,
+        InTraining,
         Unverified,
         named("steady", SteadyPopulation),
     ]
@@ -79,8 +79,9 @@ def attributor_of(config: EngineConfig) -> Attributor:
 
 
 def verifier_of(config: EngineConfig) -> Verifier:
-    """Rolls candidates out before some are admitted, as ``config.accept`` says."""
+    """Return the verifier that ``config.accept`` names."""
     if config.accept == "all":
         return Unverified()
-    accept = "not-worse" if config.accept == "in-training" else config.accept
-    return ReplayTopN(config.verify_questions, accept)
+    if config.accept == "in-training":
+        return InTraining()
+    return ReplayTopN(config.verify_questions, config.accept)

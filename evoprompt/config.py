@@ -23,6 +23,7 @@ INSPO: dict[str, Any] = {
     "candidates_per_question": 1,
     "evolve_every": 15,
     "evolve_until": 150,
+    "prune_every": 5,
     "fill_at_start": True,
 }
 """Where Algorithm 1 differs from the default preset; all other numbers are the paper's."""
@@ -124,7 +125,12 @@ class EngineConfig(CheckedSettings):
         ge=1,
         description="n of Eq. 6, in steps at which a candidate was drawn; for weights 'window'",
     )
-    prune_every: int | None = Field(default=5, ge=1, description="K_p, in steps; null for never")
+    prune_every: int | None = Field(
+        default=None,
+        ge=1,
+        description="K_p, in steps: the worse half of the members is pruned; null: only where an "
+        "admitted candidate needs the place",
+    )
     evolve_every: int | None = Field(
         default=None,
         ge=1,

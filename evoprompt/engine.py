@@ -19,11 +19,11 @@ from pydantic import BaseModel, Field, JsonValue, NonNegativeInt
 from evoprompt import events
 from evoprompt.assignments import AssignmentTracker
 from evoprompt.builtins import attributor_of, sampler_of, verifier_of
-from evoprompt.comparison import state_best
 from evoprompt.config import MOST_PER_QUESTION, EngineConfig, Grouping
 from evoprompt.errors import InputError, StateError, warn
 from evoprompt.eventlog import EventLog
 from evoprompt.generation import Generations, Offspring
+from evoprompt.leads import describe_best
 from evoprompt.plugins import naming, require_type
 from evoprompt.populations import SteadyPopulation
 from evoprompt.proposers.combinators import NoProposer
@@ -64,7 +64,7 @@ from evoprompt.types import (
 )
 from evoprompt.verifiers import VerificationRollouts
 
-VERSION = 14
+VERSION = 15
 """Version of the saved state; another one is refused."""
 
 _SENTENCES = 32  # that an event tells of, the clearest ones
@@ -190,16 +190,20 @@ class Engine:
             self.rng,
             log,
         )
-        if verifier is None:
-            verifier = verifier_of(config)
-        else:
-            self.selection.challengers.wanted = False
+        verifier = verifier_of(config) if verifier is None else verifier
+        if verifier.share and not self.selection.attributor.has_standard_errors:
+            raise InputError(
+                f"the verifier {type(verifier).__name__} decides in training, and the attributor "
+                f"{type(self.selection.attributor).__name__} has no standard errors; required: an "
+                "attributor that estimates them, or a verifier with rollouts of its own; set "
+                "accept to 'not-worse', or give verifier=ReplayTopN()"
+            )
         self.requests = ProposalRequests(
             config,
             self.selection,
             self.screening,
             NoProposer() if proposer is None else proposer,
-            verifier.most_rollouts(2, 1) != 0,
+            verifier,
             log,
         )
         self.generations = Generations(
@@ -235,7 +239,7 @@ class Engine:
         self.evolution_due = (
             self.config.fill_at_start
             and not self.is_static
-            and len(self.selection.living) < self.config.population_size
+            and len(self.selection.members) < self.config.population_size
         )
 
     # ------------------------------------------------------------------------------ what is known
@@ -286,18 +290,17 @@ class Engine:
 
     @property
     def best(self) -> Candidate:
-        """The instruction that is shown to be better than the first, and else that one.
+        """Return the incumbent: the member that leads by what the attributor can show.
 
-        Where children are verified in training it is who last took the place of its parent there.
-        Pruning goes by weights, so it may no longer be alive; ``best_statement`` says more.
+        It is the first seed until another member is shown to be better. It is always a member of
+        the population, a text that the policy is being trained under.
         """
-        return self.selection.best
+        return self.selection.incumbent
 
     def best_statement(self) -> str:
-        """A sentence for people: whether ``best`` is shown to be better than the first one."""
-        shown, best = self.selection.shown, self.best.id
-        first = shown.first(self.selection.living).id
-        return state_best(best, first, self.selection.leader.id, shown.took_place(best))
+        """Return a sentence: whether ``best`` is shown to be better than the first instruction."""
+        best, first = self.best, self.selection.first
+        return describe_best(best.id, first.id, self.selection.is_better(best, first))
 
     def metrics(self) -> dict[str, float]:
         """Finite numbers about population, rollouts, generations and proposer, by name."""
@@ -331,9 +334,8 @@ class Engine:
     @property
     def grouping(self) -> Grouping:
         """What shares a baseline; under ``"auto"`` that is the question."""
-        shared = (
-            self.config.candidates_per_question == "auto" and self.selection.challengers.each > 1
-        )
+        several = self.selection.candidates_per_question > 1
+        shared = self.config.candidates_per_question == "auto" and several
         return "question" if shared else self.config.grouping
 
     def share_out(self, rollouts: int, setting: str, *, several: bool = True) -> int:
@@ -350,11 +352,11 @@ class Engine:
         Raises:
             InputError: they cannot be shared out as the configuration says.
         """
-        config, challengers = self.config, self.selection.challengers
+        config = self.config
         self._shared_out = True
         each = config.rollouts_per_candidate(rollouts, setting)
         auto, self._undivided = config.candidates_per_question == "auto", ""
-        if auto and (not several or (self.is_static and len(self.selection.living) == 1)):
+        if auto and (not several or (self.is_static and len(self.selection.members) == 1)):
             each = rollouts
         elif auto and each == rollouts and config.population_size > 1 and not self.is_static:
             most = min(MOST_PER_QUESTION, config.population_size)
@@ -367,7 +369,7 @@ class Engine:
                 f"{most if enough else MOST_PER_QUESTION} divides: each question has one "
                 f"instruction, so that little is learnt of which is better; {remedy}"
             )
-        challengers.each = rollouts // each
+        self.selection.candidates_per_question = rollouts // each
         return each
 
     # --------------------------------------------------------------------------------- ask, tell
@@ -403,12 +405,11 @@ class Engine:
                 "and evoprompt.requests.supervise(engine)"
             )
         started = time.perf_counter()
-        left = None if self.budget is None else self.budget - self.rollouts
-        challengers = self.selection.challengers
-        challengers.see(step_of or len(questions), rollouts * challengers.each, left)
+        trials = self.generations.trials
+        trials.questions = step_of or len(questions)
+        trials.rollouts = rollouts * self.selection.candidates_per_question
         if not self.step and not self.is_static and self._shared_out:
             self._say_how_verified()
-        self.requests.look(self.step)
         questions = [self.replay.known(question) for question in questions]
         candidate_stats = self.candidate_stats()
         if step_of is not None:
@@ -416,7 +417,8 @@ class Engine:
             candidate_stats = [
                 replace(one, groups=one.groups + out[one.candidate.id]) for one in candidate_stats
             ]
-        drawn = self.selection.draw(candidate_stats, len(questions))
+        share = self.generations.verifier.share
+        drawn = self.selection.draw(candidate_stats, len(questions), trials.candidates, share)
         assignments = self.assignments.issue(questions, drawn, rollouts, self.grouping, self.step)
         chances = self.selection.chances(candidate_stats)
         asked = summarise_ask(self.step + 1, candidate_stats, chances, drawn, rollouts)
@@ -442,25 +444,27 @@ class Engine:
         self.assignments.receive(trajectories)
         self.step += 1
         self.training_rollouts += len(trajectories)
-        used = self.selection.used
-        counted = [t for t in trajectories if t.candidate.id in used]
+        members = {one.id for one in self.selection.members}
+        used = members | {one.id for one in self.generations.trials.candidates}
+        counted = [one for one in trajectories if one.candidate.id in used]
         self.selection.observe(self.step, counted)
+        self.generations.trials.observe(counted)
         self.replay.add(self.step, trajectories)
         self.assignments.forget_stale(self.step)
         told = summarise_tell(self.step, self.rollouts, trajectories, self.candidate_stats())
         self.log.append(told)
         for event in to_read(self.step, trajectories, due_to_show(trajectories, self.step)):
             self.log.append(event)
-        pruned = self.selection.halve(self.step) if self.config.prunes_at(self.step) else ()
+        before = [one.id for one in self.selection.members]
+        if self.config.prunes_at(self.step):
+            self.selection.halve(self.step)
         if self.supervisor is not None:
             self.supervisor.attend()
-        ended = self.selection.decide_challenge(self.step)
-        if ended:
-            self.generations.close_challenge(self.step, ended)
+        self.generations.decide_trials(self.step, self._approve, self.rollouts_left)
+        self.selection.update_incumbent()
         self._watch()
         self._announce_end_of_evolution()
-        if self.step % self.selection.shown.look_every(len(self.selection.living)) == 0:
-            self.selection.announce_best(self.step)
+        self.selection.announce_best(self.step)
         self.engine_seconds += time.perf_counter() - started
         message, is_warning = self.failure_watch.observe(self.step, trajectories)
         if is_warning:
@@ -470,19 +474,31 @@ class Engine:
         if not self.is_static:
             for message in self.reward_watch.observe(self.config, self.step, trajectories):
                 self.log.notice(self.step, message)
+        members = {one.id for one in self.selection.members}
+        pruned = tuple(name for name in before if name not in members)
         return StepReport(self.step, len(trajectories), told.unscored, told.reward, pruned)
+
+    @property
+    def rollouts_left(self) -> int | None:
+        """Return the rollouts that the budget has left; None where there is no budget."""
+        return None if self.budget is None else self.budget - self.rollouts
+
+    def _approve(self, admitted: Sequence[VerificationResult]) -> list[VerificationResult]:
+        """Return the admitted that a person approves; all where no person has a say."""
+        return list(admitted) if self.supervisor is None else self.supervisor.approved(admitted)
 
     # ------------------------------------------------------------------------------------ evolve
 
     def evolve(self, rollout: RolloutFn) -> EvolveReport:
-        """Breeds, verifies with the current policy and admits, when due; else does nothing.
+        """Propose, verify with the current policy and admit, when due; else do nothing.
 
         Due (``evolution_due``) at every multiple of K_e up to and including T_e, and at step 0
-        under ``fill_at_start``. A proposer that is still thinking is waited for, unless a trainer
-        is attached: then it stays due, and so it does when ``rollout`` raises. Afterwards the
-        population is the parents and the admitted (and whoever is not measured yet), and the
-        weights are reset as configured. When nothing was admitted, population and weights stay
-        as they are. The first generation that fails is warned of, and so are three in a row
+        under ``fill_at_start``; under a verifier that tries candidates in training, as soon as all
+        on trial are decided. A proposer that is still thinking is waited for, unless a trainer is
+        attached: then it stays due, and so it does when ``rollout`` raises. The admitted join the
+        population, in which members of low weight make room for them, and the weights are reset as
+        configured. When nothing was admitted, population and weights stay as they are. The first
+        generation that fails is warned of, and so are three in a row
         (:class:`~evoprompt.generation.GenerationStats` says what a failure is).
 
         Args:
@@ -491,17 +507,13 @@ class Engine:
         Raises:
             InputError: the reward of a rollout is NaN or infinite.
         """
-        if not self.evolution_due or not (self.waits or self.requests.is_ready(self.step)):
+        scale = self.generations.scale(self.rollouts_left)
+        if not self.evolution_due or not (self.waits or self.requests.is_ready(self.step, scale)):
             return EvolveReport(self.step)
         started, seconds = time.perf_counter(), self.verify_seconds
-        shown, before = self.selection.shown, [one.id for one in self.selection.living]
-        champion = shown.champion(self.selection.living)
-        most = 0 if champion.id in before else self.config.verify_questions
-        remaining = None if self.budget is None else self.budget - self.rollouts
-        rolled = VerificationRollouts(rollout, champion, most, remaining)
+        rolled = VerificationRollouts(rollout, self.rollouts_left)
         self._announce_sentences()
         offspring = self._breed(rolled)
-        shown.evolve(before, self.selection.living, [*rolled.answers, *rolled.champions])
         report = self._record(offspring, rolled)
         warning = self.generation_stats.count(self.step, offspring)
         warned = [warning] if warning else []
@@ -513,12 +525,6 @@ class Engine:
             )
             self.log.append(events.Notice(self.step, message))
             warned += [message] if report.failures.are_many else []
-        if rolled.champions:
-            message = (
-                f"{champion.id}, the best so far, lives no more and was asked the same questions "
-                f"as those who were verified: {len(rolled.champions)} rollouts"
-            )
-            self.log.append(events.Notice(self.step, message))
         self.selection.announce_best(self.step)
         self.engine_seconds += time.perf_counter() - started - (self.verify_seconds - seconds)
         for message in warned:  # the last thing to do: a filter may turn it into an exception
@@ -529,30 +535,39 @@ class Engine:
         """Offspring of the best, admitted."""
         offspring = self.generations.breed(self.step, rolled, self.waits)
         asked = time.perf_counter()
-        if self.supervisor is not None:
-            offspring.admitted = self.supervisor.approved(offspring.admitted)
+        offspring.admitted = self._approve(offspring.admitted)
         self.verify_seconds += rolled.seconds + time.perf_counter() - asked
-        self.verification_rollouts += rolled.rollouts
+        self.verification_rollouts += len(rolled.trajectories)
         self.generations.admit(offspring)
+        self.selection.update_incumbent()
         self.evolution_due = False
         return offspring
 
     def _record(self, offspring: Offspring, rolled: VerificationRollouts) -> EvolveReport:
-        """Logs what a generation brought, and reports it."""
-        alive = tuple(candidate.id for candidate in self.selection.living)
+        """Log what a generation brought, and report it."""
+        members = tuple(member.id for member in self.selection.members)
         admitted = tuple(result.candidate.id for result in offspring.admitted)
-        if offspring.in_training:
-            admitted = ()
-        rounds, rollouts, failure = offspring.rounds, rolled.rollouts, offspring.failure
-        self.log.append(events.Evolved(self.step, rounds, admitted, alive, rollouts, failure))
-        proposed, lost = offspring.proposed, rolled.failures
-        return EvolveReport(self.step, True, rounds, proposed, admitted, rollouts, failure, lost)
+        rounds, failure = offspring.rounds, offspring.failure
+        rollouts = len(rolled.trajectories)
+        self.log.append(events.Evolved(self.step, rounds, admitted, members, rollouts, failure))
+        return EvolveReport(
+            self.step,
+            True,
+            rounds,
+            offspring.proposed,
+            admitted,
+            rollouts,
+            failure,
+            rolled.failures,
+        )
 
     def _watch(self) -> None:
-        """Makes an evolution due at its step, and lets the proposer start and report."""
-        if not self.is_static and self.requests.is_due(self.step):
+        """Make a generation due at its step, and let the proposer start and report."""
+        on_trial = bool(self.generations.trials.trials)
+        if not self.is_static and not on_trial and self.requests.is_due(self.step):
             self.evolution_due = True
-        self.requests.watch(self.step, self.evolution_due)
+        scale = self.generations.scale(self.rollouts_left)
+        self.requests.watch(self.step, self.evolution_due, scale)
 
     def _announce_end_of_evolution(self) -> None:
         """Log a notice after the step at which ``evolve_until`` ends the evolution."""
@@ -577,9 +592,9 @@ class Engine:
 
     @property
     def undecided(self) -> str:
-        """Who is being tried in training now, and what is known of them; empty if nobody is."""
-        names = ", ".join(one.id for one in self.selection.challengers.candidates)
-        return f"{names} were being tried: nothing was shown of them" if names else ""
+        """Return which candidates are on trial; empty if none is."""
+        names = ", ".join(one.id for one in self.generations.trials.candidates)
+        return f"{names} were on trial: nothing was shown of them" if names else ""
 
     # ----------------------------------------------------------------------------- for people
 
@@ -596,7 +611,7 @@ class Engine:
         Returns:
             The candidate, None if it was refused; and what there was against it.
         """
-        living, most = self.selection.living, self.config.population_size
+        living, most = self.selection.members, self.config.population_size
         if len(living) >= most:
             return None, f"all {most} places of the population are taken; retire one first"
         best = self.best
@@ -613,7 +628,7 @@ class Engine:
 
     def retire(self, candidate: str) -> str:
         """Ends the life of a candidate; returns why it could not, empty if it did."""
-        alive = [one.id for one in self.selection.living]
+        alive = [one.id for one in self.selection.members]
         if candidate not in alive:
             return "not alive"
         if len(alive) == 1:
@@ -713,6 +728,7 @@ class Engine:
             "verifier": self.generations.verifier,
             "replay": self.replay,
             "screening": self.screening.known,
+            "trials": self.generations.trials,
             "requests": self.requests,
             "generation_stats": self.generation_stats,
             "rewards": self.reward_watch,
@@ -726,18 +742,6 @@ class Engine:
         """Tells once what cannot be as the configuration wants it, with the rollouts there are."""
         if self._undivided:
             self.log.notice(self.step, self._undivided)
-        mode = self.selection.challengers.mode
-        if mode not in ("alone", "short"):
-            return
-        alone, short = "a question has one candidate", "there are under ten steps of 512 questions"
-        why, every = alone if mode == "alone" else short, self.requests.period_in_words
-        self.log.append(
-            events.Notice(
-                self.step,
-                f"new instructions are not verified in training, since {why}, but by extra "
-                f"rollouts, {self.config.verify_questions} questions each, {every}",
-            )
-        )
 
     def _announce_sentences(self) -> None:
         found = tuple(self.selection.sentences()[:_SENTENCES])

@@ -194,7 +194,7 @@ class Verified(Event):
             result.mean,
             result.stderr,
             result.scored,
-            result.admitted,
+            result.is_admitted,
             result.reason,
             parent,
         )
@@ -265,17 +265,15 @@ class Intervened(Event):
 
 @dataclass(frozen=True, slots=True)
 class Best(Event):
-    """Another candidate is the engine's best; at first the one that all are compared with.
-
-    It is shown to be better than that one if it is another.
+    """Another candidate is the engine's best, its incumbent.
 
     Attributes:
         candidate: its id.
-        in_training: whether it took the place of its parent in training.
+        is_shown: whether it is shown to be better than the first instruction.
     """
 
     candidate: str
-    in_training: bool = False
+    is_shown: bool = False
 
 
 @dataclass(frozen=True, slots=True)

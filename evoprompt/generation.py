@@ -1,13 +1,22 @@
-"""One generation: reflect, screen, verify, admit; repeated until the population is full.
+"""One generation: propose, screen, verify, admit.
+
+A generation goes through these states. *Due*: it is time for one (``requests``). *Proposing*: the
+proposer is asked, and screening accepts or rejects what it wrote. *Verifying*: the verifier decides
+with extra rollouts, and another round may follow; or it leaves candidates *on trial*, which have a
+share of the training rollouts, and decides after the training steps to come. *Admitting*: admitted
+candidates join the population, and the next generation is scheduled.
 
 "Generation" is one such cycle here, never the sampling of text by a model.
 """
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from pydantic import Field, NonNegativeInt
 
 from evoprompt.config import EngineConfig
 from evoprompt.eventlog import EventLog
@@ -16,13 +25,16 @@ from evoprompt.plugins import naming
 from evoprompt.proposers.combinators import signed
 from evoprompt.proposing import ProposalRequests
 from evoprompt.replay import worth_reading
-from evoprompt.roles import VerificationRequest, Verifier
+from evoprompt.roles import TrainingScale, VerificationRequest, Verifier
 from evoprompt.screening import Finding, Screening, summarise
 from evoprompt.selection import Selection
 from evoprompt.storage import SavedRecord
 from evoprompt.summaries import TRIED, to_read
 from evoprompt.text import format_error, format_error_with_place
 from evoprompt.types import (
+    ADMITTED,
+    ON_TRIAL,
+    REJECTED,
     Candidate,
     CandidateStats,
     Proposal,
@@ -33,18 +45,94 @@ from evoprompt.types import (
 from evoprompt.verifiers import RolloutsSpentError, VerificationRollouts
 
 _IN_A_ROW = 3  # failed generations that are no longer bad luck
+_LEVEL = 0.1  # weight of a step in the mean reward
+Approve = Callable[[Sequence[VerificationResult]], list[VerificationResult]]
+"""Returns those of the admitted that a person approves."""
+
+
+@dataclass(slots=True)
+class Trial:
+    """A candidate on trial, with the rewards of its training rollouts.
+
+    Attributes:
+        candidate: the candidate.
+        scored: number of its rewards.
+        total: their sum.
+        squares: the sum of their squares.
+    """
+
+    candidate: Candidate
+    scored: int = 0
+    total: float = 0.0
+    squares: float = 0.0
+
+    @property
+    def result(self) -> VerificationResult:
+        """Return what is known of it."""
+        if not self.scored:
+            return VerificationResult(self.candidate, None, None, 0)
+        mean, stderr = self.total / self.scored, None
+        if self.scored > 1:
+            spread = max(self.squares / self.scored - mean**2, 0.0)
+            stderr = math.sqrt(spread / (self.scored - 1))
+        return VerificationResult(self.candidate, mean, stderr, self.scored)
+
+
+class Trials(SavedRecord):
+    """The candidates on trial, and the size of the training.
+
+    Attributes:
+        trials: candidates on trial, in the order of their proposals.
+        parents: ids of the candidates that they improve upon.
+        admitted: candidates of this generation that were admitted so far.
+        questions: questions of a step.
+        rollouts: rollouts of a question.
+        mean_reward: mean reward of the last steps; None before the first.
+        rewards: the least and the greatest reward, as configured or seen.
+    """
+
+    trials: list[Trial] = Field(default_factory=list)
+    parents: list[str] = Field(default_factory=list)
+    admitted: NonNegativeInt = 0
+    questions: NonNegativeInt = 0
+    rollouts: NonNegativeInt = 0
+    mean_reward: float | None = None
+    rewards: tuple[float, float] = (0.0, 0.0)
+
+    @property
+    def candidates(self) -> list[Candidate]:
+        """Return the candidates on trial."""
+        return [trial.candidate for trial in self.trials]
+
+    def observe(self, trajectories: Sequence[Trajectory]) -> None:
+        """Count the rewards of a training step."""
+        scored = [(t.candidate.id, t.reward) for t in trajectories if t.reward is not None]
+        if not scored:
+            return
+        rewards = [reward for _, reward in scored]
+        mean = math.fsum(rewards) / len(rewards)
+        before = mean if self.mean_reward is None else self.mean_reward
+        self.mean_reward = before + _LEVEL * (mean - before)
+        self.rewards = min(self.rewards[0], *rewards), max(self.rewards[1], *rewards)
+        by_candidate: dict[str, list[float]] = {}
+        for name, reward in scored:
+            by_candidate.setdefault(name, []).append(reward)
+        for trial in self.trials:
+            own = by_candidate.get(trial.candidate.id, [])
+            trial.scored += len(own)
+            trial.total = math.fsum((trial.total, *own))
+            trial.squares = math.fsum((trial.squares, *[reward**2 for reward in own]))
 
 
 @dataclass(slots=True)
 class Offspring:
-    """What one generation began with, and what it brought forth.
+    """State of one generation, from its parents to its admitted candidates.
 
     Attributes:
         step: the engine step.
-        living: those who were alive.
-        parents: whom it improves, best first.
-        kept: ids of those that stay beside it.
-        places: that are free.
+        members: the members of the population.
+        parents: candidates it improves upon, best first.
+        places: free places.
         most: rounds that it may have.
         admitted: results of the candidates to admit, in order of admission.
         verifications: what the verifier found, a round each.
@@ -52,17 +140,16 @@ class Offspring:
         rounds: propose-verify rounds made.
         proposed: proposals received, rejected ones included.
         tried: candidates that passed screening and could be verified.
+        on_trial: candidates that the verifier left on trial.
         proposer_failures: times the proposer raised or returned something else than proposals.
         findings: of screening, against the others.
         obstacle: why none could be tried in the last round; empty if one was.
-        cut: whether the budget had no room for the last verification.
-        in_training: whether the admitted are tried in training first.
+        is_cut: whether the budget had no room for the last verification.
     """
 
     step: int
-    living: Sequence[CandidateStats]
+    members: Sequence[CandidateStats]
     parents: Sequence[CandidateStats]
-    kept: frozenset[str]
     places: int
     most: int
     admitted: list[VerificationResult] = field(default_factory=list)
@@ -71,21 +158,21 @@ class Offspring:
     rounds: int = 0
     proposed: int = 0
     tried: int = 0
+    on_trial: list[Candidate] = field(default_factory=list)
     proposer_failures: int = 0
     findings: list[Finding] = field(default_factory=list)
     obstacle: str = ""
-    cut: bool = False
-    in_training: bool = False
+    is_cut: bool = False
 
     @property
     def failure(self) -> str:
-        """Why the generation failed (:class:`GenerationStats`); empty if it did not."""
+        """Return why the generation failed (:class:`GenerationStats`); empty if it did not."""
         return self.obstacle if self.asked and not self.tried else ""
 
     @property
-    def refused(self) -> bool:
-        """Whether none that was tried was admitted."""
-        return self.tried > 0 and not self.admitted and not self.cut
+    def is_refused(self) -> bool:
+        """Return whether none that was tried was admitted or is on trial."""
+        return self.tried > 0 and not self.admitted and not self.on_trial and not self.is_cut
 
 
 class GenerationStats(SavedRecord):
@@ -126,9 +213,9 @@ class GenerationStats(SavedRecord):
             What a person should be warned of: the first failure, and three in a row; else empty.
         """
         self.generations += offspring.asked
-        self.generations_refused += offspring.refused
+        self.generations_refused += offspring.is_refused
         self.proposer_failures += offspring.proposer_failures
-        self.admitted_total += 0 if offspring.in_training else len(offspring.admitted)
+        self.admitted_total += len(offspring.admitted)
         if not offspring.failure:
             self.failed_in_a_row = 0
             return ""
@@ -150,16 +237,17 @@ class GenerationStats(SavedRecord):
 
 @dataclass(eq=False)
 class Generations:
-    """Turns parents into verified offspring (paper Algorithm 1, the evolution step).
+    """Turns parents into verified candidates (paper Algorithm 1, the evolution step).
 
     Attributes:
         config: the engine's numbers.
-        requests: says what the proposer is asked, and when.
-        selection: picks the parents, and takes the offspring in.
-        screening: lets texts become candidates before a rollout is spent.
-        verifier: rolls the candidates out.
+        requests: decides what the proposer is asked, and when.
+        selection: picks the parents, and takes the admitted candidates in.
+        screening: accepts texts as candidates before a rollout is spent.
+        verifier: decides which candidates are admitted.
         log: takes the events.
         stats: how the generations of the run ended.
+        trials: candidates on trial, and the size of the training.
     """
 
     config: EngineConfig
@@ -169,55 +257,70 @@ class Generations:
     verifier: Verifier
     log: EventLog
     stats: GenerationStats = field(default_factory=GenerationStats, init=False)
+    trials: Trials = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.trials = Trials(rewards=self.config.reward_range)
+
+    def scale(self, rollouts_left: int | None = None) -> TrainingScale:
+        """Return the size of the training, as far as it is known."""
+        trials = self.trials
+        return TrainingScale(
+            trials.questions,
+            trials.rollouts,
+            self.selection.candidates_per_question,
+            rollouts_left,
+            trials.rewards,
+            trials.mean_reward,
+        )
 
     def most_rollouts(self, proposed: int) -> int:
-        """Most rollouts of a round that tries so many, with those of a best that is dead."""
-        config = self.config
-        if self.selection.challengers.mode == "in-training":
-            return 0
-        most = self.verifier.most_rollouts(proposed, config.parents)
-        if most is None:
-            most = config.verify_questions * (proposed + config.parents)
-        return most + (config.verify_questions if most else 0)
+        """Return the most extra rollouts of a round that tries so many."""
+        most = self.verifier.most_rollouts(proposed, self.config.parents)
+        return (
+            self.config.verify_questions * (proposed + self.config.parents)
+            if most is None
+            else most
+        )
 
     def most_rounds(self, waits: bool) -> int:
-        """Most rounds of a generation: one of a proposer that thinks ahead, unless one waits."""
-        return self.config.verify_rounds if waits or not self.requests.proposer.anticipates else 1
+        """Return the most rounds of a generation: one of a background proposer, unless one waits."""
+        if self.verifier.share or not (waits or not self.requests.proposer.anticipates):
+            return 1
+        return self.config.verify_rounds
 
     def breed(self, step: int, rollout: VerificationRollouts, waits: bool = True) -> Offspring:
-        """Offspring of the best, from at most ``most_rounds`` rounds; nobody lives yet.
+        """Return the candidates of a generation, from at most ``most_rounds`` rounds.
 
         At the very start there is nothing to verify on: what passes screening is admitted
-        unmeasured. Later, nobody is where nothing can be measured, and the generation ends. What a
-        proposer thought ahead descends from those it was asked to improve, alive or not.
+        unmeasured. Later, none is admitted where nothing can be measured, and the generation ends.
 
         Args:
             step: the engine step.
             rollout: rolls the current policy out.
             waits: whether to wait for a proposer that is still thinking.
         """
-        living = self.selection.candidate_stats()
-        self.selection.remember(living)
-        parents = self.selection.parents(living)
-        # Trial candidates need no free places, so nothing gives way to them before it was measured.
-        in_training = self.selection.challengers.mode == "in-training"
-        kept = self.selection.kept(parents, living, everybody=not step or in_training)
-        free = self.config.population_size - len(kept)
-        found = Offspring(step, living, parents, kept, free, self.most_rounds(waits))
-        if in_training:
-            found.in_training, found.places = True, self.selection.challengers.at_once
+        members = self.selection.candidate_stats()
+        self.selection.remember(members)
+        parents = self.selection.parents(members)
+        places = self.config.population_size - len(members)
+        if step and self.verifier.share:
+            places = self.config.population_size - len(self.selection.pinned)
+        elif step:
+            places = self.config.population_size - len(self.selection.protected(members))
+        offspring = Offspring(step, members, parents, places, self.most_rounds(waits))
         self.screening.begin_generation()
-        while found.places > 0 and found.rounds < found.most:
-            proposals = self._propose(found)
+        while offspring.places > 0 and offspring.rounds < offspring.most:
+            proposals = self._propose(offspring)
             if not proposals:
                 break
-            fresh = self._screen(proposals, found)
-            if fresh and not self._try(fresh, rollout, found):
+            fresh = self._screen(proposals, offspring)
+            if fresh and not self._try(fresh, rollout, offspring):
                 break
-        return found
+        return offspring
 
     def admit(self, offspring: Offspring) -> None:
-        """Lets the admitted live, beside those that stay; the generation ends."""
+        """Add the admitted to the population, start the trials, and end the generation."""
         step = offspring.step
         measured = [result for one in offspring.verifications for result in one.results]
         self.selection.remember(
@@ -227,182 +330,277 @@ class Generations:
                 if one.mean is not None
             ]
         )
-        if offspring.admitted and offspring.in_training:
-            children = [result.candidate for result in offspring.admitted]
-            parent = offspring.parents[0].candidate
-            self.selection.begin_challenge(step, parent, offspring.kept, children)
-        elif offspring.admitted:
-            self.selection.keep_only(step, offspring.kept)
-            admitted = [result.candidate for result in offspring.admitted]
+        if offspring.admitted:
+            self.selection.make_room(step, len(offspring.admitted))
+            for result in offspring.admitted:
+                self.selection.add(result.candidate)
             told = [one for found in offspring.verifications for one in found.trajectories]
-            self.selection.admit(step, admitted, told)
-        self.requests.begin_anew(step)
+            if told or self.config.reset == "zero" or not self.verifier.share:
+                self.selection.credit_verification(step, told)
+        self.trials.trials = [Trial(candidate) for candidate in offspring.on_trial]
+        self.trials.parents = [stats.candidate.id for stats in offspring.parents]
+        self.trials.admitted = 0
+        self.requests.reset_schedule(step)
 
-    def close_challenge(self, step: int, ended: Sequence[VerificationResult]) -> None:
-        """Tells log, proposer and counts of challengers who are decided."""
-        for result in ended:
+    # ---------------------------------------------------------------------------------- trials
+
+    def decide_trials(
+        self, step: int, approve: Approve, rollouts_left: int | None = None
+    ) -> list[VerificationResult]:
+        """Ask the verifier about the candidates on trial, after a training step.
+
+        Args:
+            step: the engine step.
+            approve: lets a person approve the admitted.
+            rollouts_left: rollouts that the budget has left; None where there is no budget.
+
+        Returns:
+            Results of the candidates that are decided.
+        """
+        trials = self.trials
+        if not trials.trials:
+            return []
+        candidates = trials.candidates
+        slots = max(self.config.population_size - len(self.selection.pinned), 0)
+        parents = [
+            stats
+            for stats in self.selection.candidate_stats()
+            if stats.candidate.id in trials.parents
+        ]
+        request = VerificationRequest(
+            candidates,
+            parents or self.selection.parents(self.selection.candidate_stats()),
+            self.screening.replay,
+            None,
+            slots,
+            self.selection.rng,
+            estimator=self.selection.attributor,
+            incumbent=self.selection.incumbent,
+            trials=[trial.result for trial in trials.trials],
+            scale=self.scale(rollouts_left),
+        )
+        with naming("verifier", self.verifier):
+            verification = self.verifier.verify(request)
+            _require_sound(verification, candidates, slots, self.verifier)
+        decided = [result for result in verification.results if not result.is_on_trial]
+        if not decided:
+            return []
+        admitted = [result for result in decided if result.is_admitted]
+        approved = {result.candidate.id for result in approve(admitted)}
+        decided = [
+            result
+            if not result.is_admitted or result.candidate.id in approved
+            else replace(result, decision=REJECTED, reason="a person refused it")
+            for result in decided
+        ]
+        names = {result.candidate.id for result in decided}
+        trials.trials = [trial for trial in trials.trials if trial.candidate.id not in names]
+        for result in decided:
+            if result.is_admitted:
+                self.selection.add(result.candidate)
+                self.selection.promote(result.candidate)
+                trials.admitted += 1
+        self.selection.make_room(step)
+        if any(result.is_admitted for result in decided):
+            self.selection.credit_verification(step, ())
+        self.selection.forget([one.candidate.id for one in decided if not one.is_admitted])
+        self._close_trials(step, decided)
+        return decided
+
+    def _close_trials(self, step: int, decided: Sequence[VerificationResult]) -> None:
+        """Report decided candidates to log, proposer and counts."""
+        for result in decided:
             self.log.append(Verified.of(result, step, 1, parent=False))
-            if not result.admitted:
+            if not result.is_admitted:
                 self.screening.turn_away(result.candidate)
         with naming("proposer", self.requests.proposer):
-            self.requests.proposer.feedback(ended)
-        admitted = [result.candidate.id for result in ended if result.admitted]
-        self.stats.admitted_total += len(admitted)
-        challengers = self.selection.challengers
-        self.stats.generations_refused += not challengers.candidates and not challengers.admitted
+            self.requests.proposer.feedback(decided)
+        self.stats.admitted_total += sum(result.is_admitted for result in decided)
+        self.stats.generations_refused += not self.trials.trials and not self.trials.admitted
 
-    def _propose(self, found: Offspring) -> Sequence[Proposal]:
-        step = found.step
-        request = self.requests.make(found.parents, found.living, found.places, step)
-        found.asked = True
+    # ------------------------------------------------------------------------------- one round
+
+    def _propose(self, offspring: Offspring) -> Sequence[Proposal]:
+        step = offspring.step
+        count = self.requests.wanted(offspring.places, step, offspring.most, self.scale())
+        request = self.requests.make(offspring.parents, offspring.members, count, step)
+        offspring.asked = True
         proposals: list[Proposal] = []
         try:
             proposer = self.requests.proposer
             proposals = signed(proposer.propose(request), proposer.name)
-            found.obstacle = "" if proposals else "the proposer proposed nothing"
+            offspring.obstacle = "" if proposals else "the proposer proposed nothing"
         except Exception as error:  # a proposer's failure must never end a training run
-            found.obstacle = f"the proposer failed ({format_error(error)})"
-            found.proposer_failures += 1
+            offspring.obstacle = f"the proposer failed ({format_error(error)})"
+            offspring.proposer_failures += 1
             reason = format_error_with_place(error)
             self.log.append(Notice(step, f"the proposer failed, training goes on: {reason}"))
         self.requests.report(step)
         return proposals
 
-    def _screen(self, proposals: Sequence[Proposal], found: Offspring) -> list[Candidate]:
-        found.rounds += 1
-        found.proposed += len(proposals)
-        known = [one.candidate for one in found.living]
-        known += [one.candidate for one in found.admitted]
-        asked_for = self.requests.asked_about
-        first = asked_for[0] if asked_for and found.rounds == 1 else found.parents[0].candidate
-        dead = [*(stats.candidate for stats in self.selection.history), *asked_for]
-        fresh = self.screening.screen(proposals, known, first, found.step, dead)
+    def _screen(self, proposals: Sequence[Proposal], offspring: Offspring) -> list[Candidate]:
+        offspring.rounds += 1
+        offspring.proposed += len(proposals)
+        known = [stats.candidate for stats in offspring.members]
+        known += [result.candidate for result in offspring.admitted]
+        requested = self.requests.requested_parents
+        is_first = requested and offspring.rounds == 1
+        parent = requested[0] if is_first else offspring.parents[0].candidate
+        earlier = [*(stats.candidate for stats in self.selection.history), *requested]
+        fresh = self.screening.screen(proposals, known, parent, offspring.step, earlier)
         for event in self.screening.events:
             self.log.append(event)
-        found.findings += self.screening.findings
+        offspring.findings += self.screening.findings
         if not fresh:
-            why = summarise(found.findings)
-            found.obstacle = f"screening refused all {found.proposed}: {why}"
+            why = summarise(offspring.findings)
+            offspring.obstacle = f"screening refused all {offspring.proposed}: {why}"
         return fresh
 
     def _try(
-        self, fresh: Sequence[Candidate], rollout: VerificationRollouts, found: Offspring
+        self, fresh: Sequence[Candidate], rollout: VerificationRollouts, offspring: Offspring
     ) -> bool:
-        """Verifies, and admits some; returns whether another round may follow."""
-        if not found.step or found.in_training:
-            found.tried += len(fresh)
+        """Verify candidates and admit some; return whether another round may follow."""
+        if not offspring.step:
+            offspring.tried += len(fresh)
             untried = [
-                VerificationResult(one, None, None, 0, admitted=True)
-                for one in fresh[: found.places]
+                VerificationResult(candidate, None, None, 0, ADMITTED)
+                for candidate in fresh[: offspring.places]
             ]
-            found.admitted += untried
-            found.places -= len(untried)
+            offspring.admitted += untried
+            offspring.places -= len(untried)
             return True
-        if self.requests.verified and not self.screening.replay.records:
-            self._give_up(found, "no rollout of the training had a reward yet")
+        extra = not self.verifier.share and self.verifier.most_rollouts(2, 1) != 0
+        if extra and not self.screening.replay.records:
+            self._give_up(offspring, "no rollout of the training had a reward yet")
             return False
-        before = len(rollout.answers)
+        before = len(rollout.trajectories)
         try:
-            verification = self._verify(fresh, rollout, found)
+            verification = self._verify(fresh, rollout, offspring)
         except RolloutsSpentError as error:
-            found.cut = True
-            self.log.append(Notice(found.step, str(error)))
+            offspring.is_cut = True
+            self.log.append(Notice(offspring.step, str(error)))
             return False
-        self._learn(verification, rollout.answers[before:], found)
+        self._record_verification(verification, rollout.trajectories[before:], offspring)
         rewards = [one.reward for one in verification.trajectories]
         if rewards and not any(reward is not None for reward in rewards):
             why = f"none of the {len(rewards)} rollouts of the verification had a reward"
-            self._give_up(found, why)
+            self._give_up(offspring, why)
             return False
-        found.tried += len(fresh)
+        offspring.tried += len(fresh)
         return True
 
-    def _give_up(self, found: Offspring, why: str) -> None:
-        found.obstacle = why
+    def _give_up(self, offspring: Offspring, why: str) -> None:
+        offspring.obstacle = why
         message = f"no proposal could be verified, so none is admitted: {why}"
-        self.log.append(Notice(found.step, message))
+        self.log.append(Notice(offspring.step, message))
 
     def _verify(
-        self, fresh: Sequence[Candidate], rollout: VerificationRollouts, found: Offspring
+        self, fresh: Sequence[Candidate], rollout: VerificationRollouts, offspring: Offspring
     ) -> Verification:
         request = VerificationRequest(
             fresh,
-            found.parents,
+            offspring.parents,
             self.screening.replay,
             rollout,
-            found.places,
+            offspring.places,
             self.selection.rng,
-            tuple(found.verifications),
-            found.most - found.rounds,
+            tuple(offspring.verifications),
+            offspring.most - offspring.rounds,
+            self.selection.attributor,
+            self.selection.incumbent,
+            scale=self.scale(rollout.remaining),
         )
         started = time.perf_counter()
         try:
             with naming("verifier", self.verifier, rollout.errors):
                 verification = self.verifier.verify(request)
-                _require_sound(verification, fresh, found.places)
+                _require_sound(verification, fresh, offspring.places, self.verifier)
             return verification
         finally:
             rollout.seconds += time.perf_counter() - started
 
-    def _learn(
-        self, verification: Verification, answers: Sequence[Trajectory], found: Offspring
+    def _record_verification(
+        self,
+        verification: Verification,
+        trajectories: Sequence[Trajectory],
+        offspring: Offspring,
     ) -> None:
-        """Takes in what a round has shown, for the next request too, and tells proposer and log."""
-        step = found.step
+        """Record what a round has shown in replay, log and proposer."""
+        step = offspring.step
         readable = {
             place: (one.candidate.id, one.question.id, one.rollout, one.reward)
-            for place, one in enumerate(answers)
+            for place, one in enumerate(trajectories)
             if one.turns and one.reward is not None
         }
         config = self.config
         chosen = worth_reading(readable, config.failure_threshold, config.failures_per_request)
-        self.screening.replay.add_verification(step, [answers[place] for place in sorted(chosen)])
-        found.verifications.append(verification)
+        self.screening.replay.add_verification(
+            step, [trajectories[place] for place in sorted(chosen)]
+        )
+        offspring.verifications.append(verification)
         for notice in (verification.notice, _found_no_difference(verification)):
             if notice:
                 self.log.append(Notice(step, notice))
-        with naming("proposer", self.requests.proposer):
-            self.requests.proposer.feedback(verification.results)
+        decided = [result for result in verification.results if not result.is_on_trial]
+        if decided:
+            with naming("proposer", self.requests.proposer):
+                self.requests.proposer.feedback(decided)
         for result in verification.results:
-            if result.admitted:
-                found.admitted.append(result)
-                found.places -= 1
+            if result.is_admitted:
+                offspring.admitted.append(result)
+                offspring.places -= 1
+            elif result.is_on_trial:
+                offspring.on_trial.append(result.candidate)
             else:
                 self.screening.turn_away(result.candidate)
-        for results, is_parent in ((verification.parents, True), (verification.results, False)):
-            for one in results:
-                self.log.append(Verified.of(one, step, found.rounds, is_parent))
+        for results, is_parent in ((verification.parents, True), (decided, False)):
+            for result in results:
+                self.log.append(Verified.of(result, step, offspring.rounds, is_parent))
         tried = {result.candidate.id for result in verification.results}
-        shown = [one for one in verification.trajectories if one.candidate.id in tried]
-        for event in to_read(step, verification.trajectories, shown, TRIED):
+        own = [one for one in verification.trajectories if one.candidate.id in tried]
+        for event in to_read(step, verification.trajectories, own, TRIED):
             self.log.append(event)
 
 
-def _require_sound(found: Verification, proposed: Sequence[Candidate], slots: int) -> None:
-    """Refuses what would harm a training in silence.
+def _require_sound(
+    verification: Verification, proposed: Sequence[Candidate], slots: int, verifier: Verifier
+) -> None:
+    """Refuse decisions that would harm a training in silence.
 
     Raises:
         ValueError: there is not one result for each of ``proposed``, more than ``slots`` are
-            admitted, or one whom the rollouts could not measure.
+            admitted, one was admitted that the rollouts could not measure, or one is left on trial
+            by a verifier that has no share of the training rollouts.
     """
     wanted = sorted(candidate.id for candidate in proposed)
-    judged = sorted(result.candidate.id for result in found.results)
+    judged = sorted(result.candidate.id for result in verification.results)
     if judged != wanted:
         raise ValueError(f"it judged {judged}; required: one result for each of {wanted}")
-    admitted = [result for result in found.results if result.admitted]
+    unknown = {result.decision for result in verification.results} - {ADMITTED, REJECTED, ON_TRIAL}
+    if unknown:
+        raise ValueError(
+            f"it decided {sorted(map(str, unknown))}; required: 'admitted', 'rejected' or 'on "
+            "trial'"
+        )
+    admitted = [result for result in verification.results if result.is_admitted]
     if len(admitted) > slots:
         raise ValueError(f"it admitted {len(admitted)}; required: at most {slots}")
     for result in admitted:
-        if result.mean is None and found.trajectories:
+        if result.mean is None and verification.trajectories:
             raise ValueError(
-                f"it admitted {result.candidate.id}, of whom nothing was scored; required: a "
-                "measurement of everybody admitted, or no rollouts at all"
+                f"it admitted {result.candidate.id}, of which nothing was scored; required: a "
+                "measurement of all that are admitted, or no rollouts at all"
             )
+    if not verifier.share and any(result.is_on_trial for result in verification.results):
+        raise ValueError(
+            "it left candidates on trial and its share is 0, so they would never have a rollout; "
+            "required: a share above 0, or a decision about each"
+        )
 
 
 def _found_no_difference(verification: Verification) -> str:
-    """A notice where children were admitted although all rewards were the same."""
-    admitted = sum(result.admitted for result in verification.results)
+    """Return a notice where candidates were admitted although all rewards were the same."""
+    admitted = sum(result.is_admitted for result in verification.results)
     rewards = [one.reward for one in verification.trajectories if one.reward is not None]
     if not admitted or len(set(rewards)) != 1:
         return ""

@@ -1,10 +1,9 @@
-"""What the proposer is asked, and when: as late as its answer allows; training never waits."""
+"""Requests to the proposer: what it is asked, and when. Training never waits for its answer."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import median_low
 
 from pydantic import BaseModel, JsonValue, NonNegativeInt
 
@@ -12,96 +11,86 @@ from evoprompt.config import EngineConfig
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Notice
 from evoprompt.plugins import naming
-from evoprompt.roles import ProposalRequest, Proposer
+from evoprompt.roles import ProposalRequest, Proposer, TrainingScale, Verifier
 from evoprompt.screening import Screening
 from evoprompt.selection import Selection
 from evoprompt.types import Candidate, CandidateStats, Setting
 
-_REMEMBERED = 3  # latencies; one that was odd does not count
-_FIRST = 1  # steps that an answer is taken to need, before one was seen
-_TO_CHOOSE_FROM = 8  # times as many failures as are shown are handed over for each parent
+_FAILURES_OFFERED = 8  # times as many failures as are shown are handed over for each parent
 
 
 class _State(BaseModel):
-    """What a resumed run has to know.
+    """State of the requests.
 
     Attributes:
-        latencies: steps that the last answers took, the latest last.
         evolved: step of the last generation, 0 before the first.
-        asked: step of the request that is open or answered, None if there is none.
-        answered: whether its answer was seen.
-        again: whether it replaced one about a parent that died.
-        parents: whom it was to improve.
-        late: whether evolution is due and waits for the proposer.
+        requested: step of the request that is open or answered, None if there is none.
+        parents: candidates that it was to improve.
+        is_late: whether evolution is due and waits for the proposer.
     """
 
-    latencies: list[NonNegativeInt] = []
     evolved: NonNegativeInt = 0
-    asked: NonNegativeInt | None = None
-    answered: bool = False
-    again: bool = False
+    requested: NonNegativeInt | None = None
     parents: list[Candidate] = []
-    late: bool = False
+    is_late: bool = False
 
 
 @dataclass(eq=False)
 class ProposalRequests:
-    """Asks a proposer, which may think ahead.
+    """Asks a proposer, which may work in the background.
 
-    The later it is asked, the better it is known whom to improve. So it is asked as many steps
-    before the evolution as its last answers took (the median of three, and 1 before the first), but
-    never in the first half of a period: the candidates of the last generation are to be measured.
-    If the parent is pruned while it thinks, it is asked again, once a generation.
+    A background proposer is asked when the last candidate on trial is decided, or one step before
+    a generation with extra rollouts is due. A late answer is used when it comes.
 
     Attributes:
         config: the engine's numbers.
-        selection: who lives, and who lived.
-        screening: what its texts must keep, and why the last ones were refused.
+        selection: the members, and their history.
+        screening: what texts must keep, and why the last ones were rejected.
         proposer: is asked.
-        verified: whether its texts are rolled out before some are admitted.
+        verifier: decides about what it writes.
         log: takes the events.
-        setting: what stands around an instruction, as far as somebody told.
+        setting: what stands around an instruction, as far as it is known.
     """
 
     config: EngineConfig
     selection: Selection
     screening: Screening
     proposer: Proposer
-    verified: bool
+    verifier: Verifier
     log: EventLog
     setting: Setting = field(default_factory=Setting, init=False)
     _state: _State = field(default_factory=_State, init=False)
-    _resumed: bool = field(default=False, init=False)
+    _is_resumed: bool = field(default=False, init=False)
 
     # ---------------------------------------------------------------------------------- what
 
-    def wanted(self, places: int, step: int) -> int:
-        """How many proposals to ask for.
+    def wanted(self, places: int, step: int, rounds: int, scale: TrainingScale) -> int:
+        """Return how many proposals to ask for.
 
-        Verification turns half of them away, so two for each place, and three where the proposer
-        thinks ahead and there is one round: then no more is lost than by waiting for up to five
-        rounds (simulated, 32 seeds; with two .05 of the leader's reward are: docs/selection.md).
+        Args:
+            places: free places.
+            step: the engine step.
+            rounds: most rounds of the generation.
+            scale: size of the training.
         """
-        if self.selection.challengers.mode == "in-training":
-            return self.selection.challengers.at_once
-        each = 1 if not (step and self.verified) else 3 if self.proposer.anticipates else 2
-        return self.config.proposals_per_round or places * each
+        if not step:
+            return places
+        return self.config.proposals_per_round or self.verifier.proposals(places, rounds, scale)
 
     def make(
         self,
         parents: Sequence[CandidateStats],
-        living: Sequence[CandidateStats],
-        places: int,
+        members: Sequence[CandidateStats],
+        count: int,
         step: int,
     ) -> ProposalRequest:
-        """What the proposer is asked: to improve ``parents``, given their latest failures."""
+        """Return a request to improve ``parents``, given their latest failures."""
         rng, replay = self.selection.rng, self.screening.replay
         ids = {parent.candidate.id for parent in parents}
         shown = self.config.failures_per_request
-        count = self.wanted(places, step)
-        found = replay.failures(shown * _TO_CHOOSE_FROM * len(ids), rng, ids)
-        # From what has no text nothing is learnt: it only fills up where there is too little else.
-        failures = [one for place, one in enumerate(found) if one.turns or place < shown]
+        offered = replay.failures(shown * _FAILURES_OFFERED * len(ids), rng, ids)
+        # A failure without text teaches nothing: it only fills up where there is too little else.
+        failures = [one for place, one in enumerate(offered) if one.turns or place < shown]
         return ProposalRequest(
             count,
             parents,
@@ -112,7 +101,7 @@ class ProposalRequests:
             self.screening.required,
             failures_per_request=shown,
             successes=replay.successes(failures),
-            living=living,
+            living=members,
             refusals=[*map(str, self.screening.findings)],
             max_tokens=self.screening.remaining_tokens(),
             setting=self.setting,
@@ -120,7 +109,7 @@ class ProposalRequests:
         )
 
     def report(self, step: int) -> None:
-        """Logs what the proposer has to tell a person."""
+        """Log the notices of the proposer."""
         with naming("proposer", self.proposer):
             notices = self.proposer.notices()
         for message in notices:
@@ -130,141 +119,90 @@ class ProposalRequests:
 
     @property
     def late(self) -> bool:
-        """Whether evolution is due and waits for the proposer."""
-        return self._state.late
+        """Return whether evolution is due and waits for the proposer."""
+        return self._state.is_late
 
     @property
-    def asked_about(self) -> Sequence[Candidate]:
-        """Whom the proposer was last asked to improve, best first; they may have died since."""
+    def requested_parents(self) -> Sequence[Candidate]:
+        """Return the candidates of the last background request, best first; perhaps pruned since."""
         return self._state.parents
-
-    def is_due(self, step: int) -> bool:
-        """Whether to evolve after ``step``.
-
-        It is not in the first half of a period after a generation that came late: its candidates
-        would have been measured for nothing. Nor is it while there are challengers.
-        """
-        if self.selection.challengers.candidates:
-            return False
-        until = self.config.evolve_until
-        if until is not None and step > until:
-            return False
-        if self.selection.challengers.mode == "in-training":
-            return step - self._state.evolved >= self.period
-        return step % self.period == 0 and not self._is_early(step)
 
     @property
     def period(self) -> int:
-        """Steps from one generation to the next; at least, where children are tried in training."""
-        return self.config.every(soon=self.selection.challengers.mode in ("in-training", "short"))
+        """Return the steps from one generation to the next; the least of them, with trials."""
+        return self.config.every(soon=self.verifier.share > 0)
 
     @property
     def period_in_words(self) -> str:
         """As ``"every 15 steps"``."""
         return "every step" if self.period == 1 else f"every {self.period} steps"
 
-    @property
-    def period_expected(self) -> int:
-        """As :attr:`period`, with the steps that deciding about challengers takes on average."""
-        challengers = self.selection.challengers
-        return max(
-            self.period, challengers.steps_expected if challengers.mode == "in-training" else 1
-        )
+    def is_due(self, step: int) -> bool:
+        """Return whether to evolve after ``step``, where no candidate is on trial.
 
-    def watch(self, step: int, due: bool) -> None:
-        """Asks the proposer if it is time to, after engine step ``step``.
+        With extra rollouts that is at multiples of the period, but not in the first half of a
+        period after a generation that came late: its candidates would have been measured for
+        nothing.
+        """
+        until = self.config.evolve_until
+        if until is not None and step > until:
+            return False
+        since = step - self._state.evolved
+        if self.verifier.share:
+            return since >= self.period
+        return step % self.period == 0 and since >= self.period // 2
+
+    def watch(self, step: int, due: bool, scale: TrainingScale) -> None:
+        """Ask a background proposer if it is time to, after engine step ``step``.
 
         Args:
             step: the engine step.
             due: whether evolution is due now.
+            scale: size of the training.
         """
         self.report(step)
-        self.look(step)
-        state = self._state
-        if state.asked is None:
-            if self._has_nothing and (due or self._is_near(step)):
-                self.start(step)
-        elif state.parents and not state.again:
-            parent = state.parents[0].id
-            if all(one.id != parent for one in self.selection.living):
-                state.again = True
-                self.start(step)
-                message = f"{parent} has died since the proposer was asked to improve it"
-                now = ", ".join(one.id for one in state.parents)
-                self.log.append(Notice(step, f"{message}; it is asked again, about {now}"))
+        is_near = not self.verifier.share and self.is_due(step + 1)
+        if due or is_near:
+            self.start(step, scale)
 
-    def start(self, step: int) -> None:
-        """Lets a proposer think ahead: it is to improve those who lead after ``step``."""
-        if not self.proposer.anticipates:
+    def start(self, step: int, scale: TrainingScale) -> None:
+        """Let a background proposer begin to improve the parents of this moment, once."""
+        if not self.proposer.anticipates or self.proposer.ready:
             return
-        living = self.selection.candidate_stats()
+        if self._state.requested is not None and not self._is_resumed:
+            return
+        self._is_resumed = False  # an answer that was under way is lost
+        members = self.selection.candidate_stats()
         places = max(self.config.population_size - self.config.parents, 1)
-        request = self.make(self.selection.parents(living), living, places, step)
-        state = self._state
-        state.asked, state.answered = step, False
-        state.parents = [parent.candidate for parent in request.parents]
+        count = self.wanted(places, max(step, 1), 1, scale)
+        request = self.make(self.selection.parents(members), members, count, step)
+        self._state.requested = step
+        self._state.parents = [parent.candidate for parent in request.parents]
         with naming("proposer", self.proposer):
             self.proposer.anticipate(request)
 
-    def is_ready(self, step: int) -> bool:
-        """Whether the proposer can answer at once; if not, asks it and notes that it is late."""
+    def is_ready(self, step: int, scale: TrainingScale) -> bool:
+        """Return whether the proposer can answer immediately; if not, ask it and log that."""
         if not self.proposer.anticipates:
             return True
-        self.look(step)
-        if self._state.asked is None and self._has_nothing:
-            self.start(step)
-            self.look(step)
+        self.start(step, scale)
         if self.proposer.ready:
             return True
-        if not self._state.late:
-            self._state.late = True
+        if not self._state.is_late:
+            self._state.is_late = True
             message = f"evolution is due at step {step} but the proposer is still thinking"
             self.log.append(Notice(step, f"{message}; training goes on"))
         return False
 
-    def look(self, step: int) -> None:
-        """Notes how long the answer took if it has come, after engine step ``step``."""
-        state = self._state
-        if state.asked is None or state.answered:
-            self._resumed = False
-            return
-        if self.proposer.ready:
-            state.answered = True
-            state.latencies = [*state.latencies, max(step - state.asked, 0)][-_REMEMBERED:]
-        elif self._resumed:  # the thought was lost
-            state.asked = None
-        self._resumed = False
-
-    def begin_anew(self, step: int) -> None:
-        """Waits for the next generation, after one that ended at engine step ``step``."""
-        self._state = _State(latencies=self._state.latencies, evolved=step)
-
-    @property
-    def _has_nothing(self) -> bool:
-        """Whether the proposer thinks ahead and has no answer."""
-        return self.proposer.anticipates and not self.proposer.ready
-
-    def _is_early(self, step: int) -> bool:
-        """Whether ``step`` is in the first half of a period after the last generation."""
-        return step - self._state.evolved < self.period // 2
-
-    def _is_near(self, step: int) -> bool:
-        """Whether a generation is as near as an answer is expected to be."""
-        if self.selection.challengers.mode in ("in-training", "short"):
-            return False  # it depends on when all are decided, and is asked about who leads then
-        due = self.config.next_evolution(step)
-        while due is not None and not self.is_due(due):
-            due = self.config.next_evolution(due)
-        if due is None:
-            return False
-        latencies = self._state.latencies or [_FIRST]
-        return step >= due - median_low(latencies) and not self._is_early(step)
+    def reset_schedule(self, step: int) -> None:
+        """Wait for the next generation, after one that ended at engine step ``step``."""
+        self._state = _State(evolved=step)
 
     def state_dict(self) -> dict[str, JsonValue]:
-        """What was learnt and asked. A thought that is under way is lost, and begun again."""
+        """Return the schedule as JSON values. A request that is open is lost, and made again."""
         return self._state.model_dump(mode="json")
 
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
-        """Continues from ``state``."""
+        """Continue from ``state``."""
         self._state = _State.model_validate(dict(state))
-        self._resumed = True
+        self._is_resumed = True

@@ -13,6 +13,7 @@ Randomness comes only from the generator handed in, so that a run repeats from i
 
 from __future__ import annotations
 
+import math
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
@@ -23,6 +24,7 @@ from typing import Any, ClassVar, Protocol
 from pydantic import BaseModel, JsonValue
 
 from evoprompt.bank import BankOwner
+from evoprompt.leads import Lead
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.replay import ReplayBuffer
 from evoprompt.types import (
@@ -199,6 +201,8 @@ class Attributor(Component, ABC):
     """Turns rewards of trajectories into an importance weight per candidate (paper Eq. 6)."""
 
     role = "attributor"
+    has_standard_errors: ClassVar[bool] = True
+    """Whether ``stats`` has finite standard errors, which verification in training needs."""
 
     @abstractmethod
     def observe(self, step: int, trajectories: Sequence[Trajectory]) -> None:
@@ -219,8 +223,19 @@ class Attributor(Component, ABC):
     def forget(self, ids: Collection[str]) -> None:
         """Drops what is known about candidates that no longer live, observed before or not."""
 
+    def lead(self, candidate: Candidate, other: Candidate) -> Lead:
+        """Return the estimated lead of ``candidate`` over ``other``, with its standard error.
+
+        By default it is the difference of the two weights, with errors that are independent. An
+        attributor that estimates candidates together, or whose errors are about a common mean,
+        overrides it. The standard error is infinite where nothing compares the two, and 0 where all
+        that compares them is equal.
+        """
+        mine, theirs = self.stats(candidate), self.stats(other)
+        return Lead(mine.weight - theirs.weight, math.hypot(mine.stderr, theirs.stderr))
+
     def sentences(self) -> Sequence[SentenceWorth]:
-        """What each sentence is worth, the clearest first; empty, as by default, if unknown."""
+        """Return what each sentence adds, the clearest first; empty, as by default, if unknown."""
         return ()
 
     def observe_verification(
@@ -348,43 +363,104 @@ class Proposer(Component, ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class VerificationRequest:
-    """Everything a verifier may look at and use in one round of a generation.
+class TrainingScale:
+    """Size of a training, as far as it is known.
 
     Attributes:
-        proposed: candidates to try; may be empty.
-        parents: whom they are to improve upon, best first; the same in all rounds of a generation.
+        questions: questions of a step; 0 before the first step.
+        rollouts: rollouts of each question in a step; 0 before the first step.
+        candidates: candidates of each question.
+        rollouts_left: rollouts that the budget has left; None where there is no budget.
+        rewards: the least and the greatest reward: those of the configuration, or beyond them
+            where there were some.
+        mean_reward: mean reward of the last steps; None before the first.
+    """
+
+    questions: int = 0
+    rollouts: int = 0
+    candidates: int = 1
+    rollouts_left: int | None = None
+    rewards: tuple[float, float] = (0.0, 1.0)
+    mean_reward: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VerificationRequest:
+    """Everything a verifier may look at and use to decide about candidates.
+
+    Attributes:
+        proposed: candidates to decide about: new ones, or those that are on trial; may be empty.
+        parents: candidates to improve upon, best first; the same in all rounds of a generation.
         replay: questions to verify on, and how they have gone; may be empty.
         rollout: rolls assignments out; may be called several times, best in batches. The ids of
-            the assignments are unique within a round.
+            the assignments are unique within a round. None after a training step: candidates on
+            trial are decided by the rollouts of training alone.
         slots: free places, at least 0.
         rng: the engine's generator; the only source of randomness allowed.
         earlier: what the earlier rounds of this generation have found, oldest first.
         rounds_left: most rounds that may follow this one in the generation.
+        estimator: the engine's attributor, which estimates leads.
+        incumbent: the best candidate so far, which has rollouts beside those on trial; None where
+            the engine does not say.
+        trials: what is known of those of ``proposed`` that are on trial, with the mean and the
+            number of their rewards in training.
+        scale: size of the training.
     """
 
     proposed: Sequence[Candidate]
     parents: Sequence[CandidateStats]
     replay: ReplayBuffer
-    rollout: RolloutFn
+    rollout: RolloutFn | None
     slots: int
     rng: random.Random
     earlier: Sequence[Verification] = ()
     rounds_left: int = 0
+    estimator: Attributor | None = None
+    incumbent: Candidate | None = None
+    trials: Sequence[VerificationResult] = ()
+    scale: TrainingScale = TrainingScale()
 
 
 class Verifier(Component, ABC):
-    """Rolls proposed candidates out with the current policy and admits the best."""
+    """Decides which proposed candidates join the population.
+
+    It decides with rollouts of its own, made by the current policy, or over several training steps.
+    For the latter it has a ``share``, and returns results that are on trial: the engine then gives
+    these candidates that share of each question's rollouts, and asks again after each step until
+    all are decided.
+
+    Attributes:
+        share: share of the training rollouts for candidates on trial, below 1; 0 where all are
+            decided immediately.
+    """
 
     role = "verifier"
+    share: float = 0.0
 
     @abstractmethod
     def verify(self, request: VerificationRequest) -> Verification:
-        """Returns one result per proposed candidate, at most ``request.slots`` of them admitted."""
+        """Return one result per candidate, at most ``request.slots`` of them admitted.
+
+        Only a verifier with a ``share`` may leave some on trial. It has to decide each within a
+        bounded number of rollouts.
+        """
 
     def most_rollouts(self, proposed: int, parents: int) -> int | None:
-        """Most rollouts of a round that tries so many candidates of so many parents.
+        """Return the most extra rollouts of a round that tries so many candidates.
 
         None, as it is by default, where it cannot say; ``--dry-run`` shows it.
         """
         return None
+
+    def proposals(self, places: int, rounds: int, scale: TrainingScale) -> int:
+        """Return how many proposals to ask for; by default two for each place.
+
+        Verification rejects half of them. Three are asked for where there is one round: then no
+        more is lost than by waiting for up to five rounds (simulated, docs/selection.md).
+
+        Args:
+            places: free places.
+            rounds: most rounds of the generation.
+            scale: size of the training.
+        """
+        return places * (3 if rounds == 1 else 2)

@@ -1,4 +1,4 @@
-"""The living candidates by importance weight: who is used, who stays and who breeds."""
+"""Selection among the members of the population: draws, parents, pruning and the incumbent."""
 
 from __future__ import annotations
 
@@ -9,54 +9,57 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 
-from pydantic import BaseModel, JsonValue
+from pydantic import BaseModel, JsonValue, NonNegativeInt
 
-from evoprompt.challengers import Challengers
-from evoprompt.comparison import Best
 from evoprompt.config import EngineConfig
 from evoprompt.eventlog import EventLog
-from evoprompt.events import Best as BestEvent
-from evoprompt.events import Pruned
+from evoprompt.events import Best, Pruned
+from evoprompt.leads import ADMIT, USEFUL, Lead
 from evoprompt.plugins import naming
 from evoprompt.roles import Attributor, Population, Selector
 from evoprompt.selectors import select_distinct, sound_choice
-from evoprompt.types import (
-    Candidate,
-    CandidateStats,
-    SentenceWorth,
-    Trajectory,
-    VerificationResult,
-)
+from evoprompt.types import Candidate, CandidateStats, SentenceWorth, Trajectory
 
-_MOST_HISTORY = 256  # candidates whose last weight a proposer can look back on
+MAX_HISTORY = 256
+"""Candidates whose last weight a proposer can look back on."""
+BLOCK = 5
+"""Questions that share places for trials where each has one candidate: as many as a usual group has
+rollouts, so that ``share`` means the same on all hosts."""
+_ALONE = 2 / 3
+"""Part of the share for a candidate that is alone on trial: two of five rollouts, and not three."""
+_UNTESTED = 4.0
+"""Factor of the odds, for each rival, at which a member becomes the incumbent that was not tested in
+training: where no instruction matters another one than the first is called the best in .05 or less
+(benchmarks/best)."""
 
 
 class _Saved(BaseModel):
-    """What a resumed run has to know."""
+    """State of a selection, as JSON has it."""
 
     history: list[tuple[Candidate, float, int]]
     pinned: list[str]
-    shown: dict[str, JsonValue]
-    challengers: dict[str, JsonValue]
+    first: Candidate | None
+    incumbent: Candidate | None
+    announced: str
+    turn: NonNegativeInt
 
 
 class Selection:
-    """Applies the three selectors to the population's weights, and remembers past ones.
+    """Applies the three selectors to the members' weights, and knows the incumbent.
 
     Args:
         config: the engine's numbers.
-        population: who is alive.
-        attributor: what their weights are.
+        population: its members.
+        attributor: estimates weights and leads.
         sampler: draws the candidate of each question.
         survivor: keeps candidates when pruning.
-        parent_selector: picks whom to improve.
+        parent_selector: picks the candidates to improve.
         rng: the engine's generator.
         log: takes the events.
 
     Attributes:
-        pinned: ids of candidates that stay alive whatever they earn.
-        shown: who is shown to be better than whom.
-        challengers: who is tried in training.
+        pinned: ids of members that are never pruned.
+        candidates_per_question: candidates that each question is asked under.
     """
 
     def __init__(
@@ -79,142 +82,222 @@ class Selection:
         self.rng = rng
         self.log = log
         self.pinned: set[str] = set()
-        self.shown = Best()
-        self.challengers = Challengers(config, self.shown)
+        number = config.candidates_per_question
+        self.candidates_per_question = 1 if number == "auto" else number
+        self._first: Candidate | None = None
+        self._incumbent: Candidate | None = None
+        self._announced = ""
+        self._turn = 0
         self._history: OrderedDict[str, CandidateStats] = OrderedDict()
 
+    # --------------------------------------------------------------------------------- members
+
     @property
-    def living(self) -> Sequence[Candidate]:
-        """The candidates in use, oldest first, as the population says."""
+    def members(self) -> Sequence[Candidate]:
+        """Return the members of the population, oldest first."""
         with naming("population", self.population):
             return self.population.alive
 
     def add(self, candidate: Candidate) -> None:
-        """Lets ``candidate`` live."""
+        """Add ``candidate`` to the population."""
         with naming("population", self.population):
             self.population.add(candidate)
+        self._first = self._first or candidate
+        self._incumbent = self._incumbent or candidate
 
     @property
     def history(self) -> list[CandidateStats]:
-        """Candidates measured so far with their last weight, the longest unseen first."""
+        """Return the candidates measured so far with their last weight, the oldest look first."""
         return list(self._history.values())
 
     def observe(self, step: int, trajectories: Sequence[Trajectory]) -> None:
-        """Credits the scored ones of ``trajectories``, all told at engine step ``step``."""
+        """Credit the scored ones of ``trajectories``, all told at engine step ``step``."""
         with naming("attributor", self.attributor):
             self.attributor.observe(step, trajectories)
-        self.shown.observe(self.living, trajectories)
-        self.challengers.observe(trajectories)
 
     def candidate_stats(self) -> list[CandidateStats]:
-        """The living candidates with their weights, oldest first.
+        """Return the members with their weights, oldest first.
 
-        Under ``unmeasured="explore"`` a candidate with fewer than ``min_groups`` groups has the
-        mean weight of the measured ones: unknown is not bad.
+        Under ``unmeasured="explore"`` a member with fewer than ``min_groups`` groups has the mean
+        weight of the measured ones: unknown is not bad.
         """
-        found = self._known()
+        known = self._known()
         lowest = self.config.reward_range[0]
         if lowest and self.config.unmeasured == "zero":  # the paper's 0 is the lowest reward
-            found = [s if s.groups else replace(s, weight=lowest) for s in found]
-        counts = self._counts(found)
-        measured = [s.weight for s, known in zip(found, counts, strict=True) if known]
-        if not measured or len(measured) == len(found):
-            return found
+            known = [s if s.groups else replace(s, weight=lowest) for s in known]
+        is_measured = self._are_measured(known)
+        measured = [s.weight for s, is_one in zip(known, is_measured, strict=True) if is_one]
+        if not measured or len(measured) == len(known):
+            return known
         average = fmean(measured)
         return [
-            stats if known else replace(stats, weight=average)
-            for stats, known in zip(found, counts, strict=True)
+            stats if is_one else replace(stats, weight=average)
+            for stats, is_one in zip(known, is_measured, strict=True)
         ]
 
     def sentences(self) -> Sequence[SentenceWorth]:
-        """What each sentence is worth, the clearest first."""
+        """Return what each sentence adds, the clearest first."""
         with naming("attributor", self.attributor):
             return self.attributor.sentences()
 
     @property
-    def best(self) -> Candidate:
-        """What took its parent's place or is shown to be better than the first, else that."""
-        return self.shown.of(self.living)
-
-    @property
-    def used(self) -> set[str]:
-        """Ids of those whose rollouts count: who lives and who challenges."""
-        return {one.id for one in (*self.living, *self.challengers.candidates)}
-
-    @property
-    def parent(self) -> Candidate:
-        """Whom challengers are compared with: their parent, or the leader if that has died."""
-        alive = {one.id: one for one in self.living}
-        return alive.get(self.challengers.parent) or self.leader
-
-    @property
     def leader(self) -> Candidate:
-        """``argmax_j w_j`` over the living; measured before unmeasured, the oldest on a tie."""
-        found = self.candidate_stats()
-        ranked = zip(self._counts(found), found, strict=True)
+        """Return the member of the highest weight; measured before unmeasured, then the oldest."""
+        stats = self.candidate_stats()
+        ranked = zip(self._are_measured(stats), stats, strict=True)
         return max(ranked, key=lambda pair: (pair[0], pair[1].weight))[1].candidate
 
+    # ------------------------------------------------------------------------------- incumbent
+
+    @property
+    def first(self) -> Candidate:
+        """Return the first seed, pruned or not."""
+        assert self._first is not None
+        return self._first
+
+    @property
+    def incumbent(self) -> Candidate:
+        """Return the member that leads by what the attributor can show.
+
+        A member takes its place when its lead is shown: at odds of 5 : 1 where it was tested in
+        training, and otherwise at odds that grow with the number of its rivals. An incumbent that
+        is no longer a member gives way to the member of the highest weight.
+        """
+        assert self._incumbent is not None
+        if self._incumbent.id not in self.population:
+            self._incumbent = self.leader
+        return self._incumbent
+
+    def lead(self, candidate: Candidate, other: Candidate) -> Lead:
+        """Return the lead of ``candidate`` over ``other``, as the attributor estimates it."""
+        with naming("attributor", self.attributor):
+            return self.attributor.lead(candidate, other)
+
+    def is_better(self, candidate: Candidate, other: Candidate, rivals: float = 1.0) -> bool:
+        """Return whether ``candidate`` is shown to be better than ``other``.
+
+        Args:
+            candidate: the one.
+            other: the other.
+            rivals: comparisons among which this one may have been chosen.
+        """
+        low, high = self.config.reward_range
+        return self.lead(candidate, other).odds(USEFUL * (high - low)) >= ADMIT * rivals
+
+    def promote(self, candidate: Candidate) -> None:
+        """Make a member the incumbent if it was tested in training and is shown to be better."""
+        if self.is_better(candidate, self.incumbent):
+            self._incumbent = candidate
+
+    def update_incumbent(self) -> None:
+        """Let the member with the greatest lead of those that are shown to be better take over."""
+        incumbent = self.incumbent
+        others = [member for member in self.members if member.id != incumbent.id]
+        rivals = _UNTESTED * len(others)
+        better = [member for member in others if self.is_better(member, incumbent, rivals)]
+        if better:
+            self._incumbent = max(better, key=lambda one: self.lead(one, incumbent).value)
+
+    def announce_best(self, step: int) -> None:
+        """Log which candidate is the incumbent from now on, once there is a choice."""
+        best = self.incumbent.id
+        if best != self._announced and (self._announced or len(self.members) > 1):
+            self._announced = best
+            shown = self.is_better(self.incumbent, self.first)
+            self.log.append(Best(step, best, shown))
+
+    # ------------------------------------------------------------------------------------ draws
+
     def chances(self, candidate_stats: Sequence[CandidateStats]) -> Sequence[float]:
-        """Selection probability of each candidate; empty if the sampler does not know it."""
+        """Return the selection probability of each member; empty if the sampler cannot say."""
         with naming("sampler", self.sampler):
             return self.sampler.probabilities(candidate_stats)
 
-    def draw(self, candidate_stats: Sequence[CandidateStats], questions: int) -> list[Candidate]:
-        """Some candidates per question, different ones as far as they go.
+    def draw(
+        self,
+        candidate_stats: Sequence[CandidateStats],
+        questions: int,
+        trials: Sequence[Candidate] = (),
+        share: float = 0.0,
+    ) -> list[Candidate]:
+        """Return ``candidates_per_question`` candidates for each question, different where possible.
 
-        Under ``unmeasured="explore"`` the first questions go to those that are not measured yet.
-        While there are challengers each question has some of them and their parent.
+        Under ``unmeasured="explore"`` the first questions go to members that are not measured yet.
+        While there are candidates on trial, these take turns for their share of each question's
+        places, one place is the incumbent's, and the sampler draws the rest.
+
+        Args:
+            candidate_stats: the members, with their weights.
+            questions: number of questions.
+            trials: candidates on trial.
+            share: largest share of the places for them.
         """
-        each = self.challengers.each
-        if self.challengers.candidates:
-            parent = self.parent
-            blocks = [self._draw_challenge(candidate_stats, parent) for _ in range(questions)]
-            return [one for block in blocks for one in block]
-        first = self._first(candidate_stats, questions * each)
-        if each == 1 and self.config.draw_per == "question":
-            rest = questions - len(first)
-            if rest:
+        each = self.candidates_per_question
+        if trials:
+            size = each if each > 1 else BLOCK
+            blocks = -(-questions * each // size)
+            drawn = [
+                candidate
+                for _ in range(blocks)
+                for candidate in self._draw_with_trials(candidate_stats, trials, share, size)
+            ]
+            return drawn[: questions * each]
+        first = self._draw_unmeasured(candidate_stats, questions * each)
+        if each == 1:
+            if rest := questions - len(first):
                 with naming("sampler", self.sampler):
                     first += sound_choice(self.sampler, candidate_stats, rest, self.rng)
             return [stats.candidate for stats in first]
-        drawn: list[Candidate] = []
-        for _ in range(questions if self.config.draw_per == "question" else 1):
+        drawn = []
+        for _ in range(questions):
             block = {stats.candidate.id: stats for stats in first[:each]}
             del first[:each]
-            others = [s for s in candidate_stats if s.candidate.id not in block]
+            others = [stats for stats in candidate_stats if stats.candidate.id not in block]
             if others and len(block) < each:
-                found = self._distinct("sampler", self.sampler, others, each - len(block))
-                block |= {stats.candidate.id: stats for stats in found}
+                more = self._distinct("sampler", self.sampler, others, each - len(block))
+                block |= {stats.candidate.id: stats for stats in more}
             different = list(block.values())
             drawn += [different[index % len(different)].candidate for index in range(each)]
-        return drawn if self.config.draw_per == "question" else drawn * questions
+        return drawn
 
-    def _draw_challenge(
-        self, candidate_stats: Sequence[CandidateStats], parent: Candidate
+    def _draw_with_trials(
+        self,
+        candidate_stats: Sequence[CandidateStats],
+        trials: Sequence[Candidate],
+        share: float,
+        size: int,
     ) -> list[Candidate]:
-        """The candidates of one question while there are challengers."""
-        drawn = self.challengers.draw()
-        others = [stats for stats in candidate_stats if stats.candidate.id != parent.id]
-        more = self.challengers.each - len(drawn) - 1
-        if others and more:
-            found = self._distinct("sampler", self.sampler, others, more)
-            drawn += [stats.candidate for stats in found]
-        return drawn + [parent] * (self.challengers.each - len(drawn))
+        """Return the candidates of ``size`` places, some of them on trial."""
+        share = share if len(trials) > 1 else share * _ALONE
+        places = min(max(int(size * share + 1e-9), 1), size - 1)
+        drawn = [trials[(self._turn + place) % len(trials)] for place in range(places)]
+        self._turn = (self._turn + places) % len(trials)
+        incumbent = self.incumbent
+        others = [stats for stats in candidate_stats if stats.candidate.id != incumbent.id]
+        if others and (rest := size - places - 1):
+            more = self._distinct("sampler", self.sampler, others, rest)
+            drawn += [stats.candidate for stats in more]
+        return drawn + [incumbent] * (size - len(drawn))
 
-    def _first(self, candidate_stats: Sequence[CandidateStats], most: int) -> list[CandidateStats]:
-        """Up to ``most`` draws of the unmeasured, who lack most groups first."""
-        least = 0 if self.config.unmeasured == "zero" else self.config.min_groups
-        needs = [(stats, need) for stats in candidate_stats if (need := least - stats.groups) > 0]
-        found: list[CandidateStats] = []
+    def _draw_unmeasured(
+        self, candidate_stats: Sequence[CandidateStats], most: int
+    ) -> list[CandidateStats]:
+        """Return up to ``most`` draws of the unmeasured, those that lack most groups first."""
+        needs = [
+            (stats, need) for stats in candidate_stats if (need := self._least - stats.groups) > 0
+        ]
+        drawn: list[CandidateStats] = []
         for level in range(max((need for _, need in needs), default=0), 0, -1):
             behind = [stats for stats, need in needs if need >= level]
-            found += self.rng.sample(behind, min(len(behind), most - len(found)))
-            if len(found) == most:
+            drawn += self.rng.sample(behind, min(len(behind), most - len(drawn)))
+            if len(drawn) == most:
                 break
-        return found
+        return drawn
+
+    # ---------------------------------------------------------------------- parents and pruning
 
     def parents(self, candidate_stats: Sequence[CandidateStats]) -> list[CandidateStats]:
-        """The ``N_parent`` candidates to improve, best first; measured ones if there are enough."""
+        """Return the ``N_parent`` candidates to improve, best first; measured if there are enough."""
         count = self.config.parents
         unmeasured = self.unmeasured(candidate_stats)
         measured = [s for s in candidate_stats if s.candidate.id not in unmeasured]
@@ -222,27 +305,26 @@ class Selection:
         return self._distinct("parent_selector", self.parent_selector, known, count)
 
     def unmeasured(self, candidate_stats: Sequence[CandidateStats]) -> set[str]:
-        """Ids of those that are not measured well enough to be dropped."""
-        counts = zip(candidate_stats, self._counts(candidate_stats), strict=True)
-        return {stats.candidate.id for stats, known in counts if not known}
+        """Return the ids of those that are not measured well enough to be pruned."""
+        is_measured = zip(candidate_stats, self._are_measured(candidate_stats), strict=True)
+        return {stats.candidate.id for stats, is_one in is_measured if not is_one}
 
-    def kept(
-        self,
-        parents: Sequence[CandidateStats],
-        living: Sequence[CandidateStats],
-        everybody: bool,
-    ) -> frozenset[str]:
-        """Ids of those of ``living`` that stay beside the offspring of ``parents``."""
-        alive = {stats.candidate.id for stats in living}
-        if everybody:
-            return frozenset(alive)
-        breeding = {parent.candidate.id for parent in parents}
-        return frozenset(self.unmeasured(living) | breeding | (self.pinned & alive))
+    def protected(self, candidate_stats: Sequence[CandidateStats]) -> set[str]:
+        """Return the ids of members that make no room: incumbent, parents, pinned, unmeasured."""
+        members = {stats.candidate.id for stats in candidate_stats}
+        parents = {stats.candidate.id for stats in self.parents(candidate_stats)}
+        return (
+            self.unmeasured(candidate_stats)
+            | parents
+            | {self.incumbent.id}
+            | (self.pinned & members)
+        )
 
     def halve(self, step: int) -> tuple[str, ...]:
-        """Drops the worse half of the measured (successive halving); its ids, oldest first.
+        """Prune the worse half of the measured members (successive halving); return their ids.
 
-        Never fewer than ``N_parent`` stay, and never none of the measured.
+        Never fewer than ``N_parent`` stay, and never none of the measured. An incumbent that is
+        shown to be better than each of the others stays; any other gives way to them.
         """
         candidate_stats = self.candidate_stats()
         unmeasured = self.unmeasured(candidate_stats)
@@ -252,55 +334,72 @@ class Selection:
             return ()
         self.remember(candidate_stats)
         survivors = self._distinct("survivor", self.survivor, measured, keep)
-        return self.keep_only(step, {*unmeasured, *(s.candidate.id for s in survivors)})
+        kept = {*unmeasured, *(stats.candidate.id for stats in survivors)}
+        incumbent = self.incumbent
+        if all(self.is_better(incumbent, s.candidate) for s in survivors):
+            kept.add(incumbent.id)
+        return self.keep_only(step, kept)
+
+    def prune_worse(self, step: int) -> tuple[str, ...]:
+        """Prune the members that are shown to be worse than the incumbent; return their ids."""
+        incumbent = self.incumbent
+        worse = {
+            member.id
+            for member in self.members
+            if member.id != incumbent.id and self.is_better(incumbent, member)
+        }
+        if not worse - self.pinned:
+            return ()
+        self.remember(self.candidate_stats())
+        return self.keep_only(step, {member.id for member in self.members} - worse)
+
+    def make_room(self, step: int, places: int = 0) -> None:
+        """Prune members until so many ``places`` are free, those of the lowest weight first."""
+        candidate_stats = self.candidate_stats()
+        excess = len(candidate_stats) + places - self.config.population_size
+        if excess <= 0:
+            return
+        self.remember(candidate_stats)
+        protected = {self.incumbent.id, *self.pinned}
+        unmeasured = self.unmeasured(candidate_stats)
+        candidates = [s for s in candidate_stats if s.candidate.id not in protected]
+        candidates.sort(key=lambda s: (s.candidate.id in unmeasured, s.weight))
+        gone = {stats.candidate.id for stats in candidates[:excess]}
+        self.keep_only(step, {s.candidate.id for s in candidate_stats} - gone)
 
     def keep_only(self, step: int, kept: Collection[str]) -> tuple[str, ...]:
-        """Drops all but ``kept`` and the pinned, at ``step``; returns their ids, oldest first."""
+        """Prune all but ``kept`` and the pinned, at ``step``; return their ids, oldest first."""
         stay = {*kept, *self.pinned}
-        dropped = tuple(one.id for one in self.living if one.id not in stay)
-        if dropped:
+        pruned = tuple(member.id for member in self.members if member.id not in stay)
+        if pruned:
             with naming("population", self.population):
-                self.population.remove(dropped)
-            self._forget(dropped)
-            self.log.append(Pruned(step, dropped, tuple(one.id for one in self.living)))
-        return dropped
+                self.population.remove(pruned)
+            self.forget(pruned)
+            self.log.append(Pruned(step, pruned, tuple(member.id for member in self.members)))
+        return pruned
 
-    def _forget(self, ids: Collection[str]) -> None:
-        """Drops what is known of those who are no longer used."""
+    def forget(self, ids: Collection[str]) -> None:
+        """Drop what is known of candidates that are no longer used."""
         with naming("attributor", self.attributor):
             self.attributor.forget(ids)
-        self.shown.forget(ids)
 
-    def announce_best(self, step: int) -> None:
-        """Notes in the log who is the best from now on, once there is a choice."""
-        best = self.best.id
-        choice = len(self.living) > 1 or self.challengers.parent
-        if choice and best != self.shown.announced:
-            self.shown.announced = best
-            self.log.append(BestEvent(step, best, self.shown.took_place(best)))
-
-    def admit(
-        self,
-        step: int,
-        admitted: Sequence[Candidate],
-        answers: Sequence[Trajectory],
-    ) -> None:
-        """Lets ``admitted`` live, and treats the weights as ``config.reset`` says.
+    def credit_verification(self, step: int, trajectories: Sequence[Trajectory]) -> None:
+        """Treat the weights as ``config.reset`` says, after new members were verified.
 
         Args:
             step: the engine step.
-            admitted: new candidates.
-            answers: trajectories of the verification, of old candidates too.
+            trajectories: of the verification, of old candidates too; empty after trials in
+                training, which the attributor knows already.
         """
-        priors = self._priors()
-        for candidate in admitted:
-            self.add(candidate)
         if self.config.reset == "zero":
             with naming("attributor", self.attributor):
                 self.attributor.reset({})
             return
-        living = {candidate.id for candidate in self.living}
-        counted = [one for one in answers if one.candidate.id in living]
+        if not trajectories:
+            return
+        priors = self._priors()
+        members = {member.id for member in self.members}
+        counted = [one for one in trajectories if one.candidate.id in members]
         verified: dict[str, list[float]] = {}
         for one in counted:
             if one.reward is not None:
@@ -308,66 +407,37 @@ class Selection:
         with naming("attributor", self.attributor):
             self.attributor.observe_verification(step, counted, priors | verified)
 
-    def begin_challenge(
-        self, step: int, parent: Candidate, kept: Collection[str], children: Sequence[Candidate]
-    ) -> None:
-        """Has ``children`` challenge ``parent``; besides those, only ``kept`` stay."""
-        self.keep_only(step, kept)
-        self.challengers.begin(parent, children)
-
-    def decide_challenge(self, step: int) -> list[VerificationResult]:
-        """Lets who is better than their parent take its place, and drops who is not.
-
-        Returns:
-            What was found of those who are decided.
-        """
-        if not self.challengers.candidates:
-            return []
-        ended: list[VerificationResult] = []
-        parent = self.parent
-        while winner := self.challengers.succeed(parent):
-            self.add(winner.candidate)
-            self.shown.succeed(winner.candidate, self.living)
-            if self.config.reset == "zero":
-                with naming("attributor", self.attributor):
-                    self.attributor.reset({})
-            self.keep_only(step, {one.id for one in self.living} - {parent.id})
-            ended.append(winner)
-            parent = winner.candidate
-        dropped = self.challengers.drop(parent)
-        self._forget([one.candidate.id for one in dropped])
-        return ended + dropped
-
     def _priors(self) -> dict[str, Sequence[float]]:
-        """Rewards that leave to the living, without a verification, the weights they have."""
+        """Return rewards that leave to the members, without a verification, the weights they have."""
         return {
-            s.candidate.id: [s.weight] * min(s.groups, self.config.min_groups)
-            for s in self._known()
-            if s.groups
+            stats.candidate.id: [stats.weight] * min(stats.groups, self.config.min_groups)
+            for stats in self._known()
+            if stats.groups
         }
 
     def remember(self, candidate_stats: Sequence[CandidateStats]) -> None:
-        """Adds the measured ones of ``candidate_stats`` to the history."""
-        for stats, known in zip(candidate_stats, self._counts(candidate_stats), strict=True):
-            if stats.groups and known:
+        """Add the measured ones of ``candidate_stats`` to the history."""
+        is_measured = self._are_measured(candidate_stats)
+        for stats, is_one in zip(candidate_stats, is_measured, strict=True):
+            if stats.groups and is_one:
                 candidate = stats.candidate
                 self._history[candidate.id] = CandidateStats(
                     candidate, stats.weight, groups=stats.groups
                 )
                 self._history.move_to_end(candidate.id)
-        while len(self._history) > _MOST_HISTORY:
+        while len(self._history) > MAX_HISTORY:
             self._history.popitem(last=False)
 
     def _known(self) -> list[CandidateStats]:
-        """What the attributor knows about the living, oldest first."""
-        living = self.living
+        """Return what the attributor knows about the members, oldest first."""
+        members = self.members
         with naming("attributor", self.attributor):
-            found = [self.attributor.stats(one) for one in living]
-            for one in found:
-                if not math.isfinite(one.weight):
-                    name, weight = one.candidate.id, one.weight
+            known = [self.attributor.stats(member) for member in members]
+            for stats in known:
+                if not math.isfinite(stats.weight):
+                    name, weight = stats.candidate.id, stats.weight
                     raise ValueError(f"the weight of {name} is {weight}; required: a finite one")
-        return found
+        return known
 
     def _distinct(
         self, role: str, selector: Selector, candidate_stats: Sequence[CandidateStats], k: int
@@ -375,28 +445,32 @@ class Selection:
         with naming(role, selector):
             return select_distinct(selector, candidate_stats, k, self.rng)
 
-    def _counts(self, candidate_stats: Sequence[CandidateStats]) -> list[bool]:
-        """Whether each is measured well enough to count."""
-        least = 0 if self.config.unmeasured == "zero" else self.config.min_groups
-        return [stats.groups >= least for stats in candidate_stats]
+    @property
+    def _least(self) -> int:
+        """Return the groups that make a member measured."""
+        return 0 if self.config.unmeasured == "zero" else self.config.min_groups
+
+    def _are_measured(self, candidate_stats: Sequence[CandidateStats]) -> list[bool]:
+        return [stats.groups >= self._least for stats in candidate_stats]
 
     def state_dict(self) -> dict[str, JsonValue]:
-        """Past weights, who is pinned and who is shown to be better, as JSON values."""
-        past = [(s.candidate, s.weight, s.groups) for s in self._history.values()]
+        """Return past weights, pinned members and the incumbent, as JSON values."""
         saved = _Saved(
-            history=past,
+            history=[(s.candidate, s.weight, s.groups) for s in self._history.values()],
             pinned=sorted(self.pinned),
-            shown=self.shown.state_dict(),
-            challengers=self.challengers.state_dict(),
+            first=self._first,
+            incumbent=self._incumbent,
+            announced=self._announced,
+            turn=self._turn,
         )
         return saved.model_dump(mode="json")
 
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
-        """Continues from ``state``."""
+        """Continue from ``state``."""
         saved = _Saved.model_validate(dict(state))
         self.pinned = set(saved.pinned)
-        self.shown.load_state_dict(saved.shown)
-        self.challengers.load_state_dict(saved.challengers)
+        self._first, self._incumbent = saved.first, saved.incumbent
+        self._announced, self._turn = saved.announced, saved.turn
         self._history = OrderedDict(
             (candidate.id, CandidateStats(candidate, weight, groups=groups))
             for candidate, weight, groups in saved.history

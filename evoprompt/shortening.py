@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Generic, TypeVar
 
-from evoprompt.comparison import DROP, Lead
 from evoprompt.errors import InputError
+from evoprompt.leads import DROP, Lead
 from evoprompt.text import tags
 
 ExampleT = TypeVar("ExampleT")

@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Sequence
 from statistics import fmean
 
-from evoprompt.comparison import rewards_of
 from evoprompt.config import EngineConfig
 from evoprompt.evaluation import Failures
 from evoprompt.events import Asked, Differed, Event, Excerpt, Shown, Told
+from evoprompt.leads import rewards_of
 from evoprompt.storage import SavedRecord
 from evoprompt.turns import clip, readable
 from evoprompt.types import Candidate, CandidateStats, Trajectory, Turn

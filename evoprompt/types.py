@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import JsonValue
 from pydantic.dataclasses import dataclass as checked
@@ -294,6 +294,12 @@ class Proposal:
         return "\n\n".join(self.components.values())
 
 
+Decision = Literal["admitted", "rejected", "on trial"]
+ADMITTED: Final = "admitted"
+REJECTED: Final = "rejected"
+ON_TRIAL: Final = "on trial"
+
+
 @dataclass(frozen=True, slots=True)
 class VerificationResult:
     """What verification found about one candidate.
@@ -303,16 +309,27 @@ class VerificationResult:
         mean: mean reward over its scored verification rollouts; None when none was scored.
         stderr: standard error of ``mean``; None below two scored rollouts.
         scored: number of scored verification rollouts.
-        admitted: whether it enters the population.
-        reason: why not, in words; empty when admitted.
+        decision: whether it joins the population, is rejected, or is given more rollouts of
+            training, after which the verifier is asked again.
+        reason: why it is rejected, in words; empty otherwise.
     """
 
     candidate: Candidate
     mean: float | None
     stderr: float | None
     scored: int
-    admitted: bool
+    decision: Decision = ON_TRIAL
     reason: str = ""
+
+    @property
+    def is_admitted(self) -> bool:
+        """Return whether the candidate joins the population."""
+        return self.decision == ADMITTED
+
+    @property
+    def is_on_trial(self) -> bool:
+        """Return whether the candidate is not decided yet."""
+        return self.decision == ON_TRIAL
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,4 @@
-"""Who is admitted to the population: the verifiers that ship with evoprompt.
-
-And the rollouts that a verification may make: kept within the budget, counted, and asked of a dead
-best as well.
-"""
+"""The verifiers that ship with evoprompt, and the extra rollouts of a verification."""
 
 from __future__ import annotations
 
@@ -13,12 +9,15 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from evoprompt.comparison import USEFUL, Evidence, Lead, Verdict, rewards_of
 from evoprompt.evaluation import EMPTY, Failures
-from evoprompt.roles import RolloutFn, VerificationRequest, Verifier
+from evoprompt.leads import USEFUL, Lead, Verdict
+from evoprompt.roles import RolloutFn, TrainingScale, VerificationRequest, Verifier
 from evoprompt.types import (
+    ADMITTED,
+    REJECTED,
     Assignment,
     Candidate,
+    Decision,
     Question,
     Trajectory,
     Verification,
@@ -27,9 +26,9 @@ from evoprompt.types import (
 
 __all__ = [
     "NO_PLACE",
+    "InTraining",
     "ReplayTopN",
     "RolloutsSpentError",
-    "Sequential",
     "Unverified",
     "VerificationRollouts",
     "measured",
@@ -57,11 +56,11 @@ def measured(candidate: Candidate, trajectories: Sequence[Trajectory]) -> Verifi
     ]
     scored = len(rewards)
     if not scored:
-        return VerificationResult(candidate, None, None, 0, admitted=False)
+        return VerificationResult(candidate, None, None, 0, REJECTED)
     mean = math.fsum(rewards) / scored
     spread = math.fsum((reward - mean) ** 2 for reward in rewards)
     stderr = math.sqrt(spread / (scored - 1) / scored) if scored > 1 else None
-    return VerificationResult(candidate, mean, stderr, scored, admitted=False)
+    return VerificationResult(candidate, mean, stderr, scored, REJECTED)
 
 
 def _by_mean(result: VerificationResult) -> float:
@@ -109,6 +108,10 @@ class ReplayTopN(Verifier):
         tried = len(request.proposed)
         contested = self.accept == "top" and tried > 1
         compared = [] if contested else [one.candidate for one in request.parents]
+        if request.rollout is None:
+            raise ValueError(
+                "there is no rollout function; required: one, as it leaves none on trial"
+            )
         questions = request.replay.questions(self.questions, request.rng)
         trajectories = request.rollout(
             [
@@ -131,7 +134,8 @@ class ReplayTopN(Verifier):
         for result in ranked:
             reason = _reason_against(result, bar, "" if left else full)
             left -= not reason
-            results.append(replace(result, admitted=not reason, reason=reason))
+            decision: Decision = REJECTED if reason else ADMITTED
+            results.append(replace(result, decision=decision, reason=reason))
         return Verification(tuple(results), tuple(bars), tuple(trajectories))
 
 
@@ -163,137 +167,134 @@ class Unverified(Verifier):
         """One result per proposed candidate; the first ``slots`` are admitted unmeasured."""
         return Verification(
             tuple(
-                VerificationResult(one, None, None, 0, not reason, reason)
+                VerificationResult(one, None, None, 0, REJECTED if reason else ADMITTED, reason)
                 for place, one in enumerate(request.proposed)
                 for reason in ["" if place < request.slots else NO_PLACE]
             )
         )
 
 
-_USEFUL = 4
-"""Times delta: with one, a child that solves 24 questions of which its parent solves 6
-has 2.4 : 1."""
+_MANY_QUESTIONS = 64
+"""Questions of a step from which more proposals are tried together: 22.4 and 23.5 points at 512."""
+_PROPOSALS = (6, 12)  # tried together, below that and from there on
+_LARGE_STEP = 512
+"""Questions of a step at which a step is the smallest look, and a large one."""
+_WORTHWHILE_LEAD = (0.05, 0.03)
+"""Lead that is waited for, as a share of the range of rewards, below a large step and from there on
+(the best of .01 to .05 in whole runs, simulated: docs/selection.md)."""
+_HIGH = 0.5
+"""Share of the range of rewards from which the leads that are waited for shrink."""
+_LEAST_ROOM = 0.1  # of the range: how far they shrink
+_MAX_ROLLOUTS = 4.0
+"""Over the square of the lead that is waited for: rollouts after which an undecided candidate is
+rejected; nine of ten are decided after 1.4."""
 
 
-class Sequential(Verifier):
-    """Asks children what their parent is asked, until each is better or dropped.
+class InTraining(Verifier):
+    """Verifies candidates in ordinary training steps, beside the incumbent.
 
-    All are asked the same questions, in batches: those first that were sometimes answered right and
-    sometimes not, where candidates differ most. After each batch children are admitted that are
-    better than the parent, and those are dropped that are not going to be
-    (:meth:`evoprompt.comparison.Lead.verdict`).
-
-    The parent that they are compared with is the first, who was the best before: the best of those
-    who are tried would be partly the luckiest. It answers a question as often as pays while many
-    are compared with it.
+    No rollout is made for it: candidates on trial have a share of each question's rollouts, the
+    policy learns from these as from others, and the attributor compares them with the incumbent.
+    After each step a candidate is admitted whose lead is shown at odds of 5 : 1, one is rejected
+    that is unlikely to have a lead worth waiting for, and the others stay on trial
+    (:meth:`evoprompt.leads.Lead.verdict`). Of several that are better the one with the greatest
+    lead is admitted, and the others are compared with it.
 
     Args:
-        questions: most questions per child, at least 1; fewer if the buffer holds fewer.
-        error: the greatest chance to admit anybody in a generation who is no better than the
-            parent: each round has half of what is left, which its children share. None for odds of
-            5 : 1 for each child, whatever that makes in all.
-        delta: a lead worth having, in units of the rewards, above 0.
-        batch: questions between two looks, at least 1.
+        share: largest share of a question's rollouts for candidates on trial, in (0, 1).
     """
 
     class Settings(BaseModel, extra="forbid"):
         """What a configuration may set."""
 
-        questions: int = Field(200, ge=1, description="most questions per child")
-        error: float | None = Field(
-            None,
-            gt=0,
-            lt=1,
-            description="the greatest chance of a wrong admission per generation; null for odds of "
-            "5 : 1 for each child",
+        share: float = Field(
+            0.6, gt=0, lt=1, description="share of the rollouts for candidates on trial"
         )
-        delta: float = Field(USEFUL, gt=0, description="a lead worth having, in rewards")
-        batch: int = Field(20, ge=1, description="questions, after which some are decided")
 
-    def __init__(
-        self,
-        questions: int = 200,
-        error: float | None = None,
-        delta: float = USEFUL,
-        batch: int = 20,
-    ) -> None:
-        if questions < 1 or batch < 1:
-            raise ValueError(
-                f"questions is {questions} and batch is {batch}; required: at least 1 of each"
-            )
-        if error is not None and not 0 < error < 1:
-            raise ValueError(f"error is {error}; required: a probability between 0 and 1, or None")
-        if not delta > 0:
-            raise ValueError(f"delta is {delta}; required: above 0")
-        self.questions = questions
-        self.error = error
-        self.delta = delta
-        self.batch = batch
+    def __init__(self, share: float = 0.6) -> None:
+        if not 0 < share < 1:
+            raise ValueError(f"share is {share}; required: between 0 and 1")
+        self.share = share
 
     def most_rollouts(self, proposed: int, parents: int) -> int:
-        """Most rollouts of a round that tries so many candidates; only the first parent runs."""
-        return self.questions * (proposed + _often(proposed))
+        """Return 0: no rollout is made for it."""
+        return 0
+
+    def proposals(self, places: int, rounds: int, scale: TrainingScale) -> int:
+        """Return 6 for small steps and 12 for steps of 64 questions or more."""
+        return _PROPOSALS[scale.questions >= _MANY_QUESTIONS]
 
     def verify(self, request: VerificationRequest) -> Verification:
-        """One result per proposed candidate, best first, at most ``slots`` of them admitted."""
-        parent = request.parents[0].candidate
-        questions = list(enumerate(request.replay.informative(self.questions, request.rng)))
-        verdicts: dict[str, Verdict] = {one.id: "" for one in request.proposed}
-        evidence = Evidence()
-        spent: list[Trajectory] = []
-        for start in range(0, len(questions), self.batch):
-            racing = [one for one in request.proposed if not verdicts[one.id]]
-            places = request.slots - list(verdicts.values()).count("better")
-            if not racing or places <= 0:
+        """Return a decision for each candidate as soon as the training shows it.
+
+        Raises:
+            ValueError: the request has no estimator or no incumbent to compare with.
+        """
+        if request.estimator is None or request.incumbent is None:
+            raise ValueError("there is no estimator or no incumbent; required: both")
+        known = {result.candidate.id: result for result in request.trials}
+        results = [
+            known.get(candidate.id, VerificationResult(candidate, None, None, 0))
+            for candidate in request.proposed
+        ]
+        trials = {result.candidate.id: result for result in results}
+        incumbent, decided = request.incumbent, dict[str, VerificationResult]()
+        for _ in range(request.slots):
+            leads = {name: self._lead(trials[name], incumbent, request) for name in trials}
+            better = [name for name in trials if self._verdict(leads[name], request) == "better"]
+            if not better:
                 break
-            batch, often = questions[start : start + self.batch], _often(len(racing))
-            done = request.rollout(
-                [verification_of(parent, one, index, often) for index, one in batch]
-                + [verification_of(child, one, index) for child in racing for index, one in batch]
-            )
-            spent += done
-            evidence.observe(rewards_of(done))
-            for child in racing:
-                lead = evidence.lead(child.id, parent.id)
-                verdicts[child.id] = lead.verdict(
-                    self.delta, useful=_USEFUL * self.delta, error=self._share(request)
-                )
-        leads = {one.id: evidence.lead(one.id, parent.id) for one in request.proposed}
-        ranked = sorted(request.proposed, key=lambda one: -leads[one.id].value)
-        better = [one.id for one in ranked if verdicts[one.id] == "better"]
-        admitted = better[: request.slots]
-        full = len(admitted) == request.slots
-        results: list[VerificationResult] = []
-        for child in ranked:
-            reason = _shortfall(leads[child.id], parent)
-            if child.id in admitted:
-                reason = ""
-            elif child.id in better or (full and not verdicts[child.id]):
-                reason = NO_PLACE
-            results.append(replace(measured(child, spent), admitted=not reason, reason=reason))
-        results.sort(key=lambda one: not one.admitted)
-        bar = measured(parent, spent)
-        return Verification(tuple(results), (bar,) if bar.scored else (), tuple(spent))
+            winner = max(better, key=lambda name: leads[name].value)
+            result = trials.pop(winner)
+            decided[winner] = replace(result, decision=ADMITTED)
+            incumbent = result.candidate
+        for name, result in trials.items():
+            if reason := self._reason_against(result, incumbent, request):
+                decided[name] = replace(result, decision=REJECTED, reason=reason)
+        undecided = [result for result in results if result.candidate.id not in decided]
+        return Verification((*decided.values(), *undecided))
 
-    def _share(self, request: VerificationRequest) -> float | None:
-        """What each child of this round may spend of the error rate."""
-        if self.error is None:
-            return None
-        return self.error * 0.5 ** (len(request.earlier) + 1) / len(request.proposed)
+    def _reason_against(
+        self, result: VerificationResult, incumbent: Candidate, request: VerificationRequest
+    ) -> str:
+        """Return why a candidate is rejected; empty while it is undecided."""
+        lead, scored = self._lead(result, incumbent, request), result.scored
+        side = "behind" if lead.value < 0 else "ahead of"
+        standing = f"{abs(lead.value):.3f} {side} {incumbent.id} after {scored} rollouts"
+        if self._verdict(lead, request) == "drop":
+            return f"{standing}; unlikely to be {self.worthwhile_lead(request.scale):.3f} ahead"
+        if scored >= _MAX_ROLLOUTS / self._worthwhile_share(request.scale) ** 2:
+            return f"{standing}, which decides nothing"
+        return ""
 
+    def _lead(
+        self, result: VerificationResult, incumbent: Candidate, request: VerificationRequest
+    ) -> Lead:
+        assert request.estimator is not None
+        lead = request.estimator.lead(result.candidate, incumbent)
+        if lead.stderr > 0:
+            return lead
+        # Nothing but ties: as if one question had told them apart by the whole range of rewards.
+        low, high = request.scale.rewards
+        return Lead(lead.value, (high - low) / max(result.scored, 1))
 
-def _often(children: int) -> int:
-    """How often the parent is best asked a question: it is in all comparisons (Dunnett, 1955)."""
-    return round(math.sqrt(children))
+    def _verdict(self, lead: Lead, request: VerificationRequest) -> Verdict:
+        low, high = request.scale.rewards
+        return lead.verdict(self.worthwhile_lead(request.scale), useful=USEFUL * (high - low))
 
+    def _worthwhile_share(self, scale: TrainingScale) -> float:
+        return _WORTHWHILE_LEAD[scale.questions >= _LARGE_STEP]
 
-def _shortfall(lead: Lead, parent: Candidate) -> str:
-    if not math.isfinite(lead.stderr):
-        return f"nothing told it from its parent {parent.id}"
-    return (
-        f"not shown to be better than its parent {parent.id}: a lead of {lead.value:+.3f} with a "
-        f"standard error of {lead.stderr:.3f} on the same questions"
-    )
+    def worthwhile_lead(self, scale: TrainingScale) -> float:
+        """Return the lead that is waited for, in units of the rewards.
+
+        It shrinks near the ceiling of rewards, where there is hardly more to gain.
+        """
+        low, high = scale.rewards
+        level = scale.mean_reward
+        room = 1.0 if level is None else (high - level) / (high - low)
+        shrunk = min(max(room, _LEAST_ROOM) / _HIGH, 1.0)
+        return self._worthwhile_share(scale) * shrunk * (high - low)
 
 
 class RolloutsSpentError(Exception):
@@ -308,43 +309,32 @@ class RolloutsSpentError(Exception):
 
 
 class VerificationRollouts:
-    """Rolls the current policy out for a verifier.
-
-    A champion that has died is asked what the verifier asks the others. The verifier does not see
-    its answers, and decides as it would without them.
+    """Rolls the current policy out for a verifier, within the budget.
 
     Args:
         rollout: rolls the current policy out.
-        champion: to ask, too.
-        most: questions to ask it, in all; 0 where it is alive, and compared in training.
-        remaining_rollouts: that the budget has left; None for no end.
+        remaining_rollouts: rollouts that the budget has left; None for no end.
 
     Attributes:
-        answers: what the verifier asked for.
-        champions: answers of the champion, that it did not ask for.
+        trajectories: everything that was rolled out.
         errors: of the trainer or the budget, not of the verifier.
         seconds: that verifications took.
     """
 
-    def __init__(
-        self,
-        rollout: RolloutFn,
-        champion: Candidate,
-        most: int,
-        remaining_rollouts: int | None = None,
-    ) -> None:
-        self.answers: list[Trajectory] = []
-        self.champions: list[Trajectory] = []
+    def __init__(self, rollout: RolloutFn, remaining_rollouts: int | None = None) -> None:
+        self.trajectories: list[Trajectory] = []
         self.errors: list[Exception] = []
         self.seconds = 0.0
         self._rollout = rollout
-        self._champion = champion
-        self._most = most
-        self._remaining = None if remaining_rollouts is None else max(remaining_rollouts - most, 0)
-        self._asked: set[str] = set()
+        self._remaining = remaining_rollouts
+
+    @property
+    def remaining(self) -> int | None:
+        """Return the rollouts that the budget has left; None for no end."""
+        return None if self._remaining is None else self._remaining - len(self.trajectories)
 
     def __call__(self, assignments: Sequence[Assignment], /) -> Sequence[Trajectory]:
-        """What the assignments brought, without the champion's.
+        """Return the trajectories of the assignments.
 
         Raises:
             RolloutsSpentError: they are more than the budget has left.
@@ -352,45 +342,24 @@ class VerificationRollouts:
         """
         needed = sum(assignment.rollouts for assignment in assignments)
         try:
-            if self._remaining is not None and len(self.answers) + needed > self._remaining:
-                raise RolloutsSpentError(needed, self._remaining - len(self.answers))
-            more = self._more(assignments)
-            found = self._rollout([*assignments, *more])
-            for trajectory in found:
+            if self.remaining is not None and needed > self.remaining:
+                raise RolloutsSpentError(needed, self.remaining)
+            trajectories = self._rollout(assignments)
+            for trajectory in trajectories:
                 trajectory.require_finite()
         except Exception as error:
             self.errors.append(error)
             raise
-        own = {one.id for one in more}
-        rest = [one for one in found if one.assignment.id not in own]
-        self.champions += [one for one in found if one.assignment.id in own]
-        self.answers += rest
-        return rest
-
-    @property
-    def rollouts(self) -> int:
-        """How many were made."""
-        return len(self.answers) + len(self.champions)
+        self.trajectories += trajectories
+        return trajectories
 
     @property
     def failures(self) -> Failures:
-        """How many of them have no reward, or said nothing and were not rewarded for it."""
-        found = Failures()
-        for one in (*self.answers, *self.champions):
-            found = found.with_one(_fault(one))
-        return found
-
-    def _more(self, assignments: Sequence[Assignment]) -> list[Assignment]:
-        """The champion on the questions that it was not asked yet."""
-        questions = {one.question.id: one.question for one in assignments}
-        new = [one for name, one in questions.items() if name not in self._asked]
-        new = new[: self._most - len(self._asked)]
-        self._asked.update(one.id for one in new)
-        names = [f"{self._champion.id}/{one.id}" for one in new]
-        return [
-            Assignment(name, question, self._champion, 1, name, "verify")
-            for name, question in zip(names, new, strict=True)
-        ]
+        """Return how many have no reward, or said nothing and were not rewarded for it."""
+        failures = Failures()
+        for trajectory in self.trajectories:
+            failures = failures.with_one(_fault(trajectory))
+        return failures
 
 
 def _fault(one: Trajectory) -> str:

@@ -22,6 +22,11 @@ from evoprompt.roles import Component, Proposer
 from evoprompt.section import Settings
 from evoprompt.types import Estimate
 
+_MANY_QUESTIONS = 64  # of a step
+_STEPS_ON_TRIAL = (10, 4)
+"""Steps until all candidates of a generation are decided, on average, with fewer questions and with
+more (whole runs, simulated)."""
+
 
 @dataclass(frozen=True, slots=True)
 class ArmForecast:
@@ -192,12 +197,17 @@ def _arm(directory: RunDirectory, arm: str, probe: bool, spending: SpendTracker)
     plan = host.plan(task, trial_of(config, trial, directory.trial(trial)))
     if (group := plan.rollouts_per_question) is not None:
         engine.share_out(group, "host.rollouts_per_question", several=plan.several)
-        engine.selection.challengers.see((plan.rollouts_per_step or group) // group, group, None)
-    proposals = engine.requests.wanted(max(numbers.population_size - numbers.parents, 1), step=1)
+        trials = engine.generations.trials
+        trials.questions, trials.rollouts = (plan.rollouts_per_step or group) // group, group
+    scale, rounds = engine.generations.scale(), engine.generations.most_rounds(waits=False)
+    places = max(numbers.population_size - numbers.parents, 1)
+    proposals = engine.requests.wanted(places, 1, rounds, scale)
     verification = engine.generations.most_rollouts(proposals)
     budget, cycles = config.budget_of(arm), plan.iterations
     if cycles is None:
-        steps = engine.requests.period_expected
+        steps = engine.requests.period
+        if engine.generations.verifier.share:
+            steps = max(steps, _STEPS_ON_TRIAL[scale.questions >= _MANY_QUESTIONS])
         cycles = generations_within(
             numbers, budget, plan.rollouts_per_step or 1, verification, steps
         )

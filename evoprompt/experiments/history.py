@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from evoprompt.comparison import state_best
 from evoprompt.errors import InputError
 from evoprompt.evaluation import Failures, MainMetric
 from evoprompt.experiments.eventfile import damaged, read_events
+from evoprompt.leads import describe_best
 from evoprompt.types import SentenceWorth, legible
 from evoprompt.validation import nearest
 
@@ -110,7 +110,7 @@ class History:
         candidates: by id, all that passed screening, oldest first.
         best: the engine's best, empty before the first candidate.
         compared: whether the best was ever compared with the first candidate.
-        in_training: whether the best took the place of its parent in training.
+        is_shown: whether the best is shown to be better than the first candidate.
         step: the last one.
         rollouts: spent so far, as far as it was told.
         rollout_failures: training rollouts without a reward, and the reason of the first.
@@ -131,7 +131,7 @@ class History:
     candidates: dict[str, Entry] = field(default_factory=dict)
     best: str = ""
     compared: bool = False
-    in_training: bool = False
+    is_shown: bool = False
     step: int = 0
     rollouts: int = 0
     rollout_failures: Failures = field(default_factory=Failures)
@@ -217,7 +217,7 @@ class History:
         """Whether the best is shown to be better than the first instruction, in words."""
         if not self.compared:
             return ""
-        return state_best(self.best, next(iter(self.candidates)), in_training=self.in_training)
+        return describe_best(self.best, next(iter(self.candidates)), self.is_shown)
 
     def worth(self, entry: Entry) -> float | None:
         """How good ``entry`` was when it was measured as others were; None if it never was."""
@@ -302,7 +302,7 @@ class History:
                 self.notices.append((step, event["message"]))
             case "best":
                 self.best, self.compared = self.candidates[event["candidate"]].id, True
-                self.in_training = event["in_training"]
+                self.is_shown = event["is_shown"]
             case "evaluated" if event["split"] == "validation" and event["main_metric"]:
                 main_metric = MainMetric(**event["main_metric"])
                 value = event["metrics"][main_metric.name]

@@ -15,13 +15,13 @@ from evoprompt.agents.tasks import Task
 from evoprompt.attachment import attach
 from evoprompt.attributors import Adjusted
 from evoprompt.binding import silent
-from evoprompt.comparison import Lead
 from evoprompt.errors import InputError
 from evoprompt.experiments.check import require
 from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import TrialDirectory, TrialId
 from evoprompt.experiments.settings import merge
 from evoprompt.experiments.trial import build_engine, host_for, trial_of
+from evoprompt.leads import Lead
 from evoprompt.plugins import build
 from evoprompt.section import Settings
 from evoprompt.types import Trajectory

@@ -31,7 +31,14 @@ from evoprompt.optimizer.results import SURE, Results, warning_of
 from evoprompt.optimizer.writer import Writer
 from evoprompt.roles import ProposalRequest
 from evoprompt.summaries import differences_of, excerpts_of
-from evoprompt.types import Candidate, CandidateStats, Proposal, VerificationResult
+from evoprompt.types import (
+    ADMITTED,
+    REJECTED,
+    Candidate,
+    CandidateStats,
+    Proposal,
+    VerificationResult,
+)
 
 _BARREN = 10  # iterations in a row without a usable text after which the proposer is given up
 _FREE = 50  # iterations in a row that had nothing to ask, as all texts and answers were known
@@ -254,7 +261,7 @@ class Loop:
             mean if scored else None,
             stderr if scored > 1 else None,
             scored,
-            accepted,
+            ADMITTED if accepted else REJECTED,
             "; ".join(reasons),
         )
         self.writer.teach(result)

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from time import monotonic
 
-from evoprompt.comparison import Lead
 from evoprompt.errors import InputError
 from evoprompt.evaluation import Failures
+from evoprompt.leads import Lead
 from evoprompt.optimizer.data import Item
 from evoprompt.optimizer.journal import Journal, Key
 from evoprompt.optimizer.outcome import INTERRUPTED, BudgetSpentError, ExampleOutcome, with_remedy
@@ -125,7 +125,7 @@ class Results:
     def lead(self, one: Candidate, other: Candidate, names: Iterable[str]) -> Lead:
         """By how much ``one`` earns more than ``other`` at those of the questions that both know.
 
-        As in :mod:`evoprompt.comparison`, the standard error comes from the sum of squares, so that
+        As in :mod:`evoprompt.leads`, the standard error comes from the sum of squares, so that
         a few questions that agree show little; what is the same at a question counts for nothing.
         """
         mine, theirs = self.means(one), self.means(other)

@@ -273,7 +273,7 @@ class Mixture(Wrapper):
             name = result.candidate.proposer
             if trials.open.get(name, 0) > 0:
                 trials.open[name] -= 1
-                (trials.successes if result.admitted else trials.failures)[name] += 1
+                (trials.successes if result.is_admitted else trials.failures)[name] += 1
         for name, proposer in self.proposers.items():
             if own := [one for one in results if one.candidate.proposer == name]:
                 proposer.feedback(own)

@@ -110,8 +110,8 @@ class ProposerSuite(DrawingSuite[Proposer]):
         proposer.propose(request())
         proposer.feedback(
             [
-                VerificationResult(candidate(1), 0.7, 0.1, 8, admitted=True),
-                VerificationResult(candidate(2), None, None, 0, admitted=False, reason="unscored"),
+                VerificationResult(candidate(1), 0.7, 0.1, 8, "admitted"),
+                VerificationResult(candidate(2), None, None, 0, "rejected", "unscored"),
             ]
         )
         proposer.propose(request())

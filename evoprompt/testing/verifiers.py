@@ -72,12 +72,12 @@ class VerifierSuite(DrawingSuite[Verifier]):
         policy = ScriptedPolicy(by_quality)
         found = component.verify(asked(policy, seed=seed))
         questions = [(one.candidate.id, one.question.id) for one in policy.assignments]
-        return questions, [(one.candidate.id, one.admitted) for one in found.results]
+        return questions, [(one.candidate.id, one.is_admitted) for one in found.results]
 
     def admitted(self, reward: Callable[[Assignment], float | None], slots: int = 2) -> list[str]:
         """Ids of the candidates admitted under a policy with these rewards."""
         found = self.verify(ScriptedPolicy(reward), slots)
-        return [result.candidate.id for result in found.results if result.admitted]
+        return [result.candidate.id for result in found.results if result.is_admitted]
 
     def test_gives_one_result_per_proposed_candidate(self) -> None:
         found = self.verify(ScriptedPolicy(by_quality))
@@ -105,7 +105,7 @@ class VerifierSuite(DrawingSuite[Verifier]):
 
     def test_admits_the_best_of_those_it_measured(self) -> None:
         for result in self.verify(ScriptedPolicy(by_quality), slots=1).results:
-            if result.admitted and result.scored:
+            if result.is_admitted and result.scored:
                 who = result.candidate.id
                 expect(
                     who == "c5",
@@ -152,7 +152,7 @@ class VerifierSuite(DrawingSuite[Verifier]):
         policy = ScriptedPolicy(lambda assignment: None)
         found = self.verify(policy)
         tried = {assignment.candidate.id for assignment in policy.assignments}
-        admitted = [one.candidate.id for one in found.results if one.admitted]
+        admitted = [one.candidate.id for one in found.results if one.is_admitted]
         expect(
             tried.isdisjoint(admitted),
             f"no rollout of {sorted(tried)} had a reward, it admitted {admitted}; "

@@ -1,0 +1,124 @@
+"""The lead of one candidate over another, and what it shows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Literal
+
+from evoprompt.types import Trajectory
+
+Rewards = Mapping[str, Mapping[str, Sequence[float]]]
+"""Rewards by question and candidate."""
+
+_NORMAL = NormalDist()
+
+ADMIT = 5.0
+"""Odds at which a candidate is better. With 2, a third to a half of the admitted were worse than
+the incumbent, where most proposals are; with 30, a third of the gain was lost after 20,000
+rollouts (whole runs, simulated).
+"""
+DROP = 2.0
+"""Odds at which a candidate is rejected; 10 cost 4 to 5 points of gain in 20,000 rollouts."""
+USEFUL = 0.05
+"""Size of a useful lead, as a share of the range of rewards. With .2 a lead of the whole range
+shows in 10 questions instead of 30, but whole runs gained 2.5 points less (simulated).
+"""
+
+Verdict = Literal["better", "drop", ""]
+"""Verdict of a sequential comparison; empty while it is undecided."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """Estimated difference between the mean rewards of two candidates on the same questions.
+
+    Attributes:
+        value: the difference, in units of the rewards.
+        stderr: its standard error; infinite where nothing compares the two, and 0 where every
+            question that compares them is a tie.
+    """
+
+    value: float
+    stderr: float
+
+    @property
+    def is_known(self) -> bool:
+        """Return whether there is a difference with a standard error."""
+        return 0.0 < self.stderr < math.inf
+
+    def odds(self, useful: float = USEFUL) -> float:
+        """Return how much more likely the data are if the candidate is better than if it is not.
+
+        The alternative is a mixture of leads, half a normal distribution of scale ``useful``. If
+        the candidate is no better, the odds ever reach ``n`` with a chance of at most ``1 / n``,
+        however often they are computed (Ville, 1939; Robbins, 1970), as long as ``stderr`` is
+        right, which it is not with a few questions.
+
+        Args:
+            useful: a lead that is worth having, in units of the rewards.
+
+        >>> round(Lead(0.1, 0.04).odds(), 1), round(Lead(-0.1, 0.04).odds(), 2)
+        (8.2, 0.21)
+        """
+        if not self.is_known:
+            return 1.0
+        ratio = useful / self.stderr
+        width = math.sqrt(1 + ratio**2)
+        score = ratio / width * (self.value / self.stderr)
+        return 2 / width * math.exp(min(score**2 / 2, 600.0)) * _NORMAL.cdf(score)
+
+    def verdict(
+        self, delta: float, *, useful: float = USEFUL, error: float | None = None
+    ) -> Verdict:
+        """Return whether the candidate is better, or may be dropped as not better by ``delta``.
+
+        Args:
+            delta: a lead that is worth waiting for, in units of the rewards, above 0.
+            useful: as for :meth:`odds`.
+            error: the greatest chance to call a candidate better that is not, over all looks
+                together. Without it, odds of :data:`ADMIT` are required: up to a fifth of the
+                candidates that are exactly as good reach them, .06 where the others are dropped
+                early, and hardly any that is worse. Divide ``error`` where several are compared.
+
+        >>> Lead(0.1, 0.04).verdict(0.05), Lead(0.1, 0.04).verdict(0.05, error=0.01)
+        ('better', '')
+        >>> Lead(-0.02, 0.03).verdict(0.05)
+        'drop'
+        """
+        if self.odds(useful) >= (ADMIT if error is None else 1 / error):
+            return "better"
+        return "drop" if Lead(delta - self.value, self.stderr).odds(useful) >= DROP else ""
+
+
+def describe_best(best: str, first: str, is_shown: bool) -> str:
+    """Return a sentence about the best candidate beside the first instruction.
+
+    Args:
+        best: id of the best candidate.
+        first: id of the first seed.
+        is_shown: whether the lead of the best over the first is shown.
+
+    >>> describe_best("c4", "c0", True)
+    'c4 is shown to be better than the first instruction, c0'
+    """
+    if best == first:
+        return (
+            f"the best is the first instruction, {first}: no other one is distinguishable from it, "
+            "or better"
+        )
+    if is_shown:
+        return f"{best} is shown to be better than the first instruction, {first}"
+    return f"{best} leads, but is not shown to be better than the first instruction, {first}"
+
+
+def rewards_of(trajectories: Sequence[Trajectory]) -> Rewards:
+    """Return the rewards of the scored ``trajectories`` by question and candidate."""
+    rewards: dict[str, dict[str, list[float]]] = {}
+    for trajectory in trajectories:
+        if trajectory.reward is not None:
+            by_candidate = rewards.setdefault(trajectory.question.id, {})
+            by_candidate.setdefault(trajectory.candidate.id, []).append(trajectory.reward)
+    return rewards
