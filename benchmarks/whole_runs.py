@@ -46,7 +46,7 @@ class Design:
     at_random: bool = False
 
 
-EXTRA: dict[str, Any] = {"accept": "not-worse"}
+EXTRA: dict[str, Any] = {"accept": "not-worse", "prune_every": 5}
 BASE = "one candidate, 200 questions"
 """What the others are compared with, seed by seed."""
 DESIGNS: dict[str, Design] = {
@@ -55,7 +55,8 @@ DESIGNS: dict[str, Design] = {
     "blocks, 50 questions": Design({**EXTRA, "verify_questions": 50}),
     "blocks, 200 questions, every 3 steps": Design({**EXTRA, "evolve_every": 3, "prune_every": 1}),
     "blocks, nothing verified": Design({"accept": "all"}),
-    "inspo": Design({"preset": "inspo"}),
+    "inspo": Design({"preset": "inspo", "evolve_until": None}),
+    "in training, one candidate": Design({"candidates_per_question": 1}),
     "random": Design({"accept": "all"}, at_random=True),
     "pool of 7": Design({"evolve_until": 0}, pool=7),
     "pool of 60": Design({"evolve_until": 0, "population_size": 60}, pool=60),
@@ -108,7 +109,7 @@ def replicate(writer: str, questions: int, budget: int, design: str, seed: int) 
     roles = ("sampler", "survivor", "parent_selector") if played.at_random else ()
     engine = nature.engine(
         seed,
-        {"evolve_until": None, **played.settings},
+        played.settings,
         played.pool,
         **{role: Deap("random") for role in roles},
     )
@@ -143,9 +144,8 @@ def replicate(writer: str, questions: int, budget: int, design: str, seed: int) 
 
 
 def used(engine: Engine) -> str:
-    """The text of the one that children are to improve, or would be."""
-    selection = engine.selection
-    return (selection.parent if selection.challengers.candidates else selection.leader).text
+    """Return the text of the incumbent, with which candidates on trial are compared."""
+    return engine.selection.incumbent.text
 
 
 def main() -> None:

@@ -304,12 +304,19 @@ class _Equations:
         spread = np.diag(block) - (0 if len(active) == 1 else 2 * means - means.mean())
         return np.sqrt(np.maximum(spread, 0.0) * self.noise).astype(np.float64)
 
-    def after(self, rewards: Mapping[str, Mapping[str, list[float]]], memory: float) -> _Equations:
+    def after(
+        self,
+        rewards: Mapping[str, Mapping[str, list[float]]],
+        memory: float,
+        extra: Collection[str] = (),
+    ) -> _Equations:
         """Return the equations with one more step.
 
         Args:
             rewards: of the step, by question and candidate.
             memory: what is left of the weight of the steps before, from 0 to 1.
+            extra: questions of a verification, which say nothing of the level: they are replayed
+                because they are hard or tell candidates apart.
         """
         new = sorted({name for cell in rewards.values() for name in cell})
         old = [name for name in self.names if name not in new]
@@ -338,7 +345,7 @@ class _Equations:
         if len(alone) > 1:
             told |= found._add_alone(alone, rounding)
         found._keep(told)
-        found._move_level(rewards)
+        found._move_level(rewards, extra)
         return found._within(_MAX_CANDIDATES)
 
     def _add_shared(
@@ -420,15 +427,20 @@ class _Equations:
             self.scores, self.questions = self.scores[excess:], self.questions[excess:]
             self.counts, self.eases = self.counts[excess:], self.eases[excess:]
 
-    def _move_level(self, rewards: Mapping[str, Mapping[str, list[float]]]) -> None:
+    def _move_level(
+        self, rewards: Mapping[str, Mapping[str, list[float]]], extra: Collection[str]
+    ) -> None:
         """Move the level towards the rewards of a step less the effects of its candidates."""
         effects = self.effects
         rests = [
             value - float(effects[self.places[name]])
-            for cell in rewards.values()
+            for question, cell in rewards.items()
+            if question not in extra or self.level is None
             for name, own in cell.items()
             for value in own
         ]
+        if not rests:
+            return
         before, ridge = (0.0, 0.0) if self.level is None else (self.level, _RIDGE)
         self.level = (math.fsum(rests) + ridge * before) / (len(rests) + ridge)
 
@@ -512,6 +524,7 @@ class _State:
         step: number of the step that is being observed; None before the first.
         rewards: of that step: question, candidate and rewards of an assignment.
         assignments: told in it.
+        extra: questions of that step that were asked in a verification alone.
     """
 
     equations: _Equations = field(default_factory=_Equations)
@@ -521,6 +534,7 @@ class _State:
     step: int | None = None
     rewards: list[tuple[str, str, list[float]]] = field(default_factory=list)
     assignments: dict[str, None] = field(default_factory=dict)
+    extra: list[str] = field(default_factory=list)
 
 
 _STATE = TypeAdapter(_State)
@@ -563,7 +577,7 @@ class Adjusted(Attributor):
         state = self._state
         if state.step != step:
             state.equations = self._equations
-            state.step, state.rewards, state.assignments = step, [], {}
+            state.step, state.rewards, state.assignments, state.extra = step, [], {}, []
         for identity, together, rewards in _by_assignment(trajectories):
             candidate = together[0].candidate.id
             state.rewards.append((together[0].question.id, candidate, rewards))
@@ -581,7 +595,15 @@ class Adjusted(Attributor):
         priors: Mapping[str, Sequence[float]],
     ) -> None:
         """Credit rollouts of a verification as those of the step, whose policy made them."""
+        self.observe_extra(step, trajectories)
+
+    def observe_extra(self, step: int, trajectories: Sequence[Trajectory]) -> None:
+        """Credit extra rollouts as those of the step, but for the level of its rewards."""
+        trained = {question for question, _, _ in self._state.rewards}
+        asked = dict.fromkeys(one.question.id for one in trajectories)
+        fresh = self._state.step != step
         self.observe(step, trajectories)
+        self._state.extra += [one for one in asked if fresh or one not in trained]
 
     @property
     def _equations(self) -> _Equations:
@@ -592,7 +614,9 @@ class Adjusted(Attributor):
                 rewards.setdefault(question, {}).setdefault(candidate, []).extend(own)
             memory = 0.5 ** (1 / self.half_life)
             before = self._state.equations
-            self._solved = before.after(rewards, memory) if rewards else before
+            self._solved = before
+            if rewards:
+                self._solved = before.after(rewards, memory, set(self._state.extra))
         return self._solved
 
     def stats(self, candidate: Candidate) -> CandidateStats:

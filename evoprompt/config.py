@@ -24,6 +24,7 @@ INSPO: dict[str, Any] = {
     "evolve_every": 15,
     "evolve_until": 150,
     "prune_every": 5,
+    "temperature": 0.2,
     "fill_at_start": True,
 }
 """Where Algorithm 1 differs from the default preset; all other numbers are the paper's."""
@@ -115,10 +116,11 @@ class EngineConfig(CheckedSettings):
         default=1, ge=1, description="N_parent: who breeds, and the floor of pruning"
     )
     temperature: float = Field(
-        default=0.2,
+        default=0.1,
         gt=0,
         allow_inf_nan=False,
-        description="tau of Eq. 4, for rewards of 0 to 1; in proportion for another reward_range",
+        description="tau of Eq. 4, for rewards of 0 to 1; in proportion for another reward_range "
+        "(the paper's is 0.2)",
     )
     window: int = Field(
         default=5,
@@ -181,9 +183,8 @@ class EngineConfig(CheckedSettings):
     )
     candidates_per_question: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
         default="auto",
-        description="candidates drawn for each question; auto: up to five and up to "
-        "population_size, as many as divide the trainer's rollouts of a question, which then share "
-        "one baseline (grouping 'question')",
+        description="candidates drawn for each question; auto: up to five, as many as divide the "
+        "trainer's rollouts of a question, which then share one baseline (grouping 'question')",
     )
     draw_per: Literal["question", "step"] = Field(
         default="question",
@@ -306,8 +307,8 @@ class EngineConfig(CheckedSettings):
         """
         if self.candidates_per_question != "auto":
             return self.candidates_per_question
-        most = min(MOST_PER_QUESTION, self.population_size)
-        return max(number for number in range(1, most + 1) if rollouts % number == 0)
+        numbers = range(1, MOST_PER_QUESTION + 1)
+        return max(number for number in numbers if rollouts % number == 0)
 
     def rollouts_per_candidate(self, rollouts: int, setting: str, compared: bool = True) -> int:
         """How many of a question's ``rollouts`` are made under each of its candidates.

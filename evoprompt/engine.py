@@ -358,16 +358,11 @@ class Engine:
         auto, self._undivided = config.candidates_per_question == "auto", ""
         if auto and (not several or (self.is_static and len(self.selection.members) == 1)):
             each = rollouts
-        elif auto and each == rollouts and config.population_size > 1 and not self.is_static:
-            most = min(MOST_PER_QUESTION, config.population_size)
-            enough = [n for n in range(most + 1, MOST_PER_QUESTION + 1) if rollouts % n == 0]
-            remedy = "take a multiple of 5 (best) or of 4, or one of 2 or 3"
-            if enough:
-                remedy = f"raise population_size, which is {most}, to {enough[-1]} or more"
+        elif auto and each == rollouts and not self.is_static:
             self._undivided = (
-                f"{setting} is {rollouts}, which no number from 2 to "
-                f"{most if enough else MOST_PER_QUESTION} divides: each question has one "
-                f"instruction, so that little is learnt of which is better; {remedy}"
+                f"{setting} is {rollouts}, which no number from 2 to {MOST_PER_QUESTION} divides: "
+                "each question has one instruction, so that little is learnt of which is better; "
+                "take a multiple of 5 (best) or of 4, or one of 2 or 3"
             )
         self.selection.candidates_per_question = rollouts // each
         return each
@@ -417,8 +412,10 @@ class Engine:
             candidate_stats = [
                 replace(one, groups=one.groups + out[one.candidate.id]) for one in candidate_stats
             ]
-        share = self.generations.verifier.share
-        drawn = self.selection.draw(candidate_stats, len(questions), trials.candidates, share)
+        verifier = self.generations.verifier
+        has_extra = verifier.extra_questions(self.generations.scale(self.rollouts_left)) > 0
+        on_trial = () if has_extra else trials.candidates
+        drawn = self.selection.draw(candidate_stats, len(questions), on_trial, verifier.share)
         assignments = self.assignments.issue(questions, drawn, rollouts, self.grouping, self.step)
         chances = self.selection.chances(candidate_stats)
         asked = summarise_ask(self.step + 1, candidate_stats, chances, drawn, rollouts)
@@ -460,11 +457,9 @@ class Engine:
             self.selection.halve(self.step)
         if self.supervisor is not None:
             self.supervisor.attend()
-        self.generations.decide_trials(self.step, self._approve, self.rollouts_left)
-        self.selection.update_incumbent()
+        self._decide_trials()
         self._watch()
         self._announce_end_of_evolution()
-        self.selection.announce_best(self.step)
         self.engine_seconds += time.perf_counter() - started
         message, is_warning = self.failure_watch.observe(self.step, trajectories)
         if is_warning:
@@ -507,6 +502,8 @@ class Engine:
         Raises:
             InputError: the reward of a rollout is NaN or infinite.
         """
+        if self.generations.trials.trials:
+            return self._roll_trials(rollout)
         scale = self.generations.scale(self.rollouts_left)
         if not self.evolution_due or not (self.waits or self.requests.is_ready(self.step, scale)):
             return EvolveReport(self.step)
@@ -530,6 +527,27 @@ class Engine:
         for message in warned:  # the last thing to do: a filter may turn it into an exception
             warn(message)
         return report
+
+    def _roll_trials(self, rollout: RolloutFn) -> EvolveReport:
+        """Give candidates on trial extra rollouts, and decide those that these have decided."""
+        self.evolution_due = False
+        assignments = self.generations.trial_assignments(self.rollouts_left)
+        if not assignments:
+            return EvolveReport(self.step)
+        started = time.perf_counter()
+        rolled = VerificationRollouts(rollout, self.rollouts_left)
+        trajectories = rolled(assignments)
+        self.verify_seconds += time.perf_counter() - started
+        self.verification_rollouts += len(trajectories)
+        self.generations.credit_trials(self.step, trajectories)
+        self._decide_trials()
+        return EvolveReport(self.step, True, rollouts=len(trajectories), failures=rolled.failures)
+
+    def _decide_trials(self) -> None:
+        """Let the verifier decide about candidates on trial, and the incumbent follow."""
+        self.generations.decide_trials(self.step, self._approve, self.rollouts_left)
+        self.selection.update_incumbent()
+        self.selection.announce_best(self.step)
 
     def _breed(self, rolled: VerificationRollouts) -> Offspring:
         """Offspring of the best, admitted."""
@@ -563,10 +581,13 @@ class Engine:
 
     def _watch(self) -> None:
         """Make a generation due at its step, and let the proposer start and report."""
-        on_trial = bool(self.generations.trials.trials)
-        if not self.is_static and not on_trial and self.requests.is_due(self.step):
-            self.evolution_due = True
         scale = self.generations.scale(self.rollouts_left)
+        if self.generations.trials.trials:
+            self.evolution_due = self.generations.verifier.extra_questions(scale) > 0
+            self.requests.report(self.step)
+            return
+        if not self.is_static and self.requests.is_due(self.step):
+            self.evolution_due = True
         self.requests.watch(self.step, self.evolution_due, scale)
 
     def _announce_end_of_evolution(self) -> None:

@@ -270,14 +270,19 @@ class Selection:
         """Return the candidates of ``size`` places, some of them on trial."""
         share = share if len(trials) > 1 else share * _ALONE
         places = min(max(int(size * share + 1e-9), 1), size - 1)
-        drawn = [trials[(self._turn + place) % len(trials)] for place in range(places)]
-        self._turn = (self._turn + places) % len(trials)
-        incumbent = self.incumbent
-        others = [stats for stats in candidate_stats if stats.candidate.id != incumbent.id]
-        if others and (rest := size - places - 1):
-            more = self._distinct("sampler", self.sampler, others, rest)
+        drawn = self.next_trials(trials, places)
+        drawn.append(self.incumbent)
+        if rest := size - places - 1:
+            with naming("sampler", self.sampler):
+                more = sound_choice(self.sampler, candidate_stats, rest, self.rng)
             drawn += [stats.candidate for stats in more]
-        return drawn + [incumbent] * (size - len(drawn))
+        return drawn
+
+    def next_trials(self, trials: Sequence[Candidate], count: int) -> list[Candidate]:
+        """Return the next ``count`` candidates on trial, which take turns."""
+        drawn = [trials[(self._turn + place) % len(trials)] for place in range(count)]
+        self._turn = (self._turn + count) % len(trials)
+        return drawn
 
     def _draw_unmeasured(
         self, candidate_stats: Sequence[CandidateStats], most: int
@@ -406,6 +411,11 @@ class Selection:
                 verified.setdefault(one.candidate.id, []).append(one.reward)
         with naming("attributor", self.attributor):
             self.attributor.observe_verification(step, counted, priors | verified)
+
+    def credit_extra(self, step: int, trajectories: Sequence[Trajectory]) -> None:
+        """Credit extra rollouts of candidates on trial, beside what is known of all."""
+        with naming("attributor", self.attributor):
+            self.attributor.observe_extra(step, trajectories)
 
     def _priors(self) -> dict[str, Sequence[float]]:
         """Return rewards that leave to the members, without a verification, the weights they have."""
