@@ -119,3 +119,16 @@ def test_settings_that_cannot_be_used_are_named(
     file.write_text(yamlfile.dump(config))
     with pytest.raises(InputError, match=wrong):
         gateway_of(file)
+
+
+def test_the_remedy_for_the_default_proposer_is_a_setting_of_the_file(tmp_path: Path) -> None:
+    config = {**settings(), "directory": str(tmp_path / "g"), "engine": {}}
+    file = tmp_path / "gateway.yaml"
+    file.write_text(yamlfile.dump(config))
+    remedy = (
+        "engine.proposer: {name: reflection, .*, or train without evolving, engine.proposer: null$"
+    )
+    with pytest.raises(InputError, match=remedy):
+        gateway_of(file)
+    file.write_text(yamlfile.dump({**config, "engine": {"proposer": None}}))
+    gateway_of(file).close()
