@@ -27,8 +27,9 @@ class OptimizeOptions(CheckedSettings):
         max_tokens: most tokens of an instruction; a longer one is refused.
         refuse_copies: whether an instruction is refused that copies a question which the proposer
             was shown, or gives away an answer that only one question has.
-        max_concurrency: rollouts at a time; 1 makes them in this thread; None for 8, and in
-            ``CoEvolve`` for as many as ``dspy.settings`` say.
+        max_concurrency: rollouts at a time; 1 makes them in this thread, where ``asyncio.run`` does
+            not work in a notebook; None for 8, and in ``CoEvolve`` for as many as
+            ``dspy.settings`` say.
         progress: whether to tell on standard error of each text that is accepted, and at the end
             what was found and what it cost.
 
