@@ -60,7 +60,8 @@ def optimize(
     its parent failed, and if it is better there, compared with the best one on the validation set.
     No rollout is made twice, and none that is not needed to tell two instructions apart. It ends
     when nothing is left to learn from, after ``patience`` iterations without progress, or ten at a
-    perfect score, when a limit is reached, and at Ctrl-C; what was found until then is returned.
+    perfect score, or, without a ``patience``, ten in which every reward is the lowest, when a limit
+    is reached, and at Ctrl-C; what was found until then is returned.
 
     Args:
         seed_instruction: where to start: a text, or a text for each component of the program; or a
