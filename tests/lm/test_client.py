@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -256,7 +256,7 @@ def test_another_default_adapter_of_dspy_changes_no_request(adapter: str) -> Non
     """DSPy 3.5 makes XMLAdapter the default, and users configure one for their own programs."""
     import dspy
 
-    def asked() -> tuple[list[Body], Answer | LmError]:
+    def asked() -> tuple[Sequence[Mapping[str, Any]], Answer | LmError]:
         with OpenAIServer([Text(GOOD)]) as server:
             (answer,) = model(server).ask([call()])
             return [request.body for request in server.requests], answer
