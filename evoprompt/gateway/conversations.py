@@ -68,7 +68,7 @@ class _Conversation(BaseModel):
         upstream: base URL of its own; empty for that of the settings.
         turns: what was said and answered.
         asked: what its last request was, in a few characters.
-        broken: why its last answer did not come whole, or that none was asked for; else empty.
+        broken: why its last answer did not come whole, or that none came; else empty.
         outcome: what became of it; None while it is open.
     """
 
@@ -76,7 +76,7 @@ class _Conversation(BaseModel):
     upstream: str = ""
     turns: list[tuple[str, str]] = []
     asked: str = ""
-    broken: str = "the model was never asked"
+    broken: str = "the model never answered"
     outcome: RolloutOutcome | None = None
 
 
@@ -268,7 +268,7 @@ class Conversations:
             metrics: further numbers.
 
         Returns:
-            Why it is counted as one that failed, where the model was never asked or its last answer
+            Why it is counted as one that failed, where the model never answered or its last answer
             did not come whole; else an empty text.
 
         Raises:
@@ -313,8 +313,9 @@ class Conversations:
 
     def _happens(self, what: What, **given: Any) -> None:
         """Writes down what happens, and then lets it happen; stops if that fails halfway."""
-        event = _Event(what=what, **given)
-        self._journal.append(event.model_dump_json(exclude_defaults=True).encode() + b"\n")
+        line = _Event(what=what, **given).model_dump_json(exclude_defaults=True).encode()
+        event = _Event.model_validate_json(line)  # as the next gateway reads it, or not at all
+        self._journal.append(line + b"\n")
         try:
             self._apply(event)
         except BaseException as error:

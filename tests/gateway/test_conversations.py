@@ -210,7 +210,7 @@ def test_a_reward_without_an_answer_that_came_whole_says_nothing_of_the_instruct
         with one.calling(key):
             one.answered(key, "", "", broken="the upstream died")
     answered(one, mended)
-    assert "never asked" in one.reward(never, 0.0)
+    assert "never answered" in one.reward(never, 0.0)
     assert one.reward(broken, 0.0) == "the upstream died"
     assert one.reward(mended, 1.0) == ""
     (told,) = events(one, "told")
