@@ -13,7 +13,6 @@ from evoprompt.errors import InputError, PluginError
 from evoprompt.hookspecs import hookimpl
 from evoprompt.plugins import build, named
 from evoprompt.populations import SteadyPopulation
-from evoprompt.proposers.combinators import Mixture
 from evoprompt.proposers.published import EvoPromptDE, EvoPromptGA, History, Paraphrase
 from evoprompt.proposers.reflection import Reflection
 from evoprompt.proposers.sentences import (
@@ -38,7 +37,6 @@ def evoprompt_components() -> Sequence[type[Component] | tuple[str, type[Compone
         History,
         named("guo2024-ga", EvoPromptGA),
         named("guo2024-de", EvoPromptDE),
-        Mixture,
         SentenceEdit,
         SentenceBlind,
         SentenceRandom,
