@@ -25,7 +25,7 @@ from evoprompt.selectors import (
     Deap,
     Softmax,
 )
-from evoprompt.verifiers import ReplayTopN, Sequential, Unverified
+from evoprompt.verifiers import ReplayTopN, Unverified
 
 
 @hookimpl
@@ -45,7 +45,6 @@ def evoprompt_components() -> Sequence[type[Component] | tuple[str, type[Compone
         WindowMean,
         Adjusted,
         ReplayTopN,
-        Sequential,
         Unverified,
         named("steady", SteadyPopulation),
     ]

@@ -13,7 +13,6 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from evoprompt.comparison import USEFUL, Evidence, Lead, Verdict, rewards_of
 from evoprompt.evaluation import EMPTY, Failures
 from evoprompt.roles import RolloutFn, VerificationRequest, Verifier
 from evoprompt.types import (
@@ -29,7 +28,6 @@ __all__ = [
     "NO_PLACE",
     "ReplayTopN",
     "RolloutsSpentError",
-    "Sequential",
     "Unverified",
     "VerificationRollouts",
     "measured",
@@ -168,132 +166,6 @@ class Unverified(Verifier):
                 for reason in ["" if place < request.slots else NO_PLACE]
             )
         )
-
-
-_USEFUL = 4
-"""Times delta: with one, a child that solves 24 questions of which its parent solves 6
-has 2.4 : 1."""
-
-
-class Sequential(Verifier):
-    """Asks children what their parent is asked, until each is better or dropped.
-
-    All are asked the same questions, in batches: those first that were sometimes answered right and
-    sometimes not, where candidates differ most. After each batch children are admitted that are
-    better than the parent, and those are dropped that are not going to be
-    (:meth:`evoprompt.comparison.Lead.verdict`).
-
-    The parent that they are compared with is the first, who was the best before: the best of those
-    who are tried would be partly the luckiest. It answers a question as often as pays while many
-    are compared with it.
-
-    Args:
-        questions: most questions per child, at least 1; fewer if the buffer holds fewer.
-        error: the greatest chance to admit anybody in a generation who is no better than the
-            parent: each round has half of what is left, which its children share. None for odds of
-            5 : 1 for each child, whatever that makes in all.
-        delta: a lead worth having, in units of the rewards, above 0.
-        batch: questions between two looks, at least 1.
-    """
-
-    class Settings(BaseModel, extra="forbid"):
-        """What a configuration may set."""
-
-        questions: int = Field(200, ge=1, description="most questions per child")
-        error: float | None = Field(
-            None,
-            gt=0,
-            lt=1,
-            description="the greatest chance of a wrong admission per generation; null for odds of "
-            "5 : 1 for each child",
-        )
-        delta: float = Field(USEFUL, gt=0, description="a lead worth having, in rewards")
-        batch: int = Field(20, ge=1, description="questions, after which some are decided")
-
-    def __init__(
-        self,
-        questions: int = 200,
-        error: float | None = None,
-        delta: float = USEFUL,
-        batch: int = 20,
-    ) -> None:
-        if questions < 1 or batch < 1:
-            raise ValueError(
-                f"questions is {questions} and batch is {batch}; required: at least 1 of each"
-            )
-        if error is not None and not 0 < error < 1:
-            raise ValueError(f"error is {error}; required: a probability between 0 and 1, or None")
-        if not delta > 0:
-            raise ValueError(f"delta is {delta}; required: above 0")
-        self.questions = questions
-        self.error = error
-        self.delta = delta
-        self.batch = batch
-
-    def most_rollouts(self, proposed: int, parents: int) -> int:
-        """Most rollouts of a round that tries so many candidates; only the first parent runs."""
-        return self.questions * (proposed + _often(proposed))
-
-    def verify(self, request: VerificationRequest) -> Verification:
-        """One result per proposed candidate, best first, at most ``slots`` of them admitted."""
-        parent = request.parents[0].candidate
-        questions = list(enumerate(request.replay.informative(self.questions, request.rng)))
-        verdicts: dict[str, Verdict] = {one.id: "" for one in request.proposed}
-        evidence = Evidence()
-        spent: list[Trajectory] = []
-        for start in range(0, len(questions), self.batch):
-            racing = [one for one in request.proposed if not verdicts[one.id]]
-            places = request.slots - list(verdicts.values()).count("better")
-            if not racing or places <= 0:
-                break
-            batch, often = questions[start : start + self.batch], _often(len(racing))
-            done = request.rollout(
-                [verification_of(parent, one, index, often) for index, one in batch]
-                + [verification_of(child, one, index) for child in racing for index, one in batch]
-            )
-            spent += done
-            evidence.observe(rewards_of(done))
-            for child in racing:
-                lead = evidence.lead(child.id, parent.id)
-                verdicts[child.id] = lead.verdict(
-                    self.delta, useful=_USEFUL * self.delta, error=self._share(request)
-                )
-        leads = {one.id: evidence.lead(one.id, parent.id) for one in request.proposed}
-        ranked = sorted(request.proposed, key=lambda one: -leads[one.id].value)
-        better = [one.id for one in ranked if verdicts[one.id] == "better"]
-        admitted = better[: request.slots]
-        full = len(admitted) == request.slots
-        results: list[VerificationResult] = []
-        for child in ranked:
-            reason = _shortfall(leads[child.id], parent)
-            if child.id in admitted:
-                reason = ""
-            elif child.id in better or (full and not verdicts[child.id]):
-                reason = NO_PLACE
-            results.append(replace(measured(child, spent), admitted=not reason, reason=reason))
-        results.sort(key=lambda one: not one.admitted)
-        bar = measured(parent, spent)
-        return Verification(tuple(results), (bar,) if bar.scored else (), tuple(spent))
-
-    def _share(self, request: VerificationRequest) -> float | None:
-        """What each child of this round may spend of the error rate."""
-        if self.error is None:
-            return None
-        return self.error * 0.5 ** (len(request.earlier) + 1) / len(request.proposed)
-
-
-def _often(children: int) -> int:
-    """How often the parent is best asked a question: it is in all comparisons (Dunnett, 1955)."""
-    return round(math.sqrt(children))
-
-
-def _shortfall(lead: Lead, parent: Candidate) -> str:
-    if not math.isfinite(lead.stderr):
-        return f"nothing told it from its parent {parent.id}"
-    return (
-        f"not shown to be better than its parent {parent.id}: a lead of {lead.value:+.3f} with a "
-        f"standard error of {lead.stderr:.3f} on the same questions"
-    )
 
 
 class RolloutsSpentError(Exception):
