@@ -171,14 +171,14 @@ class Selection:
             blocks = [self._draw_challenge(candidate_stats, parent) for _ in range(questions)]
             return [one for block in blocks for one in block]
         first = self._first(candidate_stats, questions * each)
-        if each == 1 and self.config.draw_per == "question":
+        if each == 1:
             rest = questions - len(first)
             if rest:
                 with naming("sampler", self.sampler):
                     first += sound_choice(self.sampler, candidate_stats, rest, self.rng)
             return [stats.candidate for stats in first]
         drawn: list[Candidate] = []
-        for _ in range(questions if self.config.draw_per == "question" else 1):
+        for _ in range(questions):
             block = {stats.candidate.id: stats for stats in first[:each]}
             del first[:each]
             others = [s for s in candidate_stats if s.candidate.id not in block]
@@ -187,7 +187,7 @@ class Selection:
                 block |= {stats.candidate.id: stats for stats in found}
             different = list(block.values())
             drawn += [different[index % len(different)].candidate for index in range(each)]
-        return drawn if self.config.draw_per == "question" else drawn * questions
+        return drawn
 
     def _draw_challenge(
         self, candidate_stats: Sequence[CandidateStats], parent: Candidate

@@ -430,12 +430,11 @@ def _require_served(engine: Engine) -> None:
     """Makes sure that the engine needs nothing but the conversations that there are."""
     config = engine.config
     extra = not engine.is_static and engine.generations.most_rollouts(1)
-    if extra or config.draw_per == "step":
+    if extra:
         raise InputError(
-            f"accept is {config.accept!r} and draw_per {config.draw_per!r}: candidates would be "
-            "drawn for a whole step, or verified by extra rollouts, which nobody asks a gateway "
-            "for; required: draw_per 'question', accept 'in-training' or 'all', and rollouts that "
-            "two to five candidates can share, such as 4, 5 or 8"
+            f"accept is {config.accept!r}: candidates would be verified by extra rollouts, which "
+            "no client of a gateway makes; required: accept 'in-training' or 'all', and rollouts "
+            "that two to five candidates can share, such as 4, 5 or 8"
         )
 
 

@@ -329,7 +329,6 @@ def test_one_engine_has_one_gateway_and_one_folder_one_process(tmp_path: Path) -
         ({"accept": "top", "candidates_per_question": 1}, {}),
         ({"preset": "inspo"}, {}),
         ({}, {"rollouts": 7}),
-        ({"draw_per": "step", "accept": "all"}, {}),
     ],
 )
 def test_an_engine_that_needs_rollouts_of_its_own_is_refused(
