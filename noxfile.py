@@ -350,7 +350,7 @@ def plugins(session: nox.Session) -> None:
     )
 
 
-PLUGINS = ("hello", "gepa", "gym", "ratings")
+PLUGINS = ("hello", "gepa", "gym")
 
 
 @nox.session(tags=["nightly"])

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.simulation import MEAN, NODES, Journal, interval, points, table
+from benchmarks.simulation import MEAN, NODES, Journal, interval, mean, points, table
 from evoprompt import Assignment, Engine, EngineConfig, Question, Trajectory
 from evoprompt.attributors import Adjusted, WindowMean
 from evoprompt.roles import Attributor, Selector
@@ -252,8 +252,7 @@ def found_and_lost(results: Sequence[Result]) -> str:
 
 def regret(results: Sequence[Result]) -> str:
     """In points, with half the width of its 95 % interval."""
-    lost = [100 * one.regret for one in results]
-    return f"{fmean(lost):.2f} ± {1.96 * float(np.std(lost)) / math.sqrt(len(lost)):.2f}"
+    return mean([100 * result.regret for result in results])
 
 
 def coverage(results: Sequence[Result]) -> str:

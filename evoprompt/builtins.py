@@ -9,11 +9,9 @@ from collections.abc import Sequence
 
 from evoprompt.attributors import Adjusted, WindowMean
 from evoprompt.config import EngineConfig
-from evoprompt.errors import InputError, PluginError
 from evoprompt.hookspecs import hookimpl
-from evoprompt.plugins import build, named
+from evoprompt.plugins import named
 from evoprompt.populations import SteadyPopulation
-from evoprompt.proposers.combinators import Mixture
 from evoprompt.proposers.published import EvoPromptDE, EvoPromptGA, History, Paraphrase
 from evoprompt.proposers.reflection import Reflection
 from evoprompt.proposers.sentences import (
@@ -38,7 +36,6 @@ def evoprompt_components() -> Sequence[type[Component] | tuple[str, type[Compone
         History,
         named("guo2024-ga", EvoPromptGA),
         named("guo2024-de", EvoPromptDE),
-        Mixture,
         SentenceEdit,
         SentenceBlind,
         SentenceRandom,
@@ -54,28 +51,13 @@ def evoprompt_components() -> Sequence[type[Component] | tuple[str, type[Compone
 
 
 def sampler_of(config: EngineConfig) -> Selector:
-    """Draws the candidate of each question, as ``config.sampling`` says."""
-    return Deap("random") if config.sampling == "even" else Softmax(config.reward_temperature)
+    """Return the sampler that draws the candidate of each question by its weight (Eq. 4)."""
+    return Softmax(config.reward_temperature)
 
 
 def attributor_of(config: EngineConfig) -> Attributor:
-    """Turns rewards into weights, as ``config.weights`` says.
-
-    Raises:
-        InputError: ratings are asked for, and the plugin that brings them is not there.
-    """
-    if config.weights == "window":
-        return WindowMean(config.window)
-    if config.weights == "adjusted":
-        return Adjusted()
-    low, high = config.reward_range
-    try:
-        return build("attributor", {"name": "rating", "tie": 0.01 * (high - low)})
-    except PluginError as error:
-        raise InputError(
-            "weights are 'rating', as in the preset espl, and the plugin that brings it is not "
-            f"there; required: evoprompt-ratings; pip install evoprompt-ratings ({error})"
-        ) from error
+    """Return the attributor that turns rewards into weights, as ``config.weights`` says."""
+    return WindowMean(config.window) if config.weights == "window" else Adjusted()
 
 
 def verifier_of(config: EngineConfig) -> Verifier:

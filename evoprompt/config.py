@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field, model_validator
 from evoprompt.errors import InputError
 from evoprompt.validation import CheckedSettings
 
-Preset = Literal["default", "inspo", "espl", "fst"]
+Preset = Literal["default", "inspo"]
 Grouping = Literal["candidate", "question"]
 
 _EVERY = 15  # the paper's
@@ -29,50 +29,10 @@ INSPO: dict[str, Any] = {
 }
 """Where Algorithm 1 differs from the default preset; all other numbers are the paper's."""
 
-ESPL: dict[str, Any] = {
-    "population_size": 5,
-    "parents": 4,
-    "candidates_per_question": 3,
-    "draw_per": "step",
-    "sampling": "even",
-    "weights": "rating",
-    "min_groups": 1,
-    "prune_every": None,
-    "evolve_every": 1,
-    "proposals_per_round": 1,
-    "verify_rounds": 1,
-    "accept": "all",
-}
-"""E-SPL (arXiv 2602.14697): all questions of a step under the newest and two other candidates.
-
-Ratings follow from their ranks, and each step brings one child of the best rated, which is not
-verified. Numbers are those of the paper's code. Three things differ: the least rated of five leaves
-and not the oldest, the parent is the best by rating and not by its last step, and ratings are those
-of the plugin evoprompt-ratings, which it needs. Crossover is the proposer's business.
-"""
-
-FST: dict[str, Any] = {
-    "population_size": 4,
-    "parents": 2,
-    "candidates_per_question": 4,
-    "grouping": "question",
-    "accept": "not-worse",
-    "prune_every": None,
-    "evolve_every": 5,
-    "fill_at_start": True,
-}
-"""FST (arXiv 2605.12484): the group of a question is shared out among all candidates, evenly.
-
-They share one baseline, and are rewritten every few steps; pass the proposer of
-``plugins/evoprompt-gepa``. The paper runs all of GEPA between its cycles and keeps the best
-of old and new; here two parents stay, and verified children take the other places. How many
-candidates and steps the paper uses could not be found out: those numbers are ours.
-"""
-
 MOST_PER_QUESTION = 5
 """Candidates per question that ``auto`` takes at most: more than five were not measured."""
 
-PRESETS: dict[Any, dict[str, Any]] = {"default": {}, "inspo": INSPO, "espl": ESPL, "fst": FST}
+PRESETS: dict[Any, dict[str, Any]] = {"default": {}, "inspo": INSPO}
 """What each preset changes."""
 
 
@@ -102,8 +62,8 @@ class EngineConfig(CheckedSettings):
 
     ``EngineConfig(preset="inspo")`` is Algorithm 1 with the departures listed in docs/papers.md
     (pruning by the weights of the same step, for one). The default preset departs from it further
-    in the fields of :data:`INSPO`, each documented below with its reason. :data:`ESPL` and
-    :data:`FST` are the methods of two other papers. A field given explicitly wins over the preset.
+    in the fields of :data:`INSPO`, each documented below with its reason. A field given explicitly
+    wins over the preset.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -186,14 +146,6 @@ class EngineConfig(CheckedSettings):
         description="candidates drawn for each question; auto: up to five, as many as divide the "
         "trainer's rollouts of a question, which then share one baseline (grouping 'question')",
     )
-    draw_per: Literal["question", "step"] = Field(
-        default="question",
-        description="candidates are drawn for each question, or once for all questions of a step",
-    )
-    sampling: Literal["softmax", "even"] = Field(
-        default="softmax",
-        description="where no sampler is given: by weight (paper, Eq. 4), or all alike",
-    )
     unmeasured: Literal["zero", "explore"] = Field(
         default="explore",
         description="a candidate with fewer than min_groups groups counts as weight 0 (paper), or "
@@ -202,11 +154,10 @@ class EngineConfig(CheckedSettings):
     min_groups: int = Field(
         default=2, ge=1, description="scored groups that make a candidate measured"
     )
-    weights: Literal["window", "adjusted", "rating"] = Field(
+    weights: Literal["window", "adjusted"] = Field(
         default="adjusted",
         description="where no attributor is given: the mean reward of the last steps (paper, "
-        "Eq. 6), all rewards without what their questions and steps were worth, or ratings from "
-        "the ranks in each step (of the plugin evoprompt-ratings)",
+        "Eq. 6), or all rewards without what their questions and steps were worth",
     )
     reset: Literal["zero", "verified"] = Field(
         default="verified",

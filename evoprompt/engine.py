@@ -116,8 +116,7 @@ class Engine:
         seed: seeds all randomness of the engine.
         log: takes the events; in memory if not given.
         required: substrings every instruction must hold, such as protocol tags.
-        sampler: draws the candidate of each question; ``Softmax(config.reward_temperature)``, or
-            whatever ``config.sampling`` says.
+        sampler: draws the candidate of each question; ``Softmax(config.reward_temperature)``.
         survivor: keeps candidates when pruning; ``Deap("best")``.
         parent_selector: picks whom to improve; ``Deap("best")``.
         attributor: rewards to weights; ``Adjusted()``, or whatever ``config.weights`` says.

@@ -75,6 +75,9 @@ class Told(Event):
         instruction_length: mean length in words of the instructions used.
         stderrs: standard errors of ``weights``, where the attributor knows them.
         failure: why the first rollout without a reward has none; empty if all have one.
+        groups: the groups with at least two scored rollouts.
+        groups_without_signal: those of them in which all rewards are equal, so that a trainer that
+            compares the rollouts of a group learns nothing from them.
     """
 
     rollouts: int
@@ -86,6 +89,8 @@ class Told(Event):
     instruction_length: float = 0.0
     stderrs: Mapping[str, float] = field(default_factory=dict)
     failure: str = ""
+    groups: int = 0
+    groups_without_signal: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,19 @@ class NoSettings(BaseModel, extra="forbid"):
 
 
 @dataclass(frozen=True, slots=True)
+class ProposerSyntax:
+    """How a user sets the proposer where an engine is described; messages name it as a remedy.
+
+    Attributes:
+        writer: sets a proposer that asks a language model.
+        static: sets no proposer.
+    """
+
+    writer: str = '{"name": "reflection", "lm": {"model": "openai/gpt-5-mini"}}'
+    static: str = "proposer=None"
+
+
+@dataclass(frozen=True, slots=True)
 class BuildContext:
     """What a component may use while it is built; nothing is needed outside a run.
 
@@ -68,6 +81,7 @@ class BuildContext:
         check: whether a component is checked as soon as it is built.
         given: a language model that was handed over as an object, to be asked in place of the one
             that the settings name; a ``dspy.LM``, or a function of a prompt.
+        syntax: how the user sets the proposer; that of Python if not given.
     """
 
     task: BankOwner | None = None
@@ -75,6 +89,7 @@ class BuildContext:
     spending: SpendTracker = field(default_factory=SpendTracker)
     check: bool = True
     given: object = None
+    syntax: ProposerSyntax = ProposerSyntax()
 
 
 class Component:

@@ -49,6 +49,11 @@ def summarise_tell(
     candidates = {trajectory.candidate.id: trajectory.candidate for trajectory in trajectories}
     words = sum(len(candidates[id_].text.split()) * count for id_, count in used.items())
     heaviest = sorted(candidate_stats, key=lambda stats: -stats.weight)[:_MOST_LISTED]
+    rewards_by_group: dict[str, list[float]] = {}
+    for trajectory in trajectories:
+        if trajectory.reward is not None:
+            rewards_by_group.setdefault(trajectory.assignment.group, []).append(trajectory.reward)
+    groups = [group for group in rewards_by_group.values() if len(group) > 1]
     return Told(
         step,
         rollouts,
@@ -60,6 +65,8 @@ def summarise_tell(
         words / len(trajectories) if trajectories else 0.0,
         {stats.candidate.id: stats.stderr for stats in heaviest if math.isfinite(stats.stderr)},
         next((t.failure for t in trajectories if t.failure), ""),
+        len(groups),
+        sum(min(group) == max(group) for group in groups),
     )
 
 

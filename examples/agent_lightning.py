@@ -1,6 +1,7 @@
 """An agent that agent-lightning 1.0 runs, under instructions that a gateway chooses.
 
     pip install "evoprompt[gateway]" "agentlightning>=1" openai        # Python 3.12
+    export EVOPROMPT_GATEWAY_TOKEN=...    # for the gateway and the controller
     evoprompt gateway gateway.yaml
 
 ``agent_class`` of a rollout is ``agent_lightning.Calculator``, its ``env_map`` ``{TASK: input}``.
@@ -17,6 +18,7 @@ import httpx
 from openai import OpenAI
 
 GATEWAY = os.environ.get("GATEWAY", "http://127.0.0.1:8080")
+TRAINER = {"Authorization": f"Bearer {os.environ['EVOPROMPT_GATEWAY_TOKEN']}"}
 
 
 def answer(question: str, client: OpenAI) -> str:
@@ -37,12 +39,14 @@ class Calculator:
             "question": {"id": task["id"], "text": task["question"], "answers": [task["answer"]]},
             "upstream": os.environ["AGL_OPENAI_BASE_URL"],
         }
-        came = httpx.post(f"{GATEWAY}/conversations", json=opened).raise_for_status()
+        came = httpx.post(f"{GATEWAY}/conversations", json=opened, headers=TRAINER)
+        came.raise_for_status()
         key = came.json()["key"]
         shown = {"X-Evoprompt-Conversation": key}
         client = OpenAI(base_url=f"{GATEWAY}/v1", api_key=token, default_headers=shown)
         reward = float(answer(task["question"], client) == task["answer"])
-        httpx.post(f"{GATEWAY}/conversations/{key}/reward", json={"reward": reward})
+        rewarded = f"{GATEWAY}/conversations/{key}/reward"
+        httpx.post(rewarded, json={"reward": reward}, headers=TRAINER).raise_for_status()
         event = {"event_type": "reward", "data": {"value": reward}}
         headers = {"Authorization": f"Bearer {token}"}
         httpx.post(os.environ["AGL_EVENT_URL"], json=event, headers=headers).raise_for_status()

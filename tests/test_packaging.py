@@ -29,7 +29,6 @@ OURS = {
     "evoprompt-gepa": ROOT / "plugins/evoprompt-gepa",
     "evoprompt-gym": ROOT / "plugins/evoprompt-gym",
     "evoprompt-hello": ROOT / "plugins/evoprompt-hello",
-    "evoprompt-ratings": ROOT / "plugins/evoprompt-ratings",
     "evoprompt-verifiers": ROOT / "plugins/evoprompt-verifiers",
     "evoprompt-verl-cpu": ROOT / "plugins/evoprompt-verl-cpu",
 }
@@ -47,7 +46,6 @@ CODE = {
     "plugins/evoprompt-retrieval/evoprompt_retrieval": "evoprompt-retrieval[dense]",
     "plugins/evoprompt-gepa/evoprompt_gepa": "evoprompt-gepa",
     "plugins/evoprompt-gym/evoprompt_gym": "evoprompt-gym",
-    "plugins/evoprompt-ratings/evoprompt_ratings": "evoprompt-ratings",
     "plugins/evoprompt-verifiers/evoprompt_verifiers": "evoprompt-verifiers",
     "plugins/evoprompt-verl-cpu/evoprompt_verl_cpu": "evoprompt-verl-cpu",
 }
@@ -63,7 +61,6 @@ CONSTRAINTS = {
         "evoprompt-calculator[verl]",
         "evoprompt-gepa",
         "evoprompt-gym",
-        "evoprompt-ratings",
     ),
     "constraints-trl-vllm.txt": (
         "evoprompt[trl-vllm]",

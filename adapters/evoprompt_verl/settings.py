@@ -17,12 +17,17 @@ from evoprompt.eventlog import EventLog
 from evoprompt.lm.budget import SPENDING_FILE, SpendTracker
 from evoprompt.plugins import Choice, build, plugins
 from evoprompt.prompts import PLACEMENTS, Placement, Render
-from evoprompt.roles import BuildContext
+from evoprompt.roles import BuildContext, ProposerSyntax
 from evoprompt.section import EngineSection
 from evoprompt.validation import explain
 
 PRESETS: tuple[Preset, ...] = get_args(Preset)
 SECTION = "evoprompt"
+PROPOSER_SYNTAX = ProposerSyntax(
+    f"'{SECTION}.proposer={{name:reflection,lm:{{model:openai/gpt-5-mini}}}}'",
+    f"{SECTION}.proposer=null",
+)
+"""The overrides of a veRL command that set the proposer."""
 
 
 class VerlSettings(EngineSection):
@@ -108,7 +113,8 @@ class VerlSettings(EngineSection):
         """
         task: Task | None = build("task", self.task) if self.task else None
         directory = log.path.parent if log is not None and log.path is not None else None
-        context = BuildContext(task, directory, SpendTracker() if spending is None else spending)
+        spending = SpendTracker() if spending is None else spending
+        context = BuildContext(task, directory, spending, syntax=PROPOSER_SYNTAX)
         required = [*self.required, *(task.required if task else ())]
         return self.engine(self.seeds(task), context, self.seed, required, log)
 

@@ -20,8 +20,8 @@ from tenacity import AsyncRetrying
 
 from evoprompt.agents.agent import Sampling
 from evoprompt.agents.episode import Broken
-from evoprompt.errors import BudgetError, InputError, LmError, warn
-from evoprompt.lm.attempts import may_pass, require_size, retry_settings
+from evoprompt.errors import BudgetError, InputError, LmError, causes, warn
+from evoprompt.lm.attempts import kinds_of, may_pass, require_size, retry_settings
 from evoprompt.lm.budget import Spending
 from evoprompt.lm.loop import completed
 from evoprompt.text import keep_secret, masked
@@ -91,9 +91,8 @@ class _BoundedClient(openai.DefaultAsyncHttpxClient):
         finally:
             await came.aclose()
         headers = {name: value for name, value in came.headers.items() if name not in _OF_THE_WIRE}
-        return httpx.Response(
-            came.status_code, headers=headers, content=bytes(read), request=request
-        )
+        # Of the library that the SDK is based on: httpx2 since openai 3, httpx before.
+        return type(came)(came.status_code, headers=headers, content=bytes(read), request=request)
 
 
 class Server(Generic[ChoiceT]):
@@ -270,8 +269,8 @@ class Server(Generic[ChoiceT]):
             return self.answered.model_validate_json(_HALF.sub("\ufffd", text))
 
     def _may_pass(self, error: BaseException) -> bool:
-        if isinstance(error.__cause__, httpx.ConnectError):
-            return self._answered  # else nobody is there
+        if isinstance(error, openai.APIConnectionError) and _has_no_connection(error):
+            return self._answered  # else no server is there
         return isinstance(error, openai.APIResponseValidationError) or may_pass(error)
 
     def _explained(self, error: Exception) -> str:
@@ -366,6 +365,11 @@ def _told_status(content: bytes) -> int | None:
         status = int(json.loads(content)["error"]["code"])
         return status if status in range(400, 600) else None
     return None
+
+
+def _has_no_connection(error: openai.APIConnectionError) -> bool:
+    """Return whether no connection could be made; the class of its cause is httpx's or httpx2's."""
+    return any("ConnectError" in kinds_of(cause) for cause in causes(error))
 
 
 @functools.cache

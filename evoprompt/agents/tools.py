@@ -8,6 +8,7 @@ import json
 import queue
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Any, get_type_hints
 
@@ -107,7 +108,7 @@ class Tools:
                 done.put(error)
 
         # A daemon, as a function that never returns must not keep the process alive.
-        thread = threading.Thread(target=call, daemon=True)
+        thread = threading.Thread(target=copy_context().run, args=(call,), daemon=True)
         thread.start()
         try:
             found = done.get(timeout=seconds)

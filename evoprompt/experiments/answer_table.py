@@ -6,12 +6,13 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import fmean, pvariance
+from statistics import fmean, variance
 
 from pydantic import BaseModel, ConfigDict
 
 from evoprompt.agents.tasks import Method
 from evoprompt.experiments.answers import Answer, Asked, Evaluation
+from evoprompt.experiments.intervals import student_quantile
 from evoprompt.storage import write_whole
 
 MOST_UNSCORED = 0.05
@@ -26,7 +27,7 @@ class Cell(BaseModel):
 
     Attributes:
         value: mean of the main metric; None where too few questions were scored.
-        low: lower end of the interval, None without one.
+        low: lower end of the interval; None for a kind with a single scored question.
         high: upper end.
         scored: questions behind it.
         unscored: questions without a score; they count neither as right nor as wrong.
@@ -144,7 +145,12 @@ def _cell(kinds: Sequence[Sequence[float]], asked: Sequence[int]) -> Cell:
         return Cell(value=None, scored=count, unscored=unscored)
     mean = fmean(map(fmean, kinds))
     # Questions are drawn within each kind, so the mean over kinds varies as its parts do.
-    error = math.sqrt(sum(pvariance(values) / len(values) for values in kinds)) / len(kinds)
-    low = max(mean - 1.96 * error, min(map(min, kinds)))
-    high = min(mean + 1.96 * error, max(map(max, kinds)))
+    smallest = min(map(len, kinds))
+    if smallest < 2:
+        return Cell(value=mean, scored=count, unscored=unscored)
+    error = math.sqrt(sum(variance(values) / len(values) for values in kinds)) / len(kinds)
+    # The degrees of freedom of the smallest kind give an interval that is never too narrow.
+    half = student_quantile(smallest - 1) * error
+    low = max(mean - half, min(map(min, kinds)))
+    high = min(mean + half, max(map(max, kinds)))
     return Cell(value=mean, low=low, high=high, scored=count, unscored=unscored)

@@ -33,6 +33,7 @@ from evoprompt.experiments.sections import (
 )
 from evoprompt.experiments.settings import FROZEN, differences, merge, nested
 from evoprompt.plugins import Choice, build
+from evoprompt.roles import ProposerSyntax
 from evoprompt.section import EngineSection, Settings
 from evoprompt.text import masked_data
 from evoprompt.validation import explain, nearest
@@ -42,6 +43,11 @@ _LIMIT = re.compile(r"(^|\.)(budget|host\.seconds|evaluate_every)(\.|$)")
 
 MOST_SEEDS = 10_000
 """Seeds that a number may stand for."""
+
+PROPOSER_SYNTAX = ProposerSyntax(
+    "engine.proposer: {name: reflection, lm: {model: openai/gpt-5-mini}}", "arms: [static]"
+)
+"""The settings of a run file that set the proposer."""
 
 
 def _this_machine() -> Settings:

@@ -14,7 +14,7 @@ from evoprompt.errors import InputError
 from evoprompt.evaluation import Evaluation, QuestionOutcome
 from evoprompt.events import Notice
 from evoprompt.experiments.directory import RunDirectory, TrialDirectory, TrialId
-from evoprompt.experiments.report.verdict import interval
+from evoprompt.experiments.intervals import interval_over_seeds
 from evoprompt.experiments.summary import to_json
 from evoprompt.experiments.trial import start_of
 from evoprompt.storage import write_whole
@@ -116,7 +116,8 @@ def _drawn(questions: Sequence[Question], count: int, seed: int) -> list[Questio
 def table_of(run: RunDirectory, arm: str) -> list[tuple[str, str, str, str]]:
     """Of an arm that distills: policy, its value, what it lacks to the first, and KL divergence.
 
-    Means over questions, each over the seeds; a difference has its interval of 95% over questions.
+    Means over questions, each over the seeds; a difference is paired by question. Its interval of
+    95 % is over seeds, for one seed over questions; for two seeds both differences stand instead.
 
     Raises:
         InputError: a trial is not finished, or its files are damaged.
@@ -142,13 +143,23 @@ def table_of(run: RunDirectory, arm: str) -> list[tuple[str, str, str, str]]:
     for name, seeds in tests.items():
         both = [test.keys() & full.keys() for test, full in zip(seeds, tests["with"], strict=True)]
         asked = set.intersection(*both)
-        values = [fmean(test[one] for test in seeds) for one in sorted(asked)]
-        full = [fmean(test[one] for test in tests["with"]) for one in sorted(asked)]
-        gain = interval([mine - theirs for mine, theirs in zip(values, full, strict=True)])
-        told = "" if name == "with" or gain is None else "{:+.3f} [{:+.3f}, {:+.3f}]".format(*gain)
+        value = fmean(test[question] for test in seeds for question in asked)
+        gains = [
+            [test[question] - full[question] for question in sorted(asked)]
+            for test, full in zip(seeds, tests["with"], strict=True)
+        ]
+        gain = "" if name == "with" else _gain_text(gains)
         kl = fmean(one.divergence[name] for one in found)
-        rows.append((name, f"{fmean(values):.3f}", told, f"{kl:.3f}"))
+        rows.append((name, f"{value:.3f}", gain, f"{kl:.3f}"))
     return rows
+
+
+def _gain_text(seeds: Sequence[Sequence[float]]) -> str:
+    """Return the mean of differences with its interval, or for two seeds with both means."""
+    if (gain := interval_over_seeds(seeds)) is not None:
+        return "{:+.3f} [{:+.3f}, {:+.3f}]".format(*gain)
+    means = [fmean(values) for values in seeds]
+    return f"{fmean(means):+.3f} ({', '.join(f'{mean:+.3f}' for mean in means)})"
 
 
 def _read(files: TrialDirectory) -> Distilled:

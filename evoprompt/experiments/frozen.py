@@ -7,6 +7,7 @@ from collections.abc import Callable
 from evoprompt.agents.tasks import Task, Trial
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Evaluated, Event, Notice
+from evoprompt.experiments.config import PROPOSER_SYNTAX
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.hosts.frozen import FrozenHost, FrozenModel, tested
 from evoprompt.experiments.summary import Clock, SeedSummary
@@ -80,7 +81,8 @@ def run_frozen(
         items_of(agent.validation, "validation"),
         Runner(agent, agent.metric, False, options),
     )
-    context = BuildContext(task, files.root, SpendTracker(run.spending))
+    spending = SpendTracker(run.spending)
+    context = BuildContext(task, files.root, spending, syntax=PROPOSER_SYNTAX)
     proposer = proposer_of(section, context)
     questions = tested(task, told.budget)
     budget = told.budget - len(questions)

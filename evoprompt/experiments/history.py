@@ -35,10 +35,13 @@ class Step(NamedTuple):
     """One training step, counted from 1, with what is drawn over steps.
 
     That is ``reward``, ``instruction_length`` in words, and the means of the trajectories' metrics.
+    ``groups`` had at least two scored rollouts, ``groups_without_signal`` of them equal rewards.
     """
 
     step: int
     values: Mapping[str, float]
+    groups: int = 0
+    groups_without_signal: int = 0
 
 
 @dataclass(slots=True)
@@ -333,7 +336,8 @@ class History:
         values = {**event["metrics"], "instruction_length": event["instruction_length"]}
         if event["reward"] is not None:
             values["reward"] = event["reward"]
-        self.steps.append(Step(step, values))
+        groups, without_signal = event.get("groups", 0), event.get("groups_without_signal", 0)
+        self.steps.append(Step(step, values, groups, without_signal))
         for name, weight in event["weights"].items():
             known = Weight(step, weight, event["stderrs"].get(name))
             self.candidates[name].weights.append(known)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import Field, ValidationError
 
 from evoprompt import yamlfile
 from evoprompt.errors import InputError
+from evoprompt.experiments.config import PROPOSER_SYNTAX
 from evoprompt.gateway import Gateway, GatewaySettings
 from evoprompt.lm.budget import SPENDING_FILE, SpendTracker
 from evoprompt.roles import BuildContext
@@ -40,5 +42,7 @@ def gateway_of(path: Path) -> Gateway:
         read = ProxySettings.model_validate(yamlfile.read(path))
     except ValidationError as error:
         raise InputError(f"{path}: {explain(error, ProxySettings)}") from error
-    context = BuildContext(spending=SpendTracker(read.directory / SPENDING_FILE))
+    spending = SpendTracker(read.directory / SPENDING_FILE)
+    syntax = replace(PROPOSER_SYNTAX, static="engine.proposer: null")
+    context = BuildContext(spending=spending, syntax=syntax)
     return Gateway(read.engine.engine(read.instructions, context, read.seed), read)

@@ -6,24 +6,30 @@
       results.yaml        the page, and of which answers each of its numbers is
       *.jsonl.gz          answers.jsonl of ``evoprompt eval --output``
 
-A row of the page is ``| NAME | mean ± half of its interval |``. A name is that of a cell, with one
+A row of the page is ``| NAME | NUMBER |``. A name is that of a cell, with one
 kind of question in parentheses where it is of these alone, or ``CELL - CELL`` for the difference,
 paired by question; what stands before the last comma of the first may be left out in the second.
 Where ``results.yaml`` says under ``seeds`` for what several names stand, such as ``shops: [shop 35,
-shop 36]``, a row ``shops, ...`` is the mean over them. Its interval is that of a bootstrap of seeds
-and, within them, of questions, of which the variance is known without drawing.
+shop 36]``, a row ``shops, ...`` is the mean over them. A number has one of three forms:
+
+=================================  ===========================================================
+``.417 ± .089 (120 questions)``    one seed; Student's interval of 95 % over its questions
+``.383 (2 seeds: .417, .350)``     two seeds; each seed's mean, and no interval
+``.543 ± .261 (5 seeds)``          Student's interval of 95 % over the means of the seeds
+=================================  ===========================================================
+
+:func:`evoprompt.experiments.intervals.interval_over_seeds` says what an interval covers.
 """
 
 from __future__ import annotations
 
 import gzip
 import hashlib
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean, pvariance, variance
+from statistics import fmean
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -33,6 +39,7 @@ from evoprompt.agents.tasks import Task
 from evoprompt.errors import InputError
 from evoprompt.evaluation import value_of
 from evoprompt.experiments.answers import Answer
+from evoprompt.experiments.intervals import interval_over_seeds
 from evoprompt.plugins import Choice, build
 from evoprompt.validation import explain, nearest
 
@@ -40,8 +47,7 @@ FILE = "results.yaml"
 
 VERSION = 1
 
-_TWO_SIDED = 1.96  # standard errors to either side in an interval of 95 %
-_ROW = re.compile(r"^\| ([^|]+?) \| (-?\.\d+|-?\d\.\d+) ± (\.\d+) \|", re.MULTILINE)
+_ROW = re.compile(r"^\| ([^|]+?) \| (-?\d?\.\d+ [±(][^|]*\)) \|", re.MULTILINE)
 _NAME = re.compile(r"(?P<first>.+?)(?: - (?P<second>.+?))?(?: \((?P<kind>.+)\))?")
 
 
@@ -78,22 +84,31 @@ class Row:
 
     Attributes:
         name: as the page has it.
-        mean: over the questions, and over seeds where it is of several.
-        half: of its interval of 95 %, over the same.
-        questions: how many.
-        shown: mean and half of the interval that the page shows.
+        mean: of the seeds' means.
+        half: of the interval of 95 %; None for two seeds.
+        seeds: mean of each seed over its questions.
+        questions: of all seeds together.
+        page_text: the number as the page has it.
     """
 
     name: str
     mean: float
-    half: float
+    half: float | None
+    seeds: tuple[float, ...]
     questions: int
-    shown: str
+    page_text: str
 
     @property
-    def found(self) -> str:
-        """Mean and half of the interval, in the page's form."""
-        return re.sub(r"\b0\.", ".", f"{self.mean:.3f} ± {self.half:.3f}")
+    def text(self) -> str:
+        """The number in the page's form."""
+        if self.half is None:
+            means = ", ".join(f"{mean:.3f}" for mean in self.seeds)
+            text = f"{self.mean:.3f} ({len(self.seeds)} seeds: {means})"
+        else:
+            several = len(self.seeds) > 1
+            basis = f"{len(self.seeds)} seeds" if several else f"{self.questions} questions"
+            text = f"{self.mean:.3f} ± {self.half:.3f} ({basis})"
+        return re.sub(r"\b0\.", ".", text)
 
 
 class Results:
@@ -133,8 +148,8 @@ class Results:
             raise InputError(
                 f"{page} cannot be read ({error}); required: the page that {file} names"
             ) from error
-        self._shown = {name: f"{mean} ± {half}" for name, mean, half in _ROW.findall(text)}
-        self.rows = tuple(self._shown)
+        self._page_texts: dict[str, str] = dict(_ROW.findall(text))
+        self.rows = tuple(self._page_texts)
         self._values: dict[str, Mapping[str, tuple[str, float]]] = {}
 
     def row(self, name: str) -> Row:
@@ -144,22 +159,23 @@ class Results:
             InputError: the page has no such row, or answers are not what was recorded: another
                 file, another question, or a score that the task does not give.
         """
-        if name not in self._shown:
+        if name not in self._page_texts:
             raise InputError(
-                f"{name!r} is no row of the page; required: one of {', '.join(self._shown)}"
-                f"{nearest(name, self._shown)}"
+                f"{name!r} is no row of the page; required: one of {', '.join(self._page_texts)}"
+                f"{nearest(name, self._page_texts)}"
             )
         parts = _NAME.fullmatch(name)
         assert parts is not None
         of, comma, arm = parts["first"].rpartition(", ")
-        found = [
+        seeds = [
             self._values_of(f"{seed}{comma}{arm}", parts["second"], parts["kind"])
             for seed in self.seeds.get(of, (of,))
         ]
-        means = [fmean(values) for values in found]
-        within = fmean(variance(values) / len(values) for values in found)
-        half = _TWO_SIDED * math.sqrt((pvariance(means) + within) / len(found))
-        return Row(name, fmean(means), half, sum(map(len, found)), self._shown[name])
+        means = tuple(fmean(values) for values in seeds)
+        interval = interval_over_seeds(seeds)
+        half = None if interval is None else interval.half
+        questions = sum(map(len, seeds))
+        return Row(name, fmean(means), half, means, questions, self._page_texts[name])
 
     def _values_of(self, first: str, second: str | None, kind: str | None) -> list[float]:
         """What a cell, or its difference to a ``second`` one, is for each question."""

@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, Valida
 from evoprompt.agents.tasks import Task
 from evoprompt.errors import InputError
 from evoprompt.events import Event, Excerpt, Notice
-from evoprompt.experiments.config import RunConfig
+from evoprompt.experiments.config import PROPOSER_SYNTAX, RunConfig
 from evoprompt.experiments.eventfile import read_events
 from evoprompt.experiments.frozen import proposer_of
 from evoprompt.experiments.history import History, log_in
@@ -253,7 +253,8 @@ def starting_from(
     first = traces.deployed or task.seeds[0]
     options = OptimizeOptions(required=tuple(task.required))
     setting = Setting(reward=words_of(type(task).score), trained=False)
-    proposer = proposer_of(section, BuildContext(task, None, spending))
+    context = BuildContext(task, None, spending, syntax=PROPOSER_SYNTAX)
+    proposer = proposer_of(section, context)
     written = write_from(traces, first, proposer, options, setting, emit)
     texts = (first if isinstance(first, str) else dict(first), *written)
     return config.starting_from(dict.fromkeys(config.arms, texts))

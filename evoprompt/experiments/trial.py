@@ -22,7 +22,7 @@ from evoprompt.evaluation import Evaluation, MainMetric
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Evaluated, Event, Notice, Told
 from evoprompt.experiments.collapse import RewardWatch
-from evoprompt.experiments.config import RunConfig
+from evoprompt.experiments.config import PROPOSER_SYNTAX, RunConfig
 from evoprompt.experiments.directory import RunDirectory, TrialDirectory, TrialId
 from evoprompt.experiments.history import History
 from evoprompt.experiments.kept import Kept, KeptPolicies
@@ -139,7 +139,8 @@ def build_engine(
     """
     section = config.engine_of(trial.arm)
     directory = log.path.parent if log is not None and log.path is not None else None
-    context = BuildContext(task, directory, SpendTracker() if spending is None else spending, check)
+    spending = SpendTracker() if spending is None else spending
+    context = BuildContext(task, directory, spending, check, syntax=PROPOSER_SYNTAX)
     seeds = seeds_of(config, trial, task, section, start)
     engine = section.engine(seeds, context, trial.seed, task.required, log)
     engine.budget = config.budget_of(trial.arm)

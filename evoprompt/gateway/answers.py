@@ -16,11 +16,16 @@ class Answer:
     Attributes:
         usage: tokens of prompt and answer, as far as the upstream told.
         wrong: why it is no answer; empty while it is one.
+        is_abandoned: whether the agent left before the end.
+        is_lost: whether the upstream closed a connection that it had kept open, unanswered.
+        is_free: whether the upstream refused the request, or never saw it.
+        on_kept_connection: whether an earlier request used the same connection.
     """
 
     def __init__(self) -> None:
         self.usage: tuple[object, object] = (None, None)
         self.wrong = ""
+        self.is_abandoned = self.is_lost = self.is_free = self.on_kept_connection = False
         self._said: list[str] = []
         self._thought: list[str] = []
         self._calls: dict[int, list[str]] = {}
@@ -32,6 +37,11 @@ class Answer:
         """What was said, with the calls of tools."""
         calls = [(name, arguments) for _, (name, arguments) in sorted(self._calls.items())]
         return written_action("".join(self._said), calls, "".join(self._thought))
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a part of it has come."""
+        return bool(self._said)
 
     def read(self, data: bytes) -> None:
         """Reads an answer that came at once, or the next part of one."""

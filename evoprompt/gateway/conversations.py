@@ -68,7 +68,7 @@ class _Conversation(BaseModel):
         upstream: base URL of its own; empty for that of the settings.
         turns: what was said and answered.
         asked: what its last request was, in a few characters.
-        broken: why its last answer did not come whole, or that none was asked for; else empty.
+        broken: why its last answer did not come whole, or that none came; else empty.
         outcome: what became of it; None while it is open.
     """
 
@@ -76,7 +76,7 @@ class _Conversation(BaseModel):
     upstream: str = ""
     turns: list[tuple[str, str]] = []
     asked: str = ""
-    broken: str = "the model was never asked"
+    broken: str = "the model never answered"
     outcome: RolloutOutcome | None = None
 
 
@@ -268,7 +268,7 @@ class Conversations:
             metrics: further numbers.
 
         Returns:
-            Why it is counted as one that failed, where the model was never asked or its last answer
+            Why it is counted as one that failed, where the model never answered or its last answer
             did not come whole; else an empty text.
 
         Raises:
@@ -313,8 +313,9 @@ class Conversations:
 
     def _happens(self, what: What, **given: Any) -> None:
         """Writes down what happens, and then lets it happen; stops if that fails halfway."""
-        event = _Event(what=what, **given)
-        self._journal.append(event.model_dump_json(exclude_defaults=True).encode() + b"\n")
+        line = _Event(what=what, **given).model_dump_json(exclude_defaults=True).encode()
+        event = _Event.model_validate_json(line)  # as the next gateway reads it, or not at all
+        self._journal.append(line + b"\n")
         try:
             self._apply(event)
         except BaseException as error:
@@ -429,12 +430,11 @@ def _require_served(engine: Engine) -> None:
     """Makes sure that the engine needs nothing but the conversations that there are."""
     config = engine.config
     extra = not engine.is_static and engine.generations.most_rollouts(1)
-    if extra or config.draw_per == "step":
+    if extra:
         raise InputError(
-            f"accept is {config.accept!r} and draw_per {config.draw_per!r}: candidates would be "
-            "drawn for a whole step, or verified by extra rollouts, which nobody asks a gateway "
-            "for; required: draw_per 'question', accept 'in-training' or 'all', and rollouts that "
-            "two to five candidates can share, such as 4, 5 or 8"
+            f"accept is {config.accept!r}: candidates would be verified by extra rollouts, which "
+            "no client of a gateway makes; required: accept 'in-training' or 'all', and rollouts "
+            "that two to five candidates can share, such as 4, 5 or 8"
         )
 
 

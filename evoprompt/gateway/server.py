@@ -11,6 +11,7 @@ import asyncio
 import hmac
 import json
 import os
+import secrets
 import socket
 import threading
 import time
@@ -18,6 +19,8 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from typing import Any, Self
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 try:
     import aiohttp
@@ -30,7 +33,7 @@ except ModuleNotFoundError as error:
 from pydantic import TypeAdapter, ValidationError, validate_call
 
 from evoprompt.engine import Engine
-from evoprompt.errors import BudgetError, EvopromptError, InputError
+from evoprompt.errors import BudgetError, EvopromptError
 from evoprompt.gateway.answers import Answer
 from evoprompt.gateway.conversations import Conversations
 from evoprompt.gateway.rewriting import Body
@@ -44,12 +47,12 @@ KEY_HEADER = "X-Evoprompt-Conversation"
 """Header with the key of a conversation, for agents whose API key is something else."""
 
 TOKEN = "EVOPROMPT_GATEWAY_TOKEN"
-"""Environment variable that holds what trainers show; needed beyond loopback."""
+"""Environment variable that holds what trainers show; without it each gateway draws a token."""
 
 SPENDING = "upstream-spending.jsonl"
 """Journal of what requests have cost, in the directory of a gateway with a budget."""
 
-_LOOPBACK = ("127.0.0.1", "localhost")
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _SERVED = "/v1/chat/completions, /v1/completions, /v1/models and /conversations"
 _NOT_PASSED = {  # of one connection alone, or a secret of one side
     *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer"),
@@ -58,9 +61,21 @@ _NOT_PASSED = {  # of one connection alone, or a secret of one side
     KEY_HEADER.lower(),
 }
 _NOT_THE_AGENTS = (401, 403, 408, 429)  # refusals that are not its fault, beside 500 and above
+_UNPACKED = ("gzip", "deflate", "br", "zstd")  # bodies so coded are read, and passed, unpacked
 _LONGEST_BODY = 2**26  # bytes of a request: a long conversation with pictures
+_LONGEST_HEADER = 2**16  # bytes
+_KEEPALIVE = 4.0  # seconds that a connection stays open unused: uvicorn closes it after 5
 _LONGEST_ANSWER = 32_768  # tokens, for the budget, of an answer to whose length nobody set a limit
+_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+_CHOICES = ("n", "best_of")
+_MAX_TOKENS = 10_000_000  # of an answer, for the budget: no model has a longer context
 _SILENCE = 600.0  # seconds: an answer that does not stream may take that long
+
+
+class _TokenError(EvopromptError):
+    """A request for trainers does not show their token."""
+
+    status = 401
 
 
 class Gateway(Conversations):
@@ -75,6 +90,9 @@ class Gateway(Conversations):
             gateway.reward(key, 1.0 if answer == "4" else 0.0)
 
     It is bound to the engine until it is closed.
+
+    Attributes:
+        token: what trainers show as their API key, over HTTP.
 
     Args:
         engine: gives candidates and is told rewards; it must need no rollouts of its own.
@@ -92,15 +110,10 @@ class Gateway(Conversations):
         settings: GatewaySettings,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._token = os.environ.get(TOKEN, "")
+        self.token = os.environ.get(TOKEN, "") or secrets.token_urlsafe(24)
         self._upstream_key = os.environ.get(settings.key, "")
-        for secret in filter(None, (self._token, self._upstream_key)):
+        for secret in filter(None, (self.token, self._upstream_key)):
             keep_secret(secret)
-        if not self._token and settings.host not in _LOOPBACK:
-            raise InputError(
-                f"host is {settings.host}, which others can reach; required: a token that trainers "
-                f"show, in the environment variable {TOKEN}; set it, or listen at 127.0.0.1"
-            )
         require_prices(settings.budget, settings.prices, "the upstream")
         limited = settings.budget != BudgetSettings()  # a journal takes a millisecond of a request
         tracker = SpendTracker(settings.directory / SPENDING if limited else None)
@@ -154,11 +167,21 @@ class Gateway(Conversations):
         app.router.add_post("/v1/chat/completions", self._completes)
         app.router.add_post("/v1/completions", self._completes)
         app.router.add_get("/v1/models", self._lists)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=5.0)
+        runner = web.AppRunner(
+            app,
+            access_log=None,
+            shutdown_timeout=5.0,
+            handler_cancellation=True,
+            max_line_size=_LONGEST_HEADER,
+            max_field_size=_LONGEST_HEADER,
+        )
         async with aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0),
+            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEPALIVE),
+            cookie_jar=aiohttp.DummyCookieJar(),  # else all agents share one
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=30.0, sock_read=_SILENCE),
-            auto_decompress=False,
+            trace_configs=[_reuse_tracing()],
+            max_line_size=_LONGEST_HEADER,
+            max_field_size=_LONGEST_HEADER,
         ) as self._session:
             await runner.setup()
             await web.SockSite(runner, listening, backlog=4096).start()
@@ -196,10 +219,14 @@ class Gateway(Conversations):
         return web.json_response({"counted": not why, "why": why})
 
     async def _of_trainer(self, request: web.Request) -> dict[str, Any]:
-        """What a trainer sends, who has shown the token where there is one."""
-        shown = _key_of(request)
-        if self._token and not hmac.compare_digest(shown.encode(), self._token.encode()):
-            raise web.HTTPUnauthorized(reason="the API key is not the gateway's token")
+        """Return what a trainer sends, who has shown the token."""
+        shown = _bearer_of(request).encode(errors="surrogateescape")
+        if not hmac.compare_digest(shown, self.token.encode(errors="surrogateescape")):
+            raise _TokenError(
+                f"{request.method} {request.path}: the API key is not the token of trainers; "
+                f"required: Authorization: Bearer TOKEN, with the value of {TOKEN}, or with the "
+                "token that the gateway printed at its start"
+            )
         return TypeAdapter(dict[str, Any]).validate_json(await request.read())
 
     # ---------------------------------------------------------------------------------- for agents
@@ -214,37 +241,66 @@ class Gateway(Conversations):
             sent, answer = body.under(candidate, self._render), Answer()
             self._learn_setting(body)
             try:
-                with self._paid(body, sent) as attempt:
-                    response = await self._pass(request, sent, answer)
-                    attempt.used(*((0, 0) if response.status >= 400 else answer.usage))
+                response = await self._ask(request, body, sent, answer)
+                if answer.is_lost:  # the request was too late for the connection, not wrong
+                    answer = Answer()
+                    response = await self._ask(request, body, sent, answer)
             except BudgetError as error:
                 self.answered(key, "", "", broken=str(error))
                 return _refusal(402, str(error))  # clients do not try again after this one
+            except asyncio.CancelledError:
+                # Nothing is counted where nothing came, or where the gateway closes.
+                if answer.has_begun and not self._stopped.is_set():
+                    self._count(key, body, answer)
+                raise
             if response.status < 400 or answer.wrong:
-                said = "" if answer.wrong else answer.text
-                self.answered(key, body.said_last(), said, masked(answer.wrong), body.text)
+                self._count(key, body, answer)
             return response
 
+    async def _ask(
+        self, request: web.Request, body: Body, sent: bytes, answer: Answer
+    ) -> web.StreamResponse:
+        """Send one request to the upstream, and pay for it."""
+        with self._paid(body, sent) as attempt:
+            response = await self._pass(request, sent, answer)
+            attempt.used(*((0, 0) if answer.is_free else answer.usage))
+        return response
+
+    def _count(self, key: str, body: Body, answer: Answer) -> None:
+        """Count an answer, or as much of it as the agent waited for."""
+        if answer.is_abandoned and not answer.has_begun:
+            return
+        said = "" if answer.wrong else answer.text
+        self.answered(key, body.said_last(), said, masked(answer.wrong), body.text)
+
     def _paid(self, body: Body, sent: bytes) -> AbstractContextManager[Attempt]:
-        """Reserves the most that a request can cost."""
-        limits = [body.fields.get(name) for name in ("max_tokens", "max_completion_tokens")]
-        longest = max((one for one in limits if isinstance(one, int)), default=_LONGEST_ANSWER)
-        choices = body.fields.get("n")
-        many = choices if isinstance(choices, int) and choices > 1 else 1
-        return self._spending.paid(str(body.fields.get("model")), sent.decode(), longest * many)
+        """Reserve the most that a request can cost."""
+        limits = [body.fields.get(name) for name in _LIMITS]
+        longest = max((_limit_of(limit) for limit in limits if limit is not None), default=0)
+        choices = max(1, *(_number_of(body.fields.get(name)) for name in _CHOICES))
+        model = str(body.fields.get("model")).encode(errors="replace").decode()
+        return self._spending.paid(model, sent.decode(), (longest or _LONGEST_ANSWER) * choices)
 
     async def _pass(self, request: web.Request, sent: bytes, answer: Answer) -> web.StreamResponse:
-        """The upstream's answer, byte for byte; 502 where there is none."""
+        """Return the upstream's answer, byte for byte once unpacked; 502 where there is none."""
         own, headers = self.upstream(_key_of(request)), _passed(request.headers)
         shown = f"Bearer {self._upstream_key}" if self._upstream_key else ""
         if shown := request.headers.get("Authorization", "") if own else shown:
             headers["Authorization"] = shown
         headers["Accept-Encoding"] = "identity"
         url = (own or self.settings.upstream).rstrip("/") + request.path_qs.removeprefix("/v1")
+        has_come = False
         try:
             async with self._session.request(
-                request.method, url, data=sent or None, headers=headers, allow_redirects=False
+                request.method,
+                url,
+                data=sent or None,
+                headers=headers,
+                allow_redirects=False,
+                proxy=_proxy_of(url),
+                trace_request_ctx=answer,
             ) as came:
+                has_come, answer.is_free = True, came.status >= 400
                 if came.content_type == "text/event-stream":
                     return await _stream(request, came, answer)
                 content = await came.read()
@@ -255,7 +311,11 @@ class Gateway(Conversations):
                 if came.status in (401, 403) or (answer.wrong and came.status < 400):
                     return _refusal(502, answer.wrong)
                 return web.Response(status=came.status, body=content, headers=_passed(came.headers))
-        except (aiohttp.ClientError, TimeoutError) as error:
+        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+            is_closed = isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientOSError)
+            is_unsent = isinstance(error, aiohttp.ClientConnectorError | ValueError)
+            answer.is_free |= is_unsent and not has_come
+            answer.is_lost = is_closed and answer.on_kept_connection and not has_come
             answer.wrong = f"the upstream does not answer: {format_error(error)}"
             return _refusal(502, answer.wrong)
 
@@ -271,10 +331,13 @@ class Gateway(Conversations):
 async def _stream(
     request: web.Request, came: aiohttp.ClientResponse, answer: Answer
 ) -> web.StreamResponse:
-    """Server-sent events as they come; where they are no answer, the connection breaks off."""
+    """Pass server-sent events as they come; break off where they are no answer.
+
+    It ends early, and without a complaint, where the agent has closed the connection.
+    """
     response = web.StreamResponse(status=came.status, headers=_passed(came.headers))
-    await response.prepare(request)
     try:
+        await response.prepare(request)
         async for piece in came.content.iter_any():
             answer.read_events(piece)
             if answer.wrong:
@@ -283,21 +346,82 @@ async def _stream(
         answer.end()
     except (aiohttp.ClientPayloadError, aiohttp.ServerConnectionError, OSError) as error:
         if isinstance(error, aiohttp.ClientConnectionResetError):
-            raise  # the agent has gone
+            answer.is_abandoned = True
+            return response
         answer.wrong = f"the upstream died in its answer: {format_error(error)}"
     if answer.wrong and request.transport is not None:
         request.transport.close()
     return response
 
 
+def _reuse_tracing() -> aiohttp.TraceConfig:
+    """Return what notes in an answer that its request uses a connection of an earlier one."""
+
+    async def note(session: object, context: Any, parameters: object) -> None:
+        del session, parameters
+        context.trace_request_ctx.on_kept_connection = True
+
+    tracing = aiohttp.TraceConfig()
+    tracing.on_connection_reuseconn.append(note)
+    return tracing
+
+
+def _proxy_of(url: str) -> str | None:
+    """Return the proxy that the environment names for a URL.
+
+    None stands for no proxy: ``NO_PROXY`` excludes the host, or the host is this machine.
+
+    Raises:
+        ValueError: the proxy speaks no HTTP.
+    """
+    parts = urlsplit(url)
+    proxy = getproxies().get(parts.scheme)
+    is_local = parts.hostname in (None, *_LOOPBACK)
+    if not proxy or is_local or proxy_bypass(parts.netloc.rpartition("@")[2]):
+        return None
+    proxy = proxy if "://" in proxy else f"http://{proxy}"
+    if urlsplit(proxy).scheme not in ("http", "https"):
+        raise ValueError(f"the proxy of the environment is {proxy}; required: one of http or https")
+    return proxy
+
+
+def _limit_of(value: object) -> int:
+    """Return the tokens that a limit lets through: one that is no count from 1 on limits nothing.
+
+    Servers read some of these in ways of their own, so they count as the larger number.
+    """
+    number = _number_of(value)
+    is_limit = isinstance(value, int) and not isinstance(value, bool) and number >= 1
+    return min(number if is_limit else max(number, _LONGEST_ANSWER), _MAX_TOKENS)
+
+
+def _number_of(value: object) -> int:
+    """Return a number as a lenient server reads it; 0 for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return 0
+    try:
+        return int(value) if isinstance(value, int) else int(float(value))
+    except (ValueError, OverflowError):
+        return 0
+
+
 def _key_of(request: web.Request) -> str:
+    return request.headers.get(KEY_HEADER, "") or _bearer_of(request)
+
+
+def _bearer_of(request: web.Request) -> str:
     scheme, _, key = request.headers.get("Authorization", "").partition(" ")
-    bearer = key.strip() if scheme.lower() == "bearer" else ""
-    return request.headers.get(KEY_HEADER, "") or bearer
+    return key.strip() if scheme.lower() == "bearer" else ""
 
 
 def _passed(headers: Mapping[str, str]) -> dict[str, str]:
-    return {name: one for name, one in headers.items() if name.lower() not in _NOT_PASSED}
+    """Return the headers that go on to the other side."""
+    return {
+        name: value
+        for name, value in headers.items()
+        if name.lower() not in _NOT_PASSED
+        and not (name.lower() == "content-encoding" and value.strip().lower() in _UNPACKED)
+    }
 
 
 def _refusal(status: int, why: str) -> web.Response:

@@ -23,9 +23,7 @@ class GatewaySettings(BaseModel, frozen=True, extra="forbid"):
         description="of the instruction: after the agent's own system message, in its place, or "
         "before the first user message",
     )
-    host: str = Field(
-        default="127.0.0.1", description="to listen at; beyond loopback trainers need a token"
-    )
+    host: str = Field(default="127.0.0.1", description="to listen at")
     port: int = Field(default=0, ge=0, le=65_535, description="to listen at; 0 for a free one")
     key: str = Field(
         default="OPENAI_API_KEY",

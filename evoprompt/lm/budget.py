@@ -185,9 +185,15 @@ class SpendTracker:
                 yield
 
     def _note(self, entry: _Entry) -> None:
-        """Writes an entry to the journal, and only then counts it."""
+        """Write an entry to the journal, and only then count it.
+
+        Raises:
+            ValidationError: the entry cannot be read again; nothing is written or counted.
+        """
+        line = entry.model_dump_json(exclude_defaults=True).encode()
+        entry = _Entry.model_validate_json(line)
         if self._file is not None:
-            self._file.append(entry.model_dump_json(exclude_defaults=True).encode() + b"\n")
+            self._file.append(line + b"\n")
         self._count(entry)
 
     def _take(self, lines: Sequence[bytes], path: Path) -> None:

@@ -211,8 +211,14 @@ class LanguageModel:
 
         try:
             async with self._sending(recorder) as send:
-                # What it uses is no usage of a program that is compiled meanwhile.
-                with dspy.context(lm=self._metered(send), disable_history=True, usage_tracker=None):
+                # What it uses is no usage of a program that is compiled meanwhile. The adapter is
+                # ours: another default of the user's, or of another DSPy, would change requests.
+                with dspy.context(
+                    lm=self._metered(send),
+                    adapter=dspy.ChatAdapter(),
+                    disable_history=True,
+                    usage_tracker=None,
+                ):
                     return await asyncio.gather(*(self._ask(call) for call in calls))
         except Exception as error:  # whatever a library raises, training must go on
             return [self._explain(error) for _ in calls]

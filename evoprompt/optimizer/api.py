@@ -60,7 +60,8 @@ def optimize(
     its parent failed, and if it is better there, compared with the best one on the validation set.
     No rollout is made twice, and none that is not needed to tell two instructions apart. It ends
     when nothing is left to learn from, after ``patience`` iterations without progress, or ten at a
-    perfect score, when a limit is reached, and at Ctrl-C; what was found until then is returned.
+    perfect score, or, without a ``patience``, ten in which every reward is the lowest, when a limit
+    is reached, and at Ctrl-C; what was found until then is returned.
 
     Args:
         seed_instruction: where to start: a text, or a text for each component of the program; or a
@@ -70,10 +71,11 @@ def optimize(
             ``(number, feedback)`` or a ``dspy.Prediction(score=..., feedback=...)``; higher is
             better. It may be a coroutine function, as may ``program``.
         program: ``program(instruction, example)`` returns an output; it is given a mapping where
-            ``seed_instruction`` is one. Several calls are made at a time, in threads. Or, without a
-            metric, a ``GEPAAdapter`` as GEPA takes it: what it makes of its trajectories is what a
-            proposer reads, and its ``propose_new_texts`` is the proposer where neither ``lm`` nor
-            another one is given.
+            ``seed_instruction`` is one. Several calls are made at a time, in threads, and each sees
+            the context variables of the caller, such as ``dspy.context``. Or, without a metric, a
+            ``GEPAAdapter`` as GEPA takes it: what it makes of its trajectories is what a proposer
+            reads, and its ``propose_new_texts`` is the proposer where neither ``lm`` nor another
+            one is given.
         valset: examples to choose by; by default half of ``trainset``.
         testset: examples that only the best is asked, at the end, so that ``result.value`` is not
             flattered by the choice; at most a quarter of ``budget`` is kept for them, which then

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from contextvars import copy_context
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -178,7 +177,7 @@ def _prices(name: str, given: Mapping[str, float]) -> Prices:
 
 
 class _Program:
-    """Rollouts of a program under other texts, in the context in which it is compiled."""
+    """Rollouts of a program under other texts."""
 
     def __init__(
         self, genome: Genome, metering: Metering, counted: Mapping[str, Any], reward: str
@@ -187,12 +186,8 @@ class _Program:
         self._genome = genome
         self._metering = metering
         self._counted = counted
-        self._context = copy_context()
         self._worked = False
         self._shared = lru_cache(_KEPT)(self._built)
-
-    def __call__(self, texts: Mapping[str, str], example: Any) -> Ran:
-        return self._context.copy().run(self._run, texts, example)
 
     def cost(self) -> Charge | None:
         """What the program's models have cost; None where not all of it was counted."""
@@ -205,7 +200,7 @@ class _Program:
             predictor.lm = self._counted.get(name, predictor.lm)
         return program
 
-    def _run(self, texts: Mapping[str, str], example: Any) -> Ran:
+    def __call__(self, texts: Mapping[str, str], example: Any) -> Ran:
         program = self._shared(tuple(texts.items()))
         with self._metering.limiting(), dspy.context(trace=[]):
             try:

@@ -18,6 +18,7 @@ from evoprompt.evaluation import REWARD
 from evoprompt.optimizer.comparison import Comparison
 from evoprompt.optimizer.data import Item
 from evoprompt.optimizer.failures import FailureFinder
+from evoprompt.optimizer.flat import FlatRewardWatch
 from evoprompt.optimizer.options import OptimizeOptions
 from evoprompt.optimizer.outcome import (
     FAILS_NOTHING,
@@ -89,6 +90,8 @@ class Loop:
         self._components = list(self.seeds[0].components)
         self._stale = self._barren = self._free = 0
         self._told_of_failures = False
+        can_stop = self.options.patience is None
+        self._flat = FlatRewardWatch(self.results.rewards, self.options.perfect, can_stop)
         self._refused: Candidate | None = None  # the latest that was no better than the incumbent
 
     def run(self) -> str:
@@ -125,6 +128,9 @@ class Loop:
                 reason = self._iterate()
                 if reason:
                     break
+            if reason == self._flat.stop_reason:  # more questions would cost and show nothing
+                self.emit(events.Notice(self.iteration, f"stopped: {reason}"))
+                return reason
             if 0 < self.comparison.unasked <= self.results.meter.left:
                 self.comparison.deepen(self.incumbent, whole=True)
                 self._note()
@@ -174,6 +180,8 @@ class Loop:
         if self._barren >= _BARREN:
             why = f", the last time because {found}" if (found := self.writer.complaint) else ""
             return f"the proposer wrote nothing that could be tried {_BARREN} times in a row{why}"
+        if reason := self._flat.stop_reason:
+            return reason
         if self._free >= _FREE:
             return f"the proposer repeated itself {_FREE} times, and all its texts were measured"
         if meter.left <= min(comparison.unasked, _RESERVE * meter.limit):
@@ -193,6 +201,7 @@ class Loop:
         """One iteration; returns why it was the last one, if it was."""
         rng = random.Random(f"{self.options.seed}/{self.iteration}")
         parent, spent = self.incumbent, self.results.meter.spent
+        num_rewards = self.results.rewards.count
         focus = self.failures.find(parent, self._stale, rng)
         if not focus:
             return self._right() or FAILS_NOTHING
@@ -224,6 +233,9 @@ class Loop:
             )
         )
         self._tell_of_failures()
+        new_rewards = self.results.rewards.count - num_rewards if fresh else 0
+        if warning := self._flat.observe(self.iteration, new_rewards):
+            self.emit(events.Notice(self.iteration, warning))
         if winner:
             self._succeed(winner)
         return ""

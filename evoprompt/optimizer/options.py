@@ -20,15 +20,16 @@ class OptimizeOptions(CheckedSettings):
             ``budget``, ``seconds`` and ``patience`` may differ.
         seconds: after which no more rollouts are begun.
         patience: iterations without a new incumbent after which it ends; 0 only measures the seed;
-            None for no limit but the others.
+            None for no limit but the others, and ten iterations where every reward is the lowest.
         perfect: the greatest reward there is; anything less is a failure to learn from.
         proposals: instructions asked for in an iteration.
         required: texts that every instruction must hold, such as placeholders and tags.
         max_tokens: most tokens of an instruction; a longer one is refused.
         refuse_copies: whether an instruction is refused that copies a question which the proposer
             was shown, or gives away an answer that only one question has.
-        max_concurrency: rollouts at a time; 1 makes them in this thread; None for 8, and in
-            ``CoEvolve`` for as many as ``dspy.settings`` say.
+        max_concurrency: rollouts at a time; 1 makes them in this thread, where ``asyncio.run`` does
+            not work in a notebook; None for 8, and in ``CoEvolve`` for as many as
+            ``dspy.settings`` say.
         progress: whether to tell on standard error of each text that is accepted, and at the end
             what was found and what it cost.
 

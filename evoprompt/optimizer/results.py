@@ -14,6 +14,7 @@ from evoprompt.errors import InputError
 from evoprompt.evaluation import Failures
 from evoprompt.leads import Lead
 from evoprompt.optimizer.data import Item
+from evoprompt.optimizer.flat import RewardRange
 from evoprompt.optimizer.journal import Journal, Key
 from evoprompt.optimizer.outcome import INTERRUPTED, BudgetSpentError, ExampleOutcome, with_remedy
 from evoprompt.optimizer.runner import Asked, Meter, Rollouts
@@ -41,6 +42,7 @@ class Results:
     Attributes:
         meter: see above.
         failures: rollouts that came to nothing, of all that were made.
+        rewards: range of all rewards.
         step: the iteration, for the journal.
         sure: repeated rollouts that must all agree before rewards count as free of chance.
     """
@@ -55,6 +57,7 @@ class Results:
     ) -> None:
         self.meter = meter
         self.failures = Failures()
+        self.rewards = RewardRange()
         self.step = 0
         self.sure = SURE
         self._rollouts = rollouts
@@ -211,6 +214,7 @@ class Results:
                 raise _program_fault(self._faults)
             return
         self._faults.clear()
+        self.rewards.add(reward)
         before = self._means[texts].get(name)
         if before is None:
             self._means[texts][name] = reward

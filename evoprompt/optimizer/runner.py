@@ -6,7 +6,8 @@ import math
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import as_completed
+from contextvars import copy_context
 from dataclasses import replace
 from inspect import isawaitable
 from typing import Any
@@ -26,6 +27,7 @@ from evoprompt.optimizer.outcome import (
     ExampleOutcome,
     with_remedy,
 )
+from evoprompt.optimizer.threads import CallThreads
 from evoprompt.text import format_error, words_of
 from evoprompt.types import INSTRUCTION, Candidate, Setting, Turn
 
@@ -138,23 +140,31 @@ class Runner(Rollouts):
         self.at_once = options.max_concurrency or _AT_A_TIME
         self._perfect = options.perfect
         self._begun = False
-        self._pool: ThreadPoolExecutor | None = None
+        self._threads = CallThreads(self._once, self.at_once)
 
     def run(self, asked: Sequence[Asked], meter: Meter) -> Iterator[tuple[Asked, ExampleOutcome]]:
-        """The outcome of each of ``asked``; several at a time, in threads.
+        """Yield the outcome of each of ``asked``; several at a time, in threads.
 
-        The very first call is made alone: if it shows that no other can succeed, none is made.
+        Every rollout sees the context variables of the caller, in a copy of its own. With one
+        rollout at a time all are made in the thread of the caller. The very first call is made
+        alone: if it shows that no other can succeed, none is made.
         """
+        make_rollouts = self._one_by_one if self.at_once == 1 else self._together
         if not self._begun and asked:
-            yield asked[0], self._once(asked[0], meter)
+            yield from make_rollouts(asked[:1], meter)
             self._begun, asked = True, asked[1:]
-        if self.at_once == 1 or len(asked) == 1:
-            for one in asked:
-                yield one, self._once(one, meter)
-            return
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(self.at_once, "evoprompt-rollout")
-        waiting = {self._pool.submit(self._once, one, meter): one for one in asked}
+        yield from make_rollouts(asked, meter)
+
+    def _one_by_one(
+        self, asked: Sequence[Asked], meter: Meter
+    ) -> Iterator[tuple[Asked, ExampleOutcome]]:
+        for pair in asked:
+            yield pair, copy_context().run(self._once, pair, meter)
+
+    def _together(
+        self, asked: Sequence[Asked], meter: Meter
+    ) -> Iterator[tuple[Asked, ExampleOutcome]]:
+        waiting = {self._threads.submit(pair, meter): pair for pair in asked}
         fault: InputError | BudgetSpentError | None = None
         try:
             for done in as_completed(waiting):
@@ -170,9 +180,7 @@ class Runner(Rollouts):
 
     def close(self) -> None:
         """Ends the threads, without waiting for calls that an interrupt left behind."""
-        if self._pool is not None:
-            self._pool.shutdown(wait=False, cancel_futures=True)
-        self._pool = None
+        self._threads.close()
 
     def _once(self, asked: Asked, meter: Meter) -> ExampleOutcome:
         candidate, item = asked

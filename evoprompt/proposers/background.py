@@ -6,6 +6,7 @@ import random
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from contextvars import copy_context
 from dataclasses import replace
 
 from pydantic import JsonValue, TypeAdapter
@@ -58,9 +59,10 @@ class Background(Wrapper):
         self._arrived = None
         self._learn()
         self._thought = Future()
-        given, name = (asked, self._thought), "evoprompt-proposer"
-        # A daemon, which does not keep the process alive.
-        threading.Thread(target=self._think, args=given, name=name, daemon=True).start()
+        given, name = (self._think, asked, self._thought), "evoprompt-proposer"
+        # A daemon, which does not keep the process alive; ``inner`` sees the caller's context.
+        run = copy_context().run
+        threading.Thread(target=run, args=given, name=name, daemon=True).start()
 
     def _think(self, request: ProposalRequest, thought: Future[Sequence[Proposal]]) -> None:
         try:

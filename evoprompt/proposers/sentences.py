@@ -143,8 +143,8 @@ def _task_and_bank(context: BuildContext) -> tuple[BankOwner, SentenceBank]:
         raise InputError(
             f"the proposer edits sentences of the task's bank, and {lacking}; required: a task "
             "with a sentence bank, or a proposer that writes freely; choose one that asks a "
-            "language model, engine.proposer: {name: reflection, lm: {model: openai/gpt-5-mini}}, "
-            "or train without evolving, arms: [static]"
+            f"language model, {context.syntax.writer}, or train without evolving, "
+            f"{context.syntax.static}"
         )
     return task, task.bank
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+from contextvars import ContextVar
 from typing import Annotated, Literal
 
 import pytest
@@ -40,6 +41,18 @@ def result(name: str, seconds: float | None = PATIENCE, **arguments: JsonValue) 
 def test_results_are_text_or_json(seconds: float | None) -> None:
     assert result("divide", seconds, a=1) == "0.5"
     assert result("weather", seconds, city="Ulm") == '{"city":"Ulm","degrees":20,"unit":"C"}'
+
+
+@pytest.mark.parametrize("seconds", [None, PATIENCE])
+def test_a_tool_sees_the_context_of_the_caller(seconds: float | None) -> None:
+    tenant: ContextVar[str] = ContextVar("tenant", default="nobody")
+
+    def whoami() -> str:
+        """Return the tenant."""
+        return tenant.get()
+
+    tenant.set("the caller")
+    assert Tools([whoami], seconds)([Call("whoami", {})]) == ["the caller"]
 
 
 @pytest.mark.parametrize(

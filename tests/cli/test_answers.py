@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from command_line import evoprompt
+from scipy.stats import t
 
 from evoprompt.agents import Agent, AnswerProtocol
 from evoprompt.agents.tasks import Method
@@ -186,7 +187,11 @@ def test_every_kind_counts_the_same_and_an_interval_stays_within_the_values(tmp_
     assert few.high == 1.0
     cell, average = evaluation_of(tmp_path / "e", {"a": values})
     mean = sum(values) / len(values)
-    half = 1.96 * math.sqrt(mean * (1 - mean) / len(values))
+    half = float(t.ppf(0.975, 1999)) * math.sqrt(mean * (1 - mean) / 1999)
     assert cell == average
     assert cell.value == pytest.approx(mean)
-    assert (cell.low, cell.high) == pytest.approx((mean - half, mean + half), abs=0.002)
+    assert (cell.low, cell.high) == pytest.approx((mean - half, mean + half))
+    few, _ = evaluation_of(tmp_path / "five", {"a": [0.2, 0.3, 0.5, 0.6, 0.9]})
+    assert (few.low, few.high) == pytest.approx((0.2, 0.8401), abs=1e-4), "Student's, five answers"
+    single, _ = evaluation_of(tmp_path / "single", {"a": [1.0]})
+    assert (single.value, single.low, single.high) == (1.0, None, None)

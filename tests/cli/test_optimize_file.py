@@ -109,6 +109,35 @@ def test_a_prompt_becomes_better_with_no_task(
     assert [sum(one.value or 0 for one in each) == len(each) for each in outcomes].count(True) == 1
 
 
+@pytest.mark.endpoint
+@pytest.mark.lm
+def test_a_model_that_never_scores_is_not_paid_for_to_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    monkeypatch.setattr("evoprompt.experiments.cli.run._draw", lambda *given: None)
+    data, prompt = files(tmp_path)
+    requests = 0
+
+    def answer(body: Mapping[str, Any]) -> str:
+        nonlocal requests
+        if body["messages"][-1]["content"].endswith("+1?"):
+            return "no idea"
+        requests += 1
+        return chat_fields(analysis="It hurries.", candidates=[f"Answer in manner {requests}."])
+
+    given = ["optimize", str(data), "--prompt", str(prompt), "--metric", "number"]
+    out = tmp_path / "run"
+    with OpenAIServer([], answer) as server:
+        address = ["--model", "mine", "--base-url", server.url]
+        assert evoprompt(*given, *address, "--budget", "400", "--output", str(out)) == 0
+    assert requests <= 12, "ten iterations, and a probe of the writer"
+    said = " ".join(capsys.readouterr().out.split())
+    assert "every reward up to iteration 5 is 0 (" in said
+    assert "every reward is 0, the lowest, after 10 iterations" in said
+    assert "in a configuration host.patience: 50" in said
+
+
 def test_a_setting_of_the_writer_joins_the_one_that_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

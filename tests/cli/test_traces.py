@@ -104,7 +104,7 @@ def test_without_a_task_files_are_written_and_nothing_is_claimed(
     model, out = Model(), tmp_path / "out"
     given = ["optimize", "--from-traces", str(traces(tmp_path)), "--output", str(out)]
     with OpenAIServer([], model) as server:
-        told = ["--lm", "openai/mine", "--base-url", server.url]
+        told = ["--lm", "openai/mine", "--writer-base-url", server.url]
         assert evoprompt(*given, *told, "--prompt", str(prompt)) == 0
         assert "none of them is shown to be better" in capsys.readouterr().err
         assert evoprompt(*given, *told) == 2

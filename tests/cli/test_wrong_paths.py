@@ -41,10 +41,6 @@ PATHS: dict[str, dict[str, Option]] = {
         "instruction": Option("file", ("{}/run.yaml",), "any"),
     },
     "gateway": {"config": Option("file")},
-    "worth-it": {
-        "config": Option("file"),
-        "texts": Option("file", ("{}/run.yaml",), "any"),
-    },
     "export": {
         "source": Option("folder", ("{}/out",)),
         "folder": Option("output", before=("{}/trained",)),

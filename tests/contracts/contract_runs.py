@@ -19,7 +19,7 @@ from evoprompt.proposers.reflection import Reflection
 from evoprompt.roles import ProposalRequest, Proposer, VerificationRequest
 from evoprompt.storage import STATE_FILE
 from evoprompt.types import Proposal, StepReport, Trajectory, Verification
-from evoprompt.verifiers import ReplayTopN
+from evoprompt.verifiers import ReplayTopN, measured, verification_of
 
 WORDS = ("search", "think", "guess", "look", "answer", "slow", "fast", "twice", "never", "always")
 
@@ -69,6 +69,44 @@ class AdmitsNobody(Verifier):
         found = ReplayTopN(3, "top").verify(request)
         refused = [replace(result, admitted=False) for result in found.results]
         return replace(found, results=tuple(refused))
+
+
+class VerifierInBatches(Verifier):
+    """Verifier that asks for one batch per question, with several rollouts of the parent.
+
+    It admits all proposals. An error of a rollout function in any batch ends the verification.
+
+    Args:
+        questions: the questions of a round.
+        parent_rollouts: the rollouts of the first parent on each question.
+    """
+
+    def __init__(self, questions: int, parent_rollouts: int = 1) -> None:
+        self.questions = questions
+        self.parent_rollouts = parent_rollouts
+
+    def most_rollouts(self, proposed: int, parents: int) -> int:
+        """Return the rollouts of a round."""
+        return self.questions * (proposed + self.parent_rollouts)
+
+    def verify(self, request: VerificationRequest) -> Verification:
+        """Return one result per proposal, and all rollouts of all batches."""
+        parent = request.parents[0].candidate
+        trajectories: list[Trajectory] = []
+        questions = request.replay.questions(self.questions, request.rng)
+        for index, question in enumerate(questions):
+            trajectories += request.rollout(
+                [
+                    verification_of(parent, question, index, self.parent_rollouts),
+                    *(verification_of(child, question, index) for child in request.proposed),
+                ]
+            )
+        results = [measured(child, trajectories) for child in request.proposed]
+        admitted = [
+            replace(result, admitted=number < request.slots and result.mean is not None)
+            for number, result in enumerate(results)
+        ]
+        return Verification(tuple(admitted), (measured(parent, trajectories),), tuple(trajectories))
 
 
 @dataclass(frozen=True)

@@ -122,7 +122,10 @@ def config(directory: Path, kind: type[Any] = GRPOConfig, **settings: Any) -> An
         "temperature": 1.0,
         "seed": 3,
     }
-    return kind(**(defaults | settings))
+    given = defaults | settings
+    if "activation_checkpointing" in kind.__dataclass_fields__:  # the old name is deprecated
+        given["activation_checkpointing"] = given.pop("gradient_checkpointing")
+    return kind(**given)
 
 
 def trainer(

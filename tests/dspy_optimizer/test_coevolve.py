@@ -157,3 +157,13 @@ def test_a_language_model_of_dspy_writes_and_both_are_paid_apart() -> None:
     assert found.program_cost.calls == found.rollouts
     assert found.program_cost.input_tokens > 0
     assert not found.program_cost.priced  # nobody knows what a scripted model costs
+
+
+def test_a_program_that_never_scores_stops() -> None:
+    with (
+        pytest.warns(EvopromptWarning, match="every reward up to iteration 5 is 0 "),
+        pytest.warns(EvopromptWarning, match="stopped: every reward is 0, the lowest, after 10"),
+    ):
+        found = compiled(lambda system, asked: {"answer": "bad"}, budget=400).detailed_results
+    assert found.iterations == 10
+    assert found.stopped.startswith("every reward is 0, the lowest, after 10 iterations")

@@ -48,9 +48,12 @@ def exact(example: Any, pred: Any, trace: Any = None) -> float:
 
 
 def compiled(model: Model, student: Any = None, **changes: Any) -> Any:
-    settings = {"prices": PRICES, "max_concurrency": 1, "budget": 60, **changes}
+    settings = {"prices": PRICES, "max_concurrency": 1, "budget": 60, "patience": 50}
     optimizer = CoEvolve(
-        exact, proposer=Writes(counting), track_stats=True, **optimizing.split(settings)
+        exact,
+        proposer=Writes(counting),
+        track_stats=True,
+        **optimizing.split({**settings, **changes}),
     )
     with dspy.context(lm=model.lm):
         return optimizer.compile(

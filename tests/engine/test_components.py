@@ -16,7 +16,7 @@ from evoprompt.errors import ComponentError, InputError
 from evoprompt.populations import SteadyPopulation
 from evoprompt.proposers.combinators import NoProposer
 from evoprompt.roles import Selector
-from evoprompt.selectors import Deap, Softmax
+from evoprompt.selectors import Softmax
 from evoprompt.testing.samples import question
 from evoprompt.types import Candidate, CandidateStats, Trajectory
 from evoprompt.verifiers import ReplayTopN, Unverified
@@ -27,7 +27,6 @@ from evoprompt.verifiers import ReplayTopN, Unverified
     [
         ({}, Adjusted, Softmax, ReplayTopN),
         ({"preset": "inspo"}, WindowMean, Softmax, ReplayTopN),
-        ({"sampling": "even"}, Adjusted, Deap, ReplayTopN),
         ({"accept": "all"}, Adjusted, Softmax, Unverified),
     ],
 )

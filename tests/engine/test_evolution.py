@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import pytest
+from contract_runs import VerifierInBatches
 from numbered_engine import (
     QUESTIONS,
     SEED,
@@ -27,7 +28,6 @@ from evoprompt.types import (
     EvolveReport,
     Trajectory,
 )
-from evoprompt.verifiers import Sequential
 
 
 class TestEvolve:
@@ -147,12 +147,14 @@ class TestBudget:
             assert one.metrics()["generations_refused"] == 0
         assert not one.evolution_due
 
-    def test_a_sequential_one_ends_where_it_does_not_fit_and_what_it_spent_counts(self) -> None:
+    def test_a_verification_in_batches_ends_at_the_budget_and_its_rollouts_count(
+        self,
+    ) -> None:
         one = Engine(
             [SEED],
             proposer=Numbered(),
             config=EngineConfig(evolve_every=3, population_size=3),
-            verifier=Sequential(8, batch=4),
+            verifier=VerifierInBatches(8),
         )
         one.budget = 48 + 28
         policy = ScriptedPolicy(lambda assignment: float(number_of(assignment) % 2))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evoprompt.summaries import summarise_ask, summarise_tell
-from evoprompt.testing.samples import candidate, candidate_stats
+from evoprompt.testing.samples import candidate, candidate_stats, question, trajectory
 
 
 class TestAsk:
@@ -22,3 +22,19 @@ class TestTell:
         weights = [number / 1000 for number in range(1000)]
         found = summarise_tell(1, 0, [], candidate_stats(weights)).weights
         assert list(found.items()) == [(f"c{n}", n / 1000) for n in range(999, 935, -1)]
+
+    def test_counts_the_groups_that_were_compared_and_those_of_equal_rewards(self) -> None:
+        rewards: dict[int, list[float | None]] = {
+            0: [0.5, 0.5, 0.5],
+            1: [0.0, 1.0],
+            2: [1.0, None, 1.0],
+            3: [1.0],
+            4: [None],
+        }
+        trajectories = [  # the samples put all rollouts of a candidate into one group
+            trajectory(candidate(group), question(0), reward, index)
+            for group, values in rewards.items()
+            for index, reward in enumerate(values)
+        ]
+        event = summarise_tell(1, 0, trajectories, [])
+        assert (event.groups, event.groups_without_signal) == (3, 2)

@@ -11,8 +11,6 @@ import pytest
 from evoprompt import EvopromptWarning
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
-from evoprompt.proposers.background import Background
-from evoprompt.proposers.combinators import Fallback, Mixture
 from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.testing import FakeTrainer, ScriptedPolicy
 from evoprompt.types import Proposal
@@ -123,18 +121,3 @@ def test_counts_and_rows_go_on_after_a_resume() -> None:
     train(whole, 3)
     assert second.metrics() == whole.metrics()
     assert second.generation_stats == whole.generation_stats
-
-
-def sheltered(kind: str) -> Engine:
-    """An engine whose first proposer always fails while another one stands in."""
-    bad, fine = Scripted(failing), Scripted(good)
-    inner: Proposer = (
-        Mixture({"bad": bad, "fine": fine}) if kind == "mixture" else Fallback(bad, fine)
-    )
-    config = EngineConfig(evolve_every=1, verify_rounds=1, verify_questions=2, population_size=4)
-    return Engine(
-        [SEED],
-        proposer=Background(inner) if kind == "background" else inner,
-        config=config,
-        required=["<answer>"],
-    )

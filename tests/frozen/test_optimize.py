@@ -105,7 +105,10 @@ def test_the_proposer_reads_how_its_refused_text_failed_at_the_same_questions() 
         asked.append(request)
         return f"Go way {len(asked)}."
 
-    learn(lambda instruction, _: f"wrong by {instruction}", proposer=Writes(write), budget=60)
+    def fail(instruction: str, example: str) -> str:
+        return f"wrong by {instruction}"
+
+    learn(fail, proposer=Writes(write), budget=60, patience=3)
     first, second, third = asked[:3]
     assert {one.candidate.text for one in first.failures} == {SEED}
     for request, refused in ((second, "Go way 1."), (third, "Go way 2.")):
@@ -365,7 +368,8 @@ def test_whatever_a_program_says_is_kept_and_not_paid_for_twice(tmp_path: Path, 
         made.append(example)
         return said
 
-    found = learn(speaks, budget=60, directory=tmp_path / "out")
+    found = learn(speaks, budget=60, patience=50, directory=tmp_path / "out")
     assert found.rollouts == len(made)
-    assert learn(speaks, budget=60, resume=tmp_path / "out").rollouts == found.rollouts
+    again = learn(speaks, budget=60, patience=50, resume=tmp_path / "out")
+    assert again.rollouts == found.rollouts
     assert found.rollouts == len(made)

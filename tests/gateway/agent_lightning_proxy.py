@@ -73,6 +73,7 @@ def test_the_trainer_is_shown_what_was_sampled_under_the_instruction(
         base = gateway.url.removesuffix("/v1")
         wait_for(lambda: up(trainer))
         agents = {"GATEWAY": base, "PYTHONPATH": "examples"}
+        agents["EVOPROMPT_GATEWAY_TOKEN"] = gateway.token
         places = ("local_runner.poll_interval=1", f"agl_server.url={url}", f"agl_server.key={AGL}")
         with running(*controller, *places, **agents):
             model = {"model": "policy", "endpoint": upstream.url}

@@ -15,7 +15,7 @@ import pytest
 from contract_runs import EngineSpec
 from upstream import KEY, MODEL, USAGE, Reply, Upstream, serving
 
-from evoprompt import Engine, InputError, Question
+from evoprompt import Engine, Question
 from evoprompt.errors import AttachError
 from evoprompt.gateway import KEY_HEADER, Gateway, GatewaySettings, UnknownConversationError
 from evoprompt.gateway.server import SPENDING
@@ -254,7 +254,7 @@ def test_a_conversation_may_have_an_upstream_of_its_own_which_sees_the_agents_ke
 
 def test_an_upstream_that_is_no_url_is_refused(gateway: Gateway) -> None:
     opened = {"question": {"id": "q", "text": "?"}, "upstream": "file:///etc/passwd"}
-    assert raw(gateway, "/conversations", opened)[0] == 400
+    assert raw(gateway, "/conversations", opened, gateway.token)[0] == 400
     with pytest.raises(ValueError, match="upstream"):
         gateway.conversation(QUESTION, upstream="127.0.0.1:8000")
 
@@ -409,13 +409,13 @@ def test_a_trainer_opens_and_rewards_over_http(gateway: Gateway, upstream: Upstr
     keys: list[str] = []
     for _ in range(2):
         opened = {"question": {"id": "q", "text": "2 + 2?", "answers": ["4"]}, "group": "g"}
-        status, _, content = raw(gateway, "/conversations", opened)
+        status, _, content = raw(gateway, "/conversations", opened, gateway.token)
         assert status == 200
         keys.append(json.loads(content)["key"])
         agent(gateway, keys[-1]).chat.completions.create(**CHAT)
     for key, reward in zip(keys, (1.0, 0.0), strict=True):
         given = {"reward": reward, "feedback": "See above.", "metrics": {"calls": 1}}
-        status, _, content = raw(gateway, f"/conversations/{key}/reward", given)
+        status, _, content = raw(gateway, f"/conversations/{key}/reward", given, gateway.token)
         assert (status, json.loads(content)) == (200, {"counted": True, "why": ""})
     assert told(gateway.engine)[0]["reward"] == 0.5
 
@@ -439,29 +439,72 @@ def test_what_a_trainer_gets_wrong_is_said(
     gateway: Gateway, path: str, body: bytes | dict[str, Any], status: int
 ) -> None:
     gateway.conversation(QUESTION, "g", "mine")
-    found, _, content = raw(gateway, path, body)
+    found, _, content = raw(gateway, path, body, gateway.token)
     assert found == status
     assert json.loads(content)["error"]["message"]
     assert not told(gateway.engine)
 
 
-def test_beyond_loopback_trainers_show_a_token_and_agents_need_none(
-    upstream: Upstream, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+@pytest.mark.parametrize("token", ["", "the-token-of-trainers", "té-ken"])
+def test_trainers_show_a_token_and_an_agents_key_can_only_talk(
+    upstream: Upstream,
+    engine: Engine,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    host: str,
+    token: str,
 ) -> None:
-    settings: dict[str, Any] = {"rollouts": 2, "host": "0.0.0.0"}
-    with pytest.raises(InputError, match="EVOPROMPT_GATEWAY_TOKEN"):
-        build(engine, tmp_path, upstream.url, **settings)
-    monkeypatch.setenv("EVOPROMPT_GATEWAY_TOKEN", "the-token-of-trainers")
+    monkeypatch.setenv("EVOPROMPT_GATEWAY_TOKEN", token)
     opened = {"question": {"id": "q", "text": "2 + 2?"}, "group": "g"}
-    with build(engine, tmp_path, upstream.url, **settings) as gateway:
-        for key in ("", "wrong", "the-token-of-trainerz"):
-            assert raw(gateway, "/conversations", opened, key)[0] == 401
-        status, _, content = raw(gateway, "/conversations", opened, "the-token-of-trainers")
+    with build(engine, tmp_path, upstream.url, host=host) as gateway:
+        assert len(gateway.token) >= len(token or "x" * 32)
+        assert token in ("", gateway.token)
+        shown = gateway.token.encode().decode("latin-1")  # http.client writes headers in latin-1
+        for wrong in ("", "none", "\xff", gateway.token[:-1].encode().decode("latin-1")):
+            status, _, content = raw(gateway, "/conversations", opened, wrong)
+            assert status == 401
+            assert b"EVOPROMPT_GATEWAY_TOKEN" in content
+            assert gateway.token.encode() not in content
+        status, _, content = raw(gateway, "/conversations", opened, shown)
         assert status == 200
         key = json.loads(content)["key"]
-        assert raw(gateway, f"/conversations/{key}/reward", {"reward": 1.0}, key)[0] == 401
         assert raw(gateway, "/v1/chat/completions", CHAT, key)[0] == 200
-        assert raw(gateway, "/v1/chat/completions", CHAT, "the-token-of-trainers")[0] == 404
+        assert raw(gateway, "/v1/chat/completions", CHAT, shown)[0] == 404
+        reward = f"/conversations/{key}/reward"
+        for path in (reward, "/conversations/nobody/reward"):
+            assert raw(gateway, path, {"reward": 1.0}, key)[0] == 401
+        assert raw(gateway, "/conversations", opened, key)[0] == 401
+        assert raw(gateway, reward, {"reward": 1.0}, shown)[0] == 200
+
+
+def test_the_key_in_a_header_is_no_token(gateway: Gateway, upstream: Upstream) -> None:
+    key = gateway.conversation(QUESTION, "g")
+    agent(gateway, "anything", default_headers={KEY_HEADER: key}).chat.completions.create(**CHAT)
+    connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=60)
+    with closing(connection):
+        for name, value in ((KEY_HEADER, key), (KEY_HEADER, gateway.token), ("X-Api-Key", key)):
+            connection.request("POST", f"/conversations/{key}/reward", b"{}", {name: value})
+            with connection.getresponse() as response:
+                assert response.status == 401
+                response.read()
+    assert gateway.reward(key, 1.0) == ""
+
+
+def test_each_gateway_draws_a_token_of_its_own(upstream: Upstream, tmp_path: Path) -> None:
+    tokens = set()
+    for name in ("a", "b"):
+        spec = EngineSpec(("Be brief.",), evolves=False)
+        with build(spec.build(), tmp_path / name, upstream.url) as gateway:
+            tokens.add(gateway.token)
+            assert gateway.token not in json.dumps([*gateway.engine.log])
+    assert len(tokens) == 2
+    assert not any(
+        token in file.read_text()
+        for token in tokens
+        for file in tmp_path.rglob("*")
+        if file.is_file()
+    )
 
 
 def test_a_port_that_is_taken_leaves_the_engine_free(
@@ -525,6 +568,58 @@ def test_what_could_go_beyond_the_budget_is_not_asked(
         assert b"budget" in content
         assert "budget" in gateway.reward(key, 0.0)
     assert not upstream.bodies
+
+
+@pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens", "max_output_tokens"])
+@pytest.mark.parametrize(
+    "limit", [-1, 0, -1_000_000_000, True, False, "12", "1e9", 1.5, None, [], 10**400]
+)
+def test_a_limit_that_limits_nothing_counts_as_none(
+    upstream: Upstream, engine: Engine, tmp_path: Path, name: str, limit: object
+) -> None:
+    with build(engine, tmp_path, upstream.url, budget={"tokens": 20_000}) as gateway:
+        key = gateway.conversation(QUESTION, "g")
+        given = {**CHAT, "model": "local", name: limit}
+        if name == "max_completion_tokens" and limit is not None:
+            given["max_tokens"] = 5  # no server says which of the two holds
+        for _ in range(3):
+            assert raw(gateway, "/v1/chat/completions", given, key)[0] == 402
+    assert not upstream.bodies
+    spec = EngineSpec(("Be brief.",), evolves=False)
+    with build(spec.build(), tmp_path, upstream.url, budget={"tokens": 20_000}) as again:
+        asked = {**CHAT, "max_tokens": 5, "max_completion_tokens": None}
+        assert raw(again, "/v1/chat/completions", asked, key)[0] == 200
+        assert again.reward(key, 1.0) == ""
+
+
+@pytest.mark.parametrize(
+    ("fields", "tokens"),
+    [
+        ({"max_tokens": -1}, 32_768),
+        ({"max_tokens": 100, "n": -1}, 100),
+        ({"max_tokens": 100, "n": 0}, 100),
+        ({"max_tokens": 100, "n": True}, 100),
+        ({"max_tokens": 100, "n": None}, 100),
+        ({"max_tokens": 100, "n": 1.5}, 100),
+        ({"max_tokens": 100, "n": "2"}, 200),
+        ({"max_tokens": 100, "n": 2, "best_of": 5}, 500),
+        ({"max_output_tokens": 100}, 100),
+        ({"max_tokens": 100, "model": "\ud800"}, 100),
+    ],
+)
+def test_what_a_request_may_cost_is_written_so_that_the_next_gateway_reads_it(
+    upstream: Upstream, engine: Engine, tmp_path: Path, fields: dict[str, Any], tokens: int
+) -> None:
+    upstream.reply = lambda body: Reply(raw=b"{}broken")
+    with build(engine, tmp_path, upstream.url, budget={"calls": 100}) as gateway:
+        key = gateway.conversation(QUESTION, "g")
+        asked = {**CHAT, "model": "local", **fields}
+        assert raw(gateway, "/v1/chat/completions", asked, key)[0] == 502
+    upstream.reply = lambda body: Reply()
+    spec = EngineSpec(("Be brief.",), evolves=False)
+    with build(spec.build(), tmp_path, upstream.url, budget={"calls": 100}) as again:
+        assert spent(again).output_tokens == tokens
+        assert raw(again, "/v1/chat/completions", CHAT, key)[0] == 200
 
 
 def test_an_answer_that_breaks_off_is_paid_in_full(

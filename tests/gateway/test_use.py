@@ -62,7 +62,10 @@ def post(url: str, body: dict[str, Any], key: str = "none") -> Any:
         return json.load(answer)
 
 
-def test_the_command_serves_and_goes_on_after_a_kill(upstream: Upstream, tmp_path: Path) -> None:
+@pytest.mark.parametrize("token", ["", "the-token-of-trainers"])
+def test_the_command_serves_and_goes_on_after_a_kill(
+    upstream: Upstream, tmp_path: Path, token: str
+) -> None:
     config = settings()
     config |= {"upstream": upstream.url, "directory": str(tmp_path / "g"), "port": 0}
     config |= {"rollouts": 2, "groups": 1, "engine": {"proposer": None}}
@@ -76,20 +79,26 @@ def test_the_command_serves_and_goes_on_after_a_kill(upstream: Upstream, tmp_pat
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, "OPENAI_API_KEY": KEY},
+            env={**os.environ, "OPENAI_API_KEY": KEY, "EVOPROMPT_GATEWAY_TOKEN": token},
         ) as process:
             assert process.stderr is not None
-            lines = (line for line in process.stderr if "agents and trainers" in line)
-            base = next(lines).split()[-1].removesuffix("/v1")
+            lines = iter(process.stderr)
+            shown = next(line for line in lines if "agents may call" in line)
+            base = shown.split()[-1].removesuffix("/v1")
+            printed = next(lines).split()[-1]
+            assert printed == "EVOPROMPT_GATEWAY_TOKEN" if token else len(printed) == 32
             if not keys:
                 opened = {"question": {"id": "q", "text": "2 + 2?"}, "group": "g"}
-                keys = [post(f"{base}/conversations", opened)["key"] for _ in range(2)]
+                keys = [
+                    post(f"{base}/conversations", opened, token or printed)["key"] for _ in range(2)
+                ]
             for key in keys:
                 asked = {"model": MODEL, "messages": [{"role": "user", "content": "2 + 2?"}]}
                 post(f"{base}/v1/chat/completions", asked, key)
             if ending == signal.SIGTERM:
                 for key in keys:
-                    assert post(f"{base}/conversations/{key}/reward", {"reward": 1.0})["counted"]
+                    rewarded = f"{base}/conversations/{key}/reward"
+                    assert post(rewarded, {"reward": 1.0}, token or printed)["counted"]
             process.send_signal(ending)
             out, _ = process.communicate()
     assert (process.returncode, out) == (0, "Use the tools, then answer.\n")
@@ -119,3 +128,16 @@ def test_settings_that_cannot_be_used_are_named(
     file.write_text(yamlfile.dump(config))
     with pytest.raises(InputError, match=wrong):
         gateway_of(file)
+
+
+def test_the_remedy_for_the_default_proposer_is_a_setting_of_the_file(tmp_path: Path) -> None:
+    config = {**settings(), "directory": str(tmp_path / "g"), "engine": {}}
+    file = tmp_path / "gateway.yaml"
+    file.write_text(yamlfile.dump(config))
+    remedy = (
+        "engine.proposer: {name: reflection, .*, or train without evolving, engine.proposer: null$"
+    )
+    with pytest.raises(InputError, match=remedy):
+        gateway_of(file)
+    file.write_text(yamlfile.dump({**config, "engine": {"proposer": None}}))
+    gateway_of(file).close()

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from evoprompt.errors import StateError
 from evoprompt.lm import (
@@ -162,3 +163,15 @@ def test_the_bytes_of_a_request_bound_its_tokens_before_it_is_sent() -> None:
         with pytest.raises(BudgetError, match="tokens"), spending.paid("m", request, 0):
             raise AssertionError("it was sent")
     assert spending.tracker.spent == Charge()
+
+
+@pytest.mark.parametrize("tokens", [-1, -27_030])
+def test_an_entry_that_could_not_be_read_again_is_not_written(tmp_path: Path, tokens: int) -> None:
+    path = tmp_path / "spending.jsonl"
+    tracker = SpendTracker(path)
+    tracker.reserve(Charge(1, 5, 5), BudgetSettings())
+    with pytest.raises(ValidationError):
+        tracker.reserve(Charge(1, 5, tokens), BudgetSettings())
+    with pytest.raises(ValidationError):
+        tracker.settle("a call", Charge(1, tokens, 5))
+    assert tracker.spent == SpendTracker.seen(path).spent == Charge(1, 5, 5)

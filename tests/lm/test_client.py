@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -249,3 +249,20 @@ def test_a_recording_replays_without_a_server(tmp_path: Path) -> None:
     unseen = replay(record).ask([call("fire")])[0]
     assert isinstance(unseen, ReplayError)
     assert "asked 'fire" in str(unseen)
+
+
+@pytest.mark.parametrize("adapter", ["XMLAdapter", "JSONAdapter"])
+def test_another_default_adapter_of_dspy_changes_no_request(adapter: str) -> None:
+    """DSPy 3.5 makes XMLAdapter the default, and users configure one for their own programs."""
+    import dspy
+
+    def asked() -> tuple[Sequence[Mapping[str, Any]], Answer | LmError]:
+        with OpenAIServer([Text(GOOD)]) as server:
+            (answer,) = model(server).ask([call()])
+            return [request.body for request in server.requests], answer
+
+    usual, answer = asked()
+    with dspy.context(adapter=getattr(dspy, adapter)()):
+        changed, same = asked()
+    assert changed == usual
+    assert same == answer == Answer({"words": ["one", "two"]})

@@ -4,6 +4,7 @@ import json
 import random
 import threading
 from collections.abc import Sequence
+from contextvars import ContextVar
 
 import pytest
 from waiting import PATIENCE, wait_for
@@ -145,3 +146,20 @@ def test_a_request_under_way_is_made_again_after_a_kill() -> None:
     after.load_state_dict(json.loads(json.dumps(before.state_dict())))
     slow.go.set()
     assert not after.ready
+
+
+def test_the_thread_sees_the_context_of_the_caller() -> None:
+    tenant: ContextVar[str] = ContextVar("tenant", default="nobody")
+    seen: list[str] = []
+
+    class Noting(Ready):
+        def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
+            seen.append(tenant.get())
+            return super().propose(request)
+
+    background = Background(Noting())
+    token = tenant.set("the caller")
+    background.anticipate(request())
+    tenant.reset(token)
+    wait_until_ready(background)
+    assert seen == ["the caller"]

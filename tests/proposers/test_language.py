@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,12 +15,10 @@ from pydantic import JsonValue
 from evoprompt.errors import InputError, PluginError
 from evoprompt.lm import Answer, Call, LanguageModel, LmError, LmSettings
 from evoprompt.plugins import build
-from evoprompt.proposers.background import Background
-from evoprompt.proposers.combinators import Mixture
 from evoprompt.proposers.language import CANDIDATES, LmProposer
 from evoprompt.proposers.published import EvoPromptDE, EvoPromptGA, History, Paraphrase
 from evoprompt.proposers.reflection import Reflection
-from evoprompt.roles import BuildContext, ProposalRequest
+from evoprompt.roles import ProposalRequest
 from evoprompt.testing.openai_server import OpenAIServer, Status, Text, chat_fields
 from evoprompt.testing.samples import request
 from evoprompt.types import Candidate, CandidateStats, Setting
@@ -187,30 +184,12 @@ class TestConfiguration:
     def key(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
 
-    def test_a_mixture_lends_its_model_and_runs_as_one_in_the_background(
-        self, tmp_path: Path
-    ) -> None:
-        own = {"name": "paraphrase", "lm": {"model": "openai/other"}}
-        settings = {"name": "mixture", "lm": LM, "proposers": ["reflection", own]}
-        found = build("proposer", settings, BuildContext(directory=tmp_path))
-        assert isinstance(found, Background)
-        (mixture,) = found.inner
-        assert isinstance(mixture, Mixture)
-        first, second = mixture.inner
-        assert isinstance(first, LmProposer)
-        assert isinstance(second, LmProposer)
-        assert first.language.settings.model == "openai/scripted"
-        assert second.language.settings.model == "openai/other"
-        assert first.language.spending is second.language.spending
-
     @pytest.mark.parametrize(
         ("settings", "complaint"),
         [
             ({"name": "reflection"}, "lm is missing"),
             ({"name": "reflection", "lm": {**LM, "api_key": "sk-secret"}}, "setting 'api_key'"),
             ({"name": "reflection", "lm": LM, "fallback": "sentence-edti"}, "sentence-edti"),
-            ({"name": "mixture", "proposers": []}, "proposers"),
-            ({"name": "mixture", "lm": LM, "proposers": ["history"] * 2}, "'history' twice"),
         ],
     )
     def test_impossible_settings_are_refused(

@@ -270,3 +270,10 @@ class TestLeavingIdeasOut:
         built = build("proposer", {"name": name, "without": ["haste"]}, BuildContext(SampleTask()))
         assert isinstance(built, SentenceProposer)
         assert "haste" not in built.bank.sentences
+
+
+def test_the_remedy_for_a_missing_bank_is_python_where_python_builds_the_proposer() -> None:
+    with pytest.raises(InputError, match="there is no task") as refused:
+        build("proposer", {"name": "sentence-edit"})
+    assert '{"name": "reflection", "lm": {"model": "openai/gpt-5-mini"}}' in str(refused.value)
+    assert "proposer=None" in str(refused.value)

@@ -184,38 +184,6 @@ class TestQuestions:
             assert abs(counts[first, second] / draws - chance) < tolerance
 
 
-class TestInformativeQuestions:
-    """q0 to q4 were solved in 0 to 4 of 4 rollouts, at the same step."""
-
-    def replay(self) -> ReplayBuffer:
-        return filled(
-            [
-                [
-                    trajectory(A, question(number), float(rollout < number), rollout)
-                    for number in range(5)
-                    for rollout in range(4)
-                ]
-            ]
-        )
-
-    def test_are_those_that_sometimes_failed_by_their_variance(self) -> None:
-        information = {"q1": 3 / 16, "q2": 4 / 16, "q3": 3 / 16}
-        replay, rng, draws = self.replay(), random.Random(0), 20_000
-        assert {
-            record.question.id: record.information
-            for record in replay.records
-            if record.information
-        } == information
-        total = sum(information.values())
-        counts = Counter(
-            tuple(asked.id for asked in replay.informative(2, rng)) for _ in range(draws)
-        )
-        for first, second in itertools.permutations(information, 2):
-            chance = information[first] / total * information[second] / (total - information[first])
-            tolerance = 5 * math.sqrt(chance * (1 - chance) / draws)
-            assert abs(counts[first, second] / draws - chance) < tolerance
-
-
 class TestState:
     @given(told=steps, capacity=st.integers(1, 8), seed=st.integers(0, 3))
     def test_continues_from_a_saved_state(

@@ -247,6 +247,34 @@ def test_the_page_says_how_many_rollouts_of_training_had_no_reward(tmp_path: Pat
     assert f"training rollouts without a reward, {reason}" in page.text
 
 
+def test_the_page_says_how_much_the_last_steps_left_to_learn(
+    directory: RunDirectory, tmp_path: Path
+) -> None:
+    root = shutil.copytree(directory.root, tmp_path / "out")
+    trial = RunDirectory(root, directory.config).trials()[0]
+    log = root / "trials" / trial.arm / f"seed-{trial.seed}" / "events.jsonl"
+    log.unlink()
+    without = [5, *[1] * 10, *[2] * 10]  # the first of 21 steps is not among the last 20
+    written(
+        log.parent,
+        Seeded(0, "c0", {"instruction": "Answer."}),
+        *(
+            Told(step, 8 * step, 8, 0, 0.25, {"c0": 0.5}, groups=5, groups_without_signal=count)
+            for step, count in enumerate(without, 1)
+        ),
+    )
+    page = Page(write_report(root).read_text(encoding="utf-8"))
+    text = "groups without signal: 30 % of the last 20 steps; mean reward 0.25 of at most 1"
+    assert f"{trial.arm}, seed {trial.seed}: {text}" in page.text
+    attached = written(
+        tmp_path / "attached",
+        Seeded(0, "c0", {"instruction": "Answer."}),
+        Told(1, 8, 8, 0, 0.25, {"c0": 0.5}, groups=5, groups_without_signal=5),
+    )
+    page = Page(write_report(attached).read_text(encoding="utf-8"))
+    assert "groups without signal: 100 % of the last step\n" in page.text
+
+
 def test_curves_are_means_and_ranges_over_the_seeds_that_are_not_just_begun(tmp_path: Path) -> None:
     for seed, steps in enumerate((10, 12, 2)):
         log = EventLog(tmp_path / "trials" / "arm" / f"seed-{seed}" / "events.jsonl")

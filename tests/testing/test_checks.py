@@ -27,7 +27,6 @@ BUILT_IN = Plugins(
 )
 SETTINGS: dict[str, dict[str, object]] = {
     "frozen": {"model": "openai:gpt-5-mini"},
-    "mixture": {"proposers": [{"name": "reflection"}, {"name": "sentence-edit"}]},
     "questions": {"data": "questions.jsonl", "prompt": "prompt.txt"},
 }
 NEED_AN_EXTRA = {"ray", "slurm", "verl"}

@@ -26,14 +26,12 @@ from evoprompt.experiments.cli import (
     run,
     simplify,
     watch,
-    worth_it,
 )
 from evoprompt.text import format_error, masked, printable
 
 PANELS: Mapping[str, Mapping[str, Callable[..., None]]] = {
     "Start": {
         "doctor": doctor.doctor,
-        "worth-it": worth_it.worth_it,
         "run": run.run,
         "optimize": optimize.optimize,
         "gateway": gateway.gateway,

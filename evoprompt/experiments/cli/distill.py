@@ -85,7 +85,9 @@ def distill(
     run = RunDirectory.open(source)
     summary = run.collect()
     label = summary.main_metric.label if summary.main_metric else "test"
-    table = Table("instruction", label, "against with, 95% over questions", "KL to base, nats")
+    seeds = len(run.config.seeds)
+    basis = {1: "95 % over questions", 2: "each of 2 seeds"}.get(seeds, f"95 % over {seeds} seeds")
+    table = Table("instruction", label, f"against with, {basis}", "KL to base, nats")
     for row in table_of(run, name):
         table.add_row(*row)
     Console().print(table)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from pathlib import Path
@@ -19,12 +20,16 @@ def gateway(
     SIGTERM and prints the best instruction; the same command goes on, open conversations included.
     """
     from evoprompt.experiments.proxy import gateway_of
+    from evoprompt.gateway.server import TOKEN
     from evoprompt.text import printable
 
     ended = threading.Event()
     with gateway_of(config) as found:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: ended.set())
-        typer.echo(f"agents and trainers may call {found.url}", err=True)
+        is_given = found.token == os.environ.get(TOKEN)
+        token = f"in {TOKEN}" if is_given else found.token
+        typer.echo(f"agents may call {found.url}", err=True)
+        typer.echo(f"trainers show the API key {token}", err=True)
         ended.wait()
     typer.echo(printable(found.engine.best.text))

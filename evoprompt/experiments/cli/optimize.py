@@ -42,7 +42,11 @@ def optimize(
         typer.Option(help="openai:NAME, or what the server at --base-url calls it."),
     ] = None,
     base_url: Annotated[
-        str | None, typer.Option(help="Of a server of OpenAI's chat completions.")
+        str | None,
+        typer.Option(
+            help="URL of the model's server, which speaks OpenAI's chat completions. No request of "
+            "an --lm goes there."
+        ),
     ] = None,
     budget: Annotated[
         int | None,
@@ -64,6 +68,13 @@ def optimize(
         typer.Option(
             help="Who writes instructions, such as openai/gpt-5-mini.",
             show_default="the proposer of CONFIG, else the task's sentences",
+        ),
+    ] = None,
+    writer_base_url: Annotated[
+        str | None,
+        typer.Option(
+            help="URL of the server of --lm, where that is a server of your own.",
+            show_default="that of the provider",
         ),
     ] = None,
     prompt: Annotated[
@@ -104,7 +115,7 @@ def optimize(
 
     Of a JSONL each line is an object with question and answer, and no task is needed: half of the
     questions are for training, a quarter each for validation and test. The model writes its
-    instructions itself where --lm names no other.
+    instructions itself, at --base-url, where --lm names no other.
 
     With --from-traces failures of a model in use are the writer's first requests, before the model
     is asked anything. Without a task what is written is put into files, and nothing is measured.
@@ -115,10 +126,21 @@ def optimize(
     from evoprompt.experiments.config import config_of, load
     from evoprompt.experiments.traces import read_traces, starting_from
     from evoprompt.lm.budget import SpendTracker
+    from evoprompt.text import masked
 
+    if writer_base_url is not None and lm is None:
+        raise InputError(
+            f"--writer-base-url {masked(writer_base_url)} is given without --lm; required: --lm "
+            "MODEL, the name of the model that writes there, such as openai/NAME"
+        )
     traces = None if from_traces is None or dry_run else read_traces(from_traces)
     if source is None:
-        _write(traces, prompt, lm, base_url, output)
+        if base_url is not None:
+            raise InputError(
+                f"--base-url {masked(base_url)} is given without CONFIG, TASK or JSONL, so "
+                "there is no model to ask; required: --writer-base-url URL for the server of --lm"
+            )
+        _write(traces, prompt, lm, writer_base_url, output)
         return
     if resume and traces is not None:
         raise InputError(
@@ -132,9 +154,10 @@ def optimize(
             f"{source} with --prompt {prompt} and --metric {metric}; required: a JSONL of "
             "questions and answers with --prompt FILE, or neither option"
         )
-    if of_file and lm is None and model is not None:
-        lm = f"openai/{model.removeprefix('openai:')}"
-    writer = {"model": lm} | ({"api_base": base_url} if of_file and base_url else {})
+    if of_file and lm is None and model is not None:  # the policy writes, on its own server
+        lm, writer_base_url = f"openai/{model.removeprefix('openai:')}", base_url
+    # Server and key of the writer in CONFIG belong to the model there, not to that of --lm.
+    writer = {"model": lm, "api_base": writer_base_url, "api_key_env": None}
     given = {
         "host.model": model,
         "host.base_url": base_url,
@@ -201,7 +224,7 @@ def _write(
     traces: Traces | None,
     prompt: Path | None,
     lm: str | None,
-    base_url: str | None,
+    writer_base_url: str | None,
     output: Path | None,
 ) -> None:
     """Writes files with instructions that nobody has measured, and says so."""
@@ -221,7 +244,7 @@ def _write(
             "no CONFIG, TASK or JSONL is given; required: one, or to write without measuring "
             "--from-traces FOLDER|JSONL, --lm MODEL, --output FOLDER, and of a JSONL --prompt FILE"
         )
-    writer = {"model": lm, "api_base": base_url} if base_url else lm
+    writer = {"model": lm, "api_base": writer_base_url}
     proposer = built("reflection", writer, None, SpendTracker())
     options, setting = OptimizeOptions(), Setting(trained=False)
     for number, one in enumerate(write_from(traces, first, proposer, options, setting, _tell), 1):

@@ -16,19 +16,21 @@ def replay(
 ) -> None:
     """Compute the numbers of a page of results again, from every recorded answer.
 
-    Asks no model. Each answer is scored anew by its task; intervals are 95 %, over questions, and
-    differences are paired by question. Ends with exit code 1 where the page shows another number.
+    Asks no model. Each answer is scored anew by its task; differences are paired by question.
+    Intervals are Student's, 95 %: over seeds for three seeds or more, over questions for one seed;
+    two seeds have both values and no interval. Ends with exit code 1 where the page shows another
+    number.
     """
     from evoprompt.experiments.replayed import Results
 
-    found = Results(results)
-    other = False
-    for name in found.rows if row is None else [row]:
-        one = found.row(name)
-        told = "" if one.found == one.shown else f"; the page says {one.shown}"
-        other = other or bool(told)
-        typer.secho(
-            f"{name}: {one.found} ({one.questions} questions){told}", fg="red" if told else None
+    recorded = Results(results)
+    has_difference = False
+    for name in recorded.rows if row is None else [row]:
+        number = recorded.row(name)
+        difference = (
+            "" if number.text == number.page_text else f"; the page says {number.page_text}"
         )
-    if other:
+        has_difference = has_difference or bool(difference)
+        typer.secho(f"{name}: {number.text}{difference}", fg="red" if difference else None)
+    if has_difference:
         raise typer.Exit(1)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import fmean
 from typing import TypeVar, cast
 
 from pydantic import JsonValue
@@ -34,6 +35,9 @@ _ATTACHED = (
     "the training and its instructions."
 )
 
+_RECENT_STEPS = 20
+"""Steps at the end of a training whose groups and rewards the report sums up."""
+
 T = TypeVar("T")
 
 
@@ -52,6 +56,7 @@ class Trial:
         seconds: spent until its last evaluation; 0 where that is not known.
         budget: rollouts after which it ends; 0 where that is not known.
         merit: on validation, see :func:`~evoprompt.experiments.best.merit_of`.
+        greatest_reward: upper end of ``reward_range``; None where the settings are unknown.
     """
 
     arm: str
@@ -64,9 +69,29 @@ class Trial:
     seconds: float = 0.0
     budget: int = 0
     merit: float | None = None
+    greatest_reward: float | None = None
 
     def __str__(self) -> str:
         return f"{self.arm}, seed {self.seed}"
+
+    @property
+    def signal(self) -> str:
+        """Return how much the last steps left to learn; empty where no group was compared.
+
+        That is the share of the groups whose rewards were all equal, and the mean reward beside
+        the greatest reward.
+        """
+        steps = self.history.steps[-_RECENT_STEPS:]
+        groups = sum(step.groups for step in steps)
+        if not groups:
+            return ""
+        share = sum(step.groups_without_signal for step in steps) / groups
+        recent = "step" if len(steps) == 1 else f"{len(steps)} steps"
+        text = f"groups without signal: {100 * share:.0f} % of the last {recent}"
+        rewards = [step.values["reward"] for step in steps if "reward" in step.values]
+        if self.greatest_reward is None or not rewards:
+            return text
+        return f"{text}; mean reward {fmean(rewards):.2f} of at most {self.greatest_reward:g}"
 
 
 @dataclass(slots=True)
@@ -216,6 +241,11 @@ def _trial(source: Source, config: RunConfig | None, arm: str, seed: int, log: P
         seconds=source.tried(lambda: Clock(files.seconds).earlier) or 0.0,
         budget=config.budget_of(arm) if config is not None and arm in config.arms else 0,
         merit=merit_of(history, finished),
+        greatest_reward=(
+            config.engine_of(arm).reward_range[1]
+            if config is not None and arm in config.arms
+            else None
+        ),
     )
 
 

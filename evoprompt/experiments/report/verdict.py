@@ -4,23 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, stdev
-from typing import NamedTuple
+from statistics import fmean
 
 from evoprompt.evaluation import MainMetric
+from evoprompt.experiments.intervals import Interval, interval
 from evoprompt.experiments.report.source import Source
 from evoprompt.text import many
-
-_T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
-"""Student's distribution at .975, by degrees of freedom; the last for more, so never too small."""
-
-
-class Interval(NamedTuple):
-    """A mean with its interval of 95%."""
-
-    mean: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,16 +152,3 @@ def _flipped(
                 right += main_metric.merit(now) > main_metric.merit(old)
                 wrong += main_metric.merit(now) < main_metric.merit(old)
     return right, wrong
-
-
-def interval(values: Sequence[float]) -> Interval | None:
-    """Student's interval of 95% around the mean; None for fewer than two values.
-
-    >>> low, high = interval([1.0, 2.0, 3.0])[1:]
-    >>> round(low, 3), round(high, 3)
-    (-0.484, 4.484)
-    """
-    if len(values) < 2:
-        return None
-    half = _T[min(len(values) - 1, len(_T)) - 1] * stdev(values) / len(values) ** 0.5
-    return Interval(fmean(values), fmean(values) - half, fmean(values) + half)

@@ -52,7 +52,13 @@ def test_a_task_brings_what_a_run_needs(changed: Changed) -> None:
         ("evoprompt.candidates_per_question", 2, "from one prompt", "train with TRL"),
         ("evoprompt.instructions", [], "no seed instruction", "evoprompt.instructions="),
         ("evoprompt.required", ["<answer>"], "lacks <answer>", "change the seed"),
-        ("evoprompt.proposer", "sentence-edit", "there is no task", "a task with a sentence bank"),
+        (
+            "evoprompt.proposer",
+            "sentence-edit",
+            "there is no task",
+            "'evoprompt.proposer={name:reflection,lm:{model:openai/gpt-5-mini}}', or train without "
+            "evolving, evoprompt.proposer=null",
+        ),
         (CUTS, 8, "cuts the instruction off", "raise data.max_prompt_length"),
     ],
 )

@@ -6,6 +6,8 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
+import httpx
+import openai
 import pytest
 from waiting import PATIENCE
 
@@ -359,3 +361,32 @@ def test_a_server_without_token_ids_is_named_and_not_guessed_at() -> None:
         assert len(server.requests) == 1
     assert isinstance(found, Broken)
     assert "returned no token ids; required: a server that knows return_token_ids" in found.error
+
+
+class TransportError(Exception):
+    """Stands for httpx2.TransportError: openai 3 is based on httpx2, and not on httpx."""
+
+
+class ConnectError(TransportError):
+    """Stands for httpx2.ConnectError."""
+
+
+class ReadError(TransportError):
+    """Stands for httpx2.ReadError: a server was there."""
+
+
+@pytest.mark.parametrize(("error", "attempts"), [(ConnectError, 1), (ReadError, 3)])
+def test_a_server_that_is_not_there_is_recognized_whatever_the_sdk_is_based_on(
+    error: type[Exception], attempts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[object] = []
+
+    async def refuse(client: object, path: str, **given: object) -> object:
+        sent.append(path)
+        request = httpx.Request("POST", "http://127.0.0.1:9/v1")
+        raise openai.APIConnectionError(request=request) from error("connection failed")
+
+    monkeypatch.setattr(openai.AsyncOpenAI, "post", refuse)
+    endpoint = ChatEndpoint("m", "http://127.0.0.1:9/v1", attempts=3, pause=0.01)
+    assert "does not answer (connection failed); required: a server" in failed(endpoint)
+    assert len(sent) == attempts

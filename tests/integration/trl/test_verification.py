@@ -13,14 +13,13 @@ import numpy as np
 import pytest
 import tiny_trl
 import torch
-from contract_runs import RandomWords, note_tells
+from contract_runs import RandomWords, VerifierInBatches, note_tells
 from evoprompt_trl.sandbox import sandbox
 from trl_host import digest, generators
 
 import evoprompt
 from evoprompt.roles import ProposalRequest, RolloutFn
 from evoprompt.types import Assignment, EvolveReport, Proposal, Trajectory
-from evoprompt.verifiers import Sequential
 
 SETTINGS: dict[str, Any] = {
     "population_size": 5,
@@ -167,14 +166,15 @@ def test_verification_comes_in_chunks_no_larger_than_a_batch_and_without_log_pro
     assert all(asked)
 
 
+@pytest.mark.filterwarnings("ignore:of the rollouts of the verification")  # some are empty
 def test_a_verifier_may_ask_in_batches_and_for_several_rollouts(tmp_path: Path) -> None:
-    """As ``sequential`` does: the parent answers three times where twelve children are tried."""
+    """The parent has three rollouts on each question, in a batch of its own."""
     trainer = tiny_trl.trainer(tmp_path, max_steps=3)
     attached = evoprompt.Engine(
         ["be brief"],
         proposer=RandomWords(),
         config=evoprompt.EngineConfig(**SETTINGS),
-        verifier=Sequential(4, batch=2),
+        verifier=VerifierInBatches(4, parent_rollouts=3),
         rules=[],
     )
     seen: list[list[tuple[str, float | None]]] = []
@@ -195,7 +195,7 @@ def test_a_verifier_may_ask_in_batches_and_for_several_rollouts(tmp_path: Path) 
     trainer.train()
     assert attached.step == 3
     assert len(seen) >= 2
-    assert sum(name == "c0" for name, _ in seen[0]) == 2 * 3
+    assert sum(name == "c0" for name, _ in seen[0]) == 3
     assert all(reward is not None for batch in seen for _, reward in batch)
     assert attached.verification_rollouts == sum(map(len, seen))
 

@@ -64,6 +64,9 @@ def arguments(
         "use_cpu": device_of(settings) == "cpu",
         "bf16": computes_in_bf16(settings),
     }
+    if "activation_checkpointing" in GRPOConfig.__dataclass_fields__:  # transformers 5.24
+        # The old name is deprecated there, and TRL's own default sets it.
+        chosen.setdefault("activation_checkpointing", chosen.pop("gradient_checkpointing"))
     own = chosen.get("generation_kwargs") or {}
     if ending := [name for name in own if name in ENDING]:
         raise InputError(

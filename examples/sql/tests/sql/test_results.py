@@ -7,9 +7,10 @@ import hashlib
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from statistics import fmean, stdev
 
-import numpy
 import pytest
+from scipy.stats import t
 
 from evoprompt.errors import InputError
 from evoprompt.experiments.cli import main
@@ -27,19 +28,27 @@ def results() -> Results:
 @pytest.mark.parametrize(
     "arms", ["static under usual", "coevolve under coevolve - static under usual"]
 )
-def test_over_several_shops_the_interval_is_that_of_drawing_shops_and_their_questions(
+def test_over_three_shops_the_interval_is_students_with_the_sample_variance(
     results: Results, arms: str
 ) -> None:
-    shops = [35, 36, 37]
-    each = [results.row(f"shop {shop}, {arms}") for shop in shops]
-    drawn = numpy.random.default_rng(0)
-    within = numpy.array([row.half / 1.96 for row in each])
-    means = numpy.array([row.mean for row in each])
-    picked = drawn.integers(3, size=(200_000, 3))
-    spread = (means[picked] + within[picked] * drawn.standard_normal(picked.shape)).mean(1).std()
+    means = [results.row(f"shop {shop}, {arms}").mean for shop in (35, 36, 37)]
     row = results.row(f"shops 35 to 37, {arms}")
-    assert row.mean == pytest.approx(means.mean())
-    assert row.half == pytest.approx(1.96 * spread, rel=0.01)
+    assert row.mean == pytest.approx(fmean(means))
+    assert row.half == pytest.approx(t.ppf(0.975, 2) * stdev(means) / 3**0.5)
+    assert row.text.endswith(" (3 seeds)")
+
+
+def test_two_shops_have_both_values_and_no_interval(results: Results) -> None:
+    row = results.row("two shops, blind under blind")
+    assert row.half is None
+    assert row.text == ".621 (2 seeds: .250, .992)"
+
+
+def test_one_shop_has_an_interval_over_its_questions(results: Results) -> None:
+    row = results.row("shop 32, usual")
+    sd = (row.mean * (1 - row.mean) * 120 / 119) ** 0.5
+    assert row.half == pytest.approx(t.ppf(0.975, 119) * sd / 120**0.5)
+    assert row.text == ".200 ± .073 (120 questions)"
 
 
 @pytest.fixture
@@ -92,12 +101,15 @@ def test_a_page_that_shows_another_number_ends_with_exit_code_1(
     copy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = copy.parents[2] / "docs" / PAGE.name
-    page.write_text(page.read_text("utf-8").replace(".292 ± .088", ".392 ± .088"), "utf-8")
+    page.write_text(page.read_text("utf-8").replace(".292 ± .089", ".392 ± .089"), "utf-8")
     row = "shop 32, reading - blind"
     with pytest.raises(SystemExit) as end:
         main(["replay", str(copy), row])
     assert end.value.code == 1
-    assert f"{row}: .292 ± .088 (120 questions); the page says .392" in capsys.readouterr().out
+    assert (
+        f"{row}: .292 ± .089 (120 questions); the page says .392 ± .089 (120 questions)"
+        in capsys.readouterr().out
+    )
     with pytest.raises(SystemExit) as end:
         main(["replay", str(copy), "shop 32, usual"])
     assert end.value.code == 0

@@ -1,0 +1,464 @@
+"""The gateway's connections: agents that leave, coded bodies, cookies, proxies, idle sockets."""
+
+from __future__ import annotations
+
+import gzip
+import http.client
+import json
+import socket
+import threading
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from contract_runs import EngineSpec
+
+from evoprompt import Engine, Question
+from evoprompt.gateway import Gateway, GatewaySettings
+from evoprompt.gateway.server import SPENDING
+from evoprompt.lm.budget import SpendTracker
+
+QUESTION = Question("q", "What is 2 + 2?", ("4",))
+CHAT: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "What is 2 + 2?"}]}
+LIMIT = 60.0
+"""Seconds for what comes at once; a test waits so long only if it fails."""
+
+
+class SocketUpstream:
+    """Server whose handler has the connection for itself.
+
+    Args:
+        handler: takes the connection and its number, from 0, once the head of a request has come;
+            keeps the connection for a further request if it returns true.
+        host: to listen at.
+
+    Attributes:
+        requests: first line, headers and body of each request.
+        port: where it listens.
+        is_left: set when a handler has seen that the gateway closed its connection.
+    """
+
+    def __init__(
+        self, handler: Callable[[SocketUpstream, socket.socket, int], bool], host: str
+    ) -> None:
+        self.requests: list[tuple[str, dict[str, str], bytes]] = []
+        self.is_left = threading.Event()
+        self._handler = handler
+        self._listening = socket.create_server((host, 0))
+        self.port: int = self._listening.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        number = 0
+        while True:
+            try:
+                connection, _ = self._listening.accept()
+            except OSError:
+                return
+            arguments = (connection, number)
+            threading.Thread(target=self._serve, args=arguments, daemon=True).start()
+            number += 1
+
+    def _serve(self, connection: socket.socket, number: int) -> None:
+        with connection, connection.makefile("rb") as lines:
+            while first := lines.readline().decode().strip():
+                headers: dict[str, str] = {}
+                while line := lines.readline().decode("latin-1").strip():
+                    name, _, value = line.partition(":")
+                    headers[name.lower()] = value.strip()
+                body = lines.read(int(headers.get("content-length", 0)))
+                self.requests.append((first, headers, body))
+                if not self._handler(self, connection, number):
+                    return
+
+    def close(self) -> None:
+        """Listen no more."""
+        self._listening.close()
+
+    def wait_for_close(self, connection: socket.socket) -> None:
+        """Wait until the gateway closes the connection, and note it."""
+        if not connection.recv(1):
+            self.is_left.set()
+
+
+@contextmanager
+def serving(
+    handler: Callable[[SocketUpstream, socket.socket, int], bool], host: str = "127.0.0.1"
+) -> Iterator[SocketUpstream]:
+    with closing(SocketUpstream(handler, host)) as upstream:
+        yield upstream
+
+
+@pytest.fixture
+def engine() -> Engine:
+    return EngineSpec(("Be brief.",), evolves=False).build()
+
+
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "NO_PROXY", "no_proxy", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def build(engine: Engine, directory: Path, url: str, **given: Any) -> Gateway:
+    fields = {"rollouts": 2, "groups": 1, **given}
+    return Gateway(engine, GatewaySettings(upstream=url, directory=directory, **fields))
+
+
+def local(upstream: SocketUpstream, host: str = "127.0.0.1") -> str:
+    return f"http://{host}:{upstream.port}/v1"
+
+
+def whole(content: bytes = b"", *headers: str, status: str = "200 OK") -> bytes:
+    content = content or answer()
+    kind = "Content-Type: application/json"
+    head = [f"HTTP/1.1 {status}", kind, f"Content-Length: {len(content)}", *headers, "", ""]
+    return "\r\n".join(head).encode() + content
+
+
+def stream_head(*headers: str) -> bytes:
+    kind = "Content-Type: text/event-stream"
+    head = ["HTTP/1.1 200 OK", kind, "Connection: close", *headers, "", ""]
+    return "\r\n".join(head).encode()
+
+
+def answer(text: str = "4") -> bytes:
+    choice = {"index": 0, "message": {"role": "assistant", "content": text}}
+    return json.dumps({"choices": [{**choice, "finish_reason": "stop"}]}).encode()
+
+
+def event(delta: dict[str, Any], finish: str | None = None) -> bytes:
+    choice = {"index": 0, "delta": delta, "finish_reason": finish}
+    return b"data: " + json.dumps({"choices": [choice]}).encode() + b"\n\n"
+
+
+STREAM = event({"content": "4"}) + event({}, "stop") + b"data: [DONE]\n\n"
+
+
+@contextmanager
+def asking(
+    gateway: Gateway, key: str, body: bytes | dict[str, Any], **headers: str
+) -> Iterator[http.client.HTTPConnection]:
+    """Send a request of an agent, and close its connection at the end."""
+    connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=LIMIT)
+    sent = body if isinstance(body, bytes) else json.dumps(body).encode()
+    shown = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+    shown |= {name.replace("_", "-"): value for name, value in headers.items()}
+    with closing(connection):
+        connection.request("POST", "/v1/chat/completions", sent, shown)
+        yield connection
+
+
+def ask(
+    gateway: Gateway, key: str, body: bytes | dict[str, Any] = CHAT, **headers: str
+) -> tuple[int, dict[str, str], bytes]:
+    with asking(gateway, key, body, **headers) as connection, connection.getresponse() as response:
+        content = response.read()
+        return response.status, {k.lower(): v for k, v in response.getheaders()}, content
+
+
+# ------------------------------------------------------------------------- agents that leave early
+
+
+def talk_on(upstream: SocketUpstream, connection: socket.socket, number: int) -> bool:
+    """Stream until nobody listens."""
+    del number
+    connection.sendall(stream_head())
+    try:
+        while True:
+            connection.sendall(event({"content": "word "}))
+    except OSError:
+        upstream.is_left.set()
+    return False
+
+
+def fall_silent(upstream: SocketUpstream, connection: socket.socket, number: int) -> bool:
+    """Stream one word, and then nothing."""
+    del number
+    connection.sendall(stream_head() + event({"content": "word "}))
+    upstream.wait_for_close(connection)
+    return False
+
+
+def stop_in_a_call(upstream: SocketUpstream, connection: socket.socket, number: int) -> bool:
+    """Stream one word and half a call, and then nothing."""
+    del number
+    call = {"index": 0, "function": {"name": "look", "arguments": '{"at": "le'}}
+    half = event({"content": "word "}) + event({"tool_calls": [call]})
+    connection.sendall(stream_head() + half + b"data: {")
+    upstream.wait_for_close(connection)
+    return False
+
+
+@pytest.mark.parametrize("handler", [talk_on, fall_silent, stop_in_a_call])
+def test_an_agent_that_closes_its_stream_keeps_its_reward_and_the_upstream_stops(
+    engine: Engine,
+    tmp_path: Path,
+    handler: Callable[[SocketUpstream, socket.socket, int], bool],
+) -> None:
+    with (
+        serving(handler) as upstream,
+        build(engine, tmp_path, local(upstream), budget={"calls": 9}) as gateway,
+    ):
+        for reward in (1.0, 0.0):
+            key = gateway.conversation(QUESTION, "g")
+            asked = {**CHAT, "stream": True, "max_tokens": 500}
+            with asking(gateway, key, asked) as connection, connection.getresponse() as response:
+                assert response.readline().startswith(b"data: ")
+            assert upstream.is_left.wait(LIMIT)
+            upstream.is_left.clear()
+            assert gateway.reward(key, reward) == ""
+        assert engine.step == 1
+    (told,) = (entry for entry in engine.log if entry["event"] == "told")
+    assert told["reward"] == 0.5
+    (failure,) = engine.replay.failures(1, engine.rng)
+    assert failure.turns[0].action.startswith("word ")
+    charge = SpendTracker.seen(tmp_path / SPENDING).spent
+    assert (charge.calls, charge.output_tokens) == (2, 1000)  # may have been billed in full
+
+
+def keep_waiting(upstream: SocketUpstream, connection: socket.socket, number: int) -> bool:
+    """Answer no request but the first."""
+    if number == 0 and len(upstream.requests) == 1:
+        connection.sendall(whole(b"", "Connection: close"))
+        return False
+    upstream.wait_for_close(connection)
+    return False
+
+
+def test_a_request_that_the_agent_gives_up_is_cancelled_and_nobody_is_blamed(
+    engine: Engine, tmp_path: Path
+) -> None:
+    with serving(keep_waiting) as upstream, build(engine, tmp_path, local(upstream)) as gateway:
+        answered = gateway.conversation(QUESTION, "g")
+        never = gateway.conversation(QUESTION, "g")
+        assert ask(gateway, answered)[0] == 200
+        for number, key in enumerate((answered, never), 2):
+            with asking(gateway, key, CHAT) as connection:
+                while len(upstream.requests) < number:
+                    assert connection.sock is not None
+            assert upstream.is_left.wait(LIMIT)
+            upstream.is_left.clear()
+        assert gateway.reward(answered, 1.0) == ""
+        assert "never answered" in gateway.reward(never, 0.0)
+
+
+def test_a_gateway_that_closes_is_no_agent_that_leaves(engine: Engine, tmp_path: Path) -> None:
+    with serving(fall_silent) as upstream:
+        gateway = build(engine, tmp_path, local(upstream))
+        with gateway:
+            key = gateway.conversation(QUESTION, "g")
+            with asking(gateway, key, {**CHAT, "stream": True}) as connection:
+                response = connection.getresponse()
+                assert response.readline().startswith(b"data: ")
+                gateway.close()
+        spec = EngineSpec(("Be brief.",), evolves=False)
+        with build(spec.build(), tmp_path, local(upstream)) as again:
+            assert "never answered" in again.reward(key, 1.0)
+
+
+# ------------------------------------------------------------------------------------ coded bodies
+
+
+@pytest.mark.parametrize("coding", ["gzip", "deflate", "GZIP"])
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_compressed_answer_is_read_and_passed_unpacked(
+    engine: Engine, tmp_path: Path, coding: str, stream: bool
+) -> None:
+    pack = zlib.compress if coding == "deflate" else gzip.compress
+    plain = STREAM if stream else answer()
+
+    def handler(upstream: SocketUpstream, connection: socket.socket, number: int) -> bool:
+        del upstream, number
+        header = f"Content-Encoding: {coding}"
+        packed = pack(plain)
+        connection.sendall(stream_head(header) + packed if stream else whole(packed, header))
+        return False
+
+    with serving(handler) as upstream, build(engine, tmp_path, local(upstream)) as gateway:
+        key = gateway.conversation(QUESTION, "g")
+        status, headers, content = ask(gateway, key, {**CHAT, "stream": stream})
+        assert (status, content) == (200, plain)
+        assert "content-encoding" not in headers
+        assert upstream.requests[0][1]["accept-encoding"] == "identity"
+        assert gateway.reward(key, 1.0) == ""
+
+
+def test_a_compressed_refusal_is_the_agents_to_read(engine: Engine, tmp_path: Path) -> None:
+    refusal = b'{"error": {"message": "the context has 4096 tokens"}}'
+
+    def handler(upstream: SocketUpstream, connection: socket.socket, number: int) -> bool:
+        del upstream, number
+        packed = gzip.compress(refusal)
+        header = "Content-Encoding: gzip"
+        connection.sendall(whole(packed, header, status="400 Bad Request"))
+        return False
+
+    with serving(handler) as upstream, build(engine, tmp_path, local(upstream)) as gateway:
+        key = gateway.conversation(QUESTION, "g")
+        status, headers, content = ask(gateway, key)
+        assert (status, content) == (400, refusal)
+        assert "content-encoding" not in headers
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    ("coding", "content"),
+    [("gzip", b"no gzip at all" * 9), ("gzip", gzip.compress(answer())[:-20]), ("x", b"\xff" * 9)],
+)
+def test_an_answer_that_cannot_be_unpacked_is_the_upstreams_fault(
+    engine: Engine, tmp_path: Path, coding: str, content: bytes, stream: bool
+) -> None:
+    def handler(upstream: SocketUpstream, connection: socket.socket, number: int) -> bool:
+        del upstream, number
+        header = f"Content-Encoding: {coding}"
+        connection.sendall(stream_head(header) + content if stream else whole(content, header))
+        return False
+
+    with serving(handler) as upstream, build(engine, tmp_path, local(upstream)) as gateway:
+        key = gateway.conversation(QUESTION, "g")
+        if stream:
+            with pytest.raises((http.client.IncompleteRead, ConnectionError)):
+                ask(gateway, key, {**CHAT, "stream": stream})
+        else:
+            assert ask(gateway, key)[0] == 502
+        assert gateway.reward(key, 1.0) not in ("", "the model never answered")
+
+
+def answer_each(upstream: SocketUpstream, connection: socket.socket, number: int) -> bool:
+    """Answer all requests."""
+    del upstream, number
+    connection.sendall(whole())
+    return True
+
+
+def test_a_compressed_request_is_passed_unpacked(engine: Engine, tmp_path: Path) -> None:
+    with serving(answer_each) as upstream, build(engine, tmp_path, local(upstream)) as gateway:
+        key = gateway.conversation(QUESTION, "g")
+        packed = gzip.compress(json.dumps(CHAT).encode())
+        assert ask(gateway, key, packed, Content_Encoding="gzip")[0] == 200
+        _, headers, body = upstream.requests[0]
+        assert json.loads(body)["messages"][1:] == CHAT["messages"]
+        assert "content-encoding" not in headers
+
+
+# ---------------------------------------------------------------------- cookies, headers, proxies
+
+
+def test_no_agent_sends_the_cookie_of_another_one(engine: Engine, tmp_path: Path) -> None:
+    def handler(upstream: SocketUpstream, connection: socket.socket, number: int) -> bool:
+        del number
+        status = "429 Slow" if len(upstream.requests) == 2 else "200 OK"
+        connection.sendall(whole(b"", "Set-Cookie: route=replica-1; Path=/", status=status))
+        return True
+
+    with serving(handler) as upstream:
+        url = local(upstream, "localhost")  # a jar keeps none of an address in numbers
+        with build(engine, tmp_path, url, rollouts=4) as gateway:
+            for own in ("", "", "", url):
+                ask(gateway, gateway.conversation(QUESTION, "g", upstream=own))
+        assert len(upstream.requests) == 4
+        assert not any("cookie" in headers for _, headers, _ in upstream.requests)
+
+
+@pytest.mark.parametrize("size", [9_000, 60_000])
+def test_long_headers_pass_in_both_directions(engine: Engine, tmp_path: Path, size: int) -> None:
+    def handler(upstream: SocketUpstream, connection: socket.socket, number: int) -> bool:
+        del upstream, number
+        connection.sendall(whole(b"", f"X-Policy: {'x' * size}"))
+        return True
+
+    with serving(handler) as upstream, build(engine, tmp_path, local(upstream)) as gateway:
+        key = gateway.conversation(QUESTION, "g")
+        status, headers, _ = ask(gateway, key, X_Baggage="y" * size)
+        assert status == 200
+        assert len(headers["x-policy"]) == len(upstream.requests[0][1]["x-baggage"]) == size
+
+
+def test_the_proxy_of_the_environment_is_asked_but_for_hosts_of_no_proxy(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (
+        serving(answer_each) as proxy,
+        serving(answer_each, "127.0.0.2") as other,
+        serving(answer_each) as upstream,
+    ):
+        monkeypatch.setenv("HTTP_PROXY", f"http://user:word@127.0.0.1:{proxy.port}")
+        monkeypatch.setenv("NO_PROXY", "127.0.0.2")
+        with build(engine, tmp_path, "http://model.invalid/v1", rollouts=4) as gateway:
+            for own in ("", local(other, "127.0.0.2"), local(upstream)):
+                key = gateway.conversation(QUESTION, "g", upstream=own)
+                assert ask(gateway, key)[0] == 200
+    ((first, headers, _),) = proxy.requests
+    assert first.startswith("POST http://model.invalid/v1/chat/completions ")
+    assert headers["proxy-authorization"].startswith("Basic ")
+    assert len(other.requests) == len(upstream.requests) == 1
+
+
+def test_a_proxy_that_cannot_be_used_is_named(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "socks5://127.0.0.1:9")
+    with build(engine, tmp_path, "http://model.invalid/v1") as gateway:
+        status, _, content = ask(gateway, gateway.conversation(QUESTION, "g"))
+    assert status == 502
+    assert b"prox" in content
+
+
+# ------------------------------------------------------------------------------- kept connections
+
+
+def test_an_idle_connection_is_closed_before_servers_close_it(
+    engine: Engine, tmp_path: Path
+) -> None:
+    idle: list[bool] = []
+
+    def handler(upstream: SocketUpstream, connection: socket.socket, number: int) -> bool:
+        del number
+        connection.sendall(whole())
+        connection.settimeout(10.0)  # aiohttp's own limit is 15 s
+        try:
+            upstream.wait_for_close(connection)
+        except TimeoutError:
+            upstream.is_left.set()
+            idle.append(True)
+        return False
+
+    with serving(handler) as upstream, build(engine, tmp_path, local(upstream)) as gateway:
+        assert ask(gateway, gateway.conversation(QUESTION, "g"))[0] == 200
+        assert upstream.is_left.wait(LIMIT)
+    assert not idle
+
+
+def test_a_request_on_a_connection_that_closes_unanswered_goes_out_once_more(
+    engine: Engine, tmp_path: Path
+) -> None:
+    def handler(upstream: SocketUpstream, connection: socket.socket, number: int) -> bool:
+        if number == 0 and len(upstream.requests) == 2:
+            return False
+        connection.sendall(whole())
+        return True
+
+    with (
+        serving(handler) as upstream,
+        build(engine, tmp_path, local(upstream), budget={"calls": 9}) as gateway,
+    ):
+        key = gateway.conversation(QUESTION, "g")
+        assert [ask(gateway, key)[0] for _ in range(2)] == [200, 200]
+        assert gateway.reward(key, 1.0) == ""
+    assert len(upstream.requests) == 3
+    assert SpendTracker.seen(tmp_path / SPENDING).spent.calls == 3  # each may have been billed
+
+
+def test_a_new_connection_that_closes_unanswered_is_an_error(
+    engine: Engine, tmp_path: Path
+) -> None:
+    with (
+        serving(lambda upstream, connection, number: False) as upstream,
+        build(engine, tmp_path, local(upstream)) as gateway,
+    ):
+        assert ask(gateway, gateway.conversation(QUESTION, "g"))[0] == 502
+        assert len(upstream.requests) == 1
