@@ -229,9 +229,9 @@ class InTraining(Verifier):
             description="extra rollouts for each of training, on hosts where a "
             "question has one candidate; 0: questions of training",
         )
-        questions: int = Field(200, ge=1, description="most questions of extra rollouts a step")
+        questions: int = Field(400, ge=1, description="most questions of extra rollouts a step")
 
-    def __init__(self, share: float = 0.6, extra: float = EXTRA, questions: int = 200) -> None:
+    def __init__(self, share: float = 0.6, extra: float = EXTRA, questions: int = 400) -> None:
         if not 0 < share < 1:
             raise ValueError(f"share is {share}; required: between 0 and 1")
         if not extra >= 0 or questions < 1:
