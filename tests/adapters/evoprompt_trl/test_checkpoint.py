@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from evoprompt_trl.checkpoint import EngineCheckpoint
+from transformers import TrainerControl, TrainerState
 
 import evoprompt
 from evoprompt.binding import Binding
@@ -60,7 +61,8 @@ class Host:
         if resume_from_checkpoint is True:
             raise ValueError("No valid checkpoint found in output directory")
         self.resumed_from = resume_from_checkpoint
-        self.checkpoint.on_train_begin()
+        state = TrainerState(global_step=self.state.global_step, max_steps=1_000)
+        self.checkpoint.on_train_begin(self.args, state, TrainerControl())
 
     def save(self, step: int) -> None:
         """Saves at a step, as the trainer does."""

@@ -49,7 +49,8 @@ def test_a_batch_whose_groups_all_fail_is_told_so(tmp_path: Path) -> None:
     engine = STATIC.build()
     told = note_tells(engine)
     evoprompt.attach(given, engine)
-    _run(given, tmp_path)
+    with pytest.warns(evoprompt.EvopromptWarning, match="8 of 8 rollouts of step 2 have no reward"):
+        _run(given, tmp_path)
     assert [sum(t.reward is None for t in step) for step in told] == [0, 8, 0, 0]
     assert len(_summaries(tmp_path)) == 24
     assert engine.step == 4
