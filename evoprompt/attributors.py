@@ -595,10 +595,6 @@ class Adjusted(Attributor):
         priors: Mapping[str, Sequence[float]],
     ) -> None:
         """Credit rollouts of a verification as those of the step, whose policy made them."""
-        self.observe_extra(step, trajectories)
-
-    def observe_extra(self, step: int, trajectories: Sequence[Trajectory]) -> None:
-        """Credit extra rollouts as those of the step, but for the level of its rewards."""
         trained = {question for question, _, _ in self._state.rewards}
         asked = dict.fromkeys(one.question.id for one in trajectories)
         fresh = self._state.step != step

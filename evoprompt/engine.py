@@ -411,10 +411,8 @@ class Engine:
             candidate_stats = [
                 replace(one, groups=one.groups + out[one.candidate.id]) for one in candidate_stats
             ]
-        verifier = self.generations.verifier
-        has_extra = verifier.extra_questions(self.generations.scale(self.rollouts_left)) > 0
-        on_trial = () if has_extra else trials.candidates
-        drawn = self.selection.draw(candidate_stats, len(questions), on_trial, verifier.share)
+        share = self.generations.verifier.share
+        drawn = self.selection.draw(candidate_stats, len(questions), trials.candidates, share)
         assignments = self.assignments.issue(questions, drawn, rollouts, self.grouping, self.step)
         chances = self.selection.chances(candidate_stats)
         asked = summarise_ask(self.step + 1, candidate_stats, chances, drawn, rollouts)
@@ -452,7 +450,7 @@ class Engine:
         for event in to_read(self.step, trajectories, due_to_show(trajectories, self.step)):
             self.log.append(event)
         before = [one.id for one in self.selection.members]
-        if self.config.prunes_at(self.step):
+        if not self.is_static and self.config.prunes_at(self.step):
             self.selection.halve(self.step)
         if self.supervisor is not None:
             self.supervisor.attend()
@@ -501,8 +499,6 @@ class Engine:
         Raises:
             InputError: the reward of a rollout is NaN or infinite.
         """
-        if self.generations.trials.trials:
-            return self._roll_trials(rollout)
         scale = self.generations.scale(self.rollouts_left)
         if not self.evolution_due or not (self.waits or self.requests.is_ready(self.step, scale)):
             return EvolveReport(self.step)
@@ -526,21 +522,6 @@ class Engine:
         for message in warned:  # the last thing to do: a filter may turn it into an exception
             warn(message)
         return report
-
-    def _roll_trials(self, rollout: RolloutFn) -> EvolveReport:
-        """Give candidates on trial extra rollouts, and decide those that these have decided."""
-        self.evolution_due = False
-        assignments = self.generations.trial_assignments(self.rollouts_left)
-        if not assignments:
-            return EvolveReport(self.step)
-        started = time.perf_counter()
-        rolled = VerificationRollouts(rollout, self.rollouts_left)
-        trajectories = rolled(assignments)
-        self.verify_seconds += time.perf_counter() - started
-        self.verification_rollouts += len(trajectories)
-        self.generations.credit_trials(self.step, trajectories)
-        self._decide_trials()
-        return EvolveReport(self.step, True, rollouts=len(trajectories), failures=rolled.failures)
 
     def _decide_trials(self) -> None:
         """Let the verifier decide about candidates on trial, and the incumbent follow."""
@@ -581,11 +562,8 @@ class Engine:
     def _watch(self) -> None:
         """Make a generation due at its step, and let the proposer start and report."""
         scale = self.generations.scale(self.rollouts_left)
-        if self.generations.trials.trials:
-            self.evolution_due = self.generations.verifier.extra_questions(scale) > 0
-            self.requests.report(self.step)
-            return
-        if not self.is_static and self.requests.is_due(self.step):
+        on_trial = bool(self.generations.trials.trials)
+        if not self.is_static and not on_trial and self.requests.is_due(self.step):
             self.evolution_due = True
         self.requests.watch(self.step, self.evolution_due, scale)
 

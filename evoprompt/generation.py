@@ -35,7 +35,6 @@ from evoprompt.types import (
     ADMITTED,
     ON_TRIAL,
     REJECTED,
-    Assignment,
     Candidate,
     CandidateStats,
     Proposal,
@@ -43,7 +42,7 @@ from evoprompt.types import (
     Verification,
     VerificationResult,
 )
-from evoprompt.verifiers import RolloutsSpentError, VerificationRollouts, verification_of
+from evoprompt.verifiers import RolloutsSpentError, VerificationRollouts
 
 _IN_A_ROW = 3  # failed generations that are no longer bad luck
 _LEVEL = 0.1  # weight of a step in the mean reward
@@ -115,14 +114,9 @@ class Trials(SavedRecord):
         before = mean if self.mean_reward is None else self.mean_reward
         self.mean_reward = before + _LEVEL * (mean - before)
         self.rewards = min(self.rewards[0], *rewards), max(self.rewards[1], *rewards)
-        self.count(trajectories)
-
-    def count(self, trajectories: Sequence[Trajectory]) -> None:
-        """Count the rewards of the candidates on trial."""
         by_candidate: dict[str, list[float]] = {}
-        for trajectory in trajectories:
-            if trajectory.reward is not None:
-                by_candidate.setdefault(trajectory.candidate.id, []).append(trajectory.reward)
+        for name, reward in scored:
+            by_candidate.setdefault(name, []).append(reward)
         for trial in self.trials:
             own = by_candidate.get(trial.candidate.id, [])
             trial.scored += len(own)
@@ -349,28 +343,6 @@ class Generations:
         self.requests.reset_schedule(step)
 
     # ---------------------------------------------------------------------------------- trials
-
-    def trial_assignments(self, rollouts_left: int | None = None) -> list[Assignment]:
-        """Return extra rollouts for the candidates on trial; empty where training gives them some.
-
-        Args:
-            rollouts_left: rollouts that the budget has left; None where there is no budget.
-        """
-        trials = self.trials.candidates
-        count = self.verifier.extra_questions(self.scale(rollouts_left)) if trials else 0
-        questions = self.screening.replay.informative(count, self.selection.rng)
-        assignments: list[Assignment] = []
-        for index, question in enumerate(questions):
-            block = [*self.selection.next_trials(trials, 3), self.selection.incumbent]
-            assignments += [verification_of(candidate, question, index) for candidate in block]
-        if rollouts_left is not None and len(assignments) > rollouts_left:
-            return []
-        return assignments
-
-    def credit_trials(self, step: int, trajectories: Sequence[Trajectory]) -> None:
-        """Credit extra rollouts of candidates on trial and of the incumbent."""
-        self.trials.count(trajectories)
-        self.selection.credit_extra(step, trajectories)
 
     def decide_trials(
         self, step: int, approve: Approve, rollouts_left: int | None = None

@@ -38,15 +38,6 @@ class QuestionRecord:
     reward: float = 0.0
     step: int = 0
 
-    @property
-    def information(self) -> float:
-        """How much a comparison on it is likely to show: p (1 - p), p being its share of failures.
-
-        0 where it always failed or never did.
-        """
-        share = self.failed / self.scored
-        return share * (1 - share)
-
 
 class Memory(NamedTuple):
     """A trajectory and the engine step it was told at."""
@@ -240,21 +231,6 @@ class ReplayBuffer:
         """
         records = self.records
         return _drawn(k, rng, records, [max(one.failed / one.scored, _FLOOR) for one in records])
-
-    def informative(self, k: int, rng: random.Random) -> list[Question]:
-        """Up to ``k`` different questions: first those that sometimes failed and sometimes not.
-
-        Those are drawn by p (1 - p) over their age in steps, without replacement, p being their
-        share of failures; on the others, which follow as ``questions`` draws them, candidates
-        hardly differ.
-        """
-        told_apart = [record for record in self.records if record.information]
-        found = _drawn(k, rng, told_apart, [record.information for record in told_apart])
-        if len(found) == k:
-            return found
-        others = [record for record in self.records if not record.information]
-        shares = [max(one.failed / one.scored, _FLOOR) for one in others]
-        return found + _drawn(k - len(found), rng, others, shares)
 
     def state_dict(self) -> dict[str, JsonValue]:
         """Everything remembered, as JSON values."""

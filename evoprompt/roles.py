@@ -253,10 +253,6 @@ class Attributor(Component, ABC):
         """Return what each sentence adds, the clearest first; empty, as by default, if unknown."""
         return ()
 
-    def observe_extra(self, step: int, trajectories: Sequence[Trajectory]) -> None:
-        """Credit extra rollouts on replayed questions; by default like those of training."""
-        self.observe(step, trajectories)
-
     def observe_verification(
         self,
         step: int,
@@ -470,14 +466,6 @@ class Verifier(Component, ABC):
         None, as it is by default, where it cannot say; ``--dry-run`` shows it.
         """
         return None
-
-    def extra_questions(self, scale: TrainingScale) -> int:
-        """Return how many replayed questions candidates on trial are asked after a training step.
-
-        Each is asked under some of them and the incumbent, with extra rollouts. By default 0: they
-        have their share of the training rollouts.
-        """
-        return 0
 
     def proposals(self, places: int, rounds: int, scale: TrainingScale) -> int:
         """Return how many proposals to ask for; by default two for each place.

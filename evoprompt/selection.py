@@ -412,11 +412,6 @@ class Selection:
         with naming("attributor", self.attributor):
             self.attributor.observe_verification(step, counted, priors | verified)
 
-    def credit_extra(self, step: int, trajectories: Sequence[Trajectory]) -> None:
-        """Credit extra rollouts of candidates on trial, beside what is known of all."""
-        with naming("attributor", self.attributor):
-            self.attributor.observe_extra(step, trajectories)
-
     def _priors(self) -> dict[str, Sequence[float]]:
         """Return rewards that leave to the members, without a verification, the weights they have."""
         return {

@@ -190,12 +190,6 @@ _MAX_ROLLOUTS = 4.0
 rejected; nine of ten are decided after 1.4."""
 
 
-EXTRA = 3.0
-"""Extra rollouts for each one of training, where a question has one candidate."""
-_TRIALS_PER_QUESTION = 3
-"""Candidates on trial beside the incumbent on a replayed question, as in a group of training."""
-
-
 class InTraining(Verifier):
     """Verifies candidates in ordinary training steps, beside the incumbent.
 
@@ -206,15 +200,13 @@ class InTraining(Verifier):
     (:meth:`evoprompt.leads.Lead.verdict`). Of several that are better the one with the greatest
     lead is admitted, and the others are compared with it.
 
-    Where a question has one candidate, training compares candidates on different questions, which
-    takes four times the rollouts. There candidates on trial and the incumbent are asked the same
-    replayed questions, with extra rollouts after each training step.
+    Where a question has one candidate, as under veRL, candidates on trial have questions of their
+    own, which are compared through the mean of the step. That takes some four times the rollouts
+    for a decision; extra rollouts on shared questions decide sooner, but the policy learns nothing
+    from them (docs/selection.md).
 
     Args:
         share: largest share of a question's rollouts for candidates on trial, in (0, 1).
-        extra: extra rollouts for each one of training, where a question has one candidate, at
-            least 0; with 0 candidates on trial are given questions of training there, too.
-        questions: most questions of such a step.
     """
 
     class Settings(BaseModel, extra="forbid"):
@@ -223,31 +215,11 @@ class InTraining(Verifier):
         share: float = Field(
             0.6, gt=0, lt=1, description="share of the rollouts for candidates on trial"
         )
-        extra: float = Field(
-            EXTRA,
-            ge=0,
-            description="extra rollouts for each of training, on hosts where a "
-            "question has one candidate; 0: questions of training",
-        )
-        questions: int = Field(400, ge=1, description="most questions of extra rollouts a step")
 
-    def __init__(self, share: float = 0.6, extra: float = EXTRA, questions: int = 400) -> None:
+    def __init__(self, share: float = 0.6) -> None:
         if not 0 < share < 1:
             raise ValueError(f"share is {share}; required: between 0 and 1")
-        if not extra >= 0 or questions < 1:
-            raise ValueError(
-                f"extra is {extra} and questions is {questions}; required: at least 0 and 1"
-            )
         self.share = share
-        self.extra = extra
-        self.questions = questions
-
-    def extra_questions(self, scale: TrainingScale) -> int:
-        """Return the replayed questions that trials are asked after a step; each has a block."""
-        if scale.candidates > 1:
-            return 0
-        rollouts = int(self.extra * scale.questions * scale.rollouts)
-        return min(rollouts // (_TRIALS_PER_QUESTION + 1), self.questions)
 
     def most_rollouts(self, proposed: int, parents: int) -> int:
         """Return 0: no rollout is made for it."""
