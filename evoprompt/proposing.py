@@ -124,7 +124,7 @@ class ProposalRequests:
 
     @property
     def requested_parents(self) -> Sequence[Candidate]:
-        """Return the candidates of the last background request, best first; perhaps pruned since."""
+        """Return the parents of the last background request, best first; perhaps pruned since."""
         return self._state.parents
 
     @property

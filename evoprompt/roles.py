@@ -417,6 +417,8 @@ class VerificationRequest:
         estimator: the engine's attributor, which estimates leads.
         incumbent: the best candidate so far, which has rollouts beside those on trial; None where
             the engine does not say.
+        max_rollouts: extra rollouts that the round should not exceed, so that all rounds of a
+            generation take a fifth of the training rollouts at most; None for no limit.
         trials: what is known of those of ``proposed`` that are on trial, with the mean and the
             number of their rewards in training.
         scale: size of the training.
@@ -432,6 +434,7 @@ class VerificationRequest:
     rounds_left: int = 0
     estimator: Attributor | None = None
     incumbent: Candidate | None = None
+    max_rollouts: int | None = None
     trials: Sequence[VerificationResult] = ()
     scale: TrainingScale = TrainingScale()
 

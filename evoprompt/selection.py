@@ -28,9 +28,8 @@ rollouts, so that ``share`` means the same on all hosts."""
 _ALONE = 2 / 3
 """Part of the share for a candidate that is alone on trial: two of five rollouts, and not three."""
 _UNTESTED = 4.0
-"""Factor of the odds, for each rival, at which a member becomes the incumbent that was not tested in
-training: where no instruction matters another one than the first is called the best in .05 or less
-(benchmarks/best)."""
+"""Factor of the odds, for each rival, at which a member becomes the incumbent that was not tested
+in training (benchmarks/best)."""
 
 
 class _Saved(BaseModel):
@@ -220,7 +219,7 @@ class Selection:
         trials: Sequence[Candidate] = (),
         share: float = 0.0,
     ) -> list[Candidate]:
-        """Return ``candidates_per_question`` candidates for each question, different where possible.
+        """Return ``candidates_per_question`` candidates for each question, different if possible.
 
         Under ``unmeasured="explore"`` the first questions go to members that are not measured yet.
         While there are candidates on trial, these take turns for their share of each question's
@@ -302,7 +301,7 @@ class Selection:
     # ---------------------------------------------------------------------- parents and pruning
 
     def parents(self, candidate_stats: Sequence[CandidateStats]) -> list[CandidateStats]:
-        """Return the ``N_parent`` candidates to improve, best first; measured if there are enough."""
+        """Return the ``N_parent`` members to improve, best first; measured if there are enough."""
         count = self.config.parents
         unmeasured = self.unmeasured(candidate_stats)
         measured = [s for s in candidate_stats if s.candidate.id not in unmeasured]
@@ -413,7 +412,7 @@ class Selection:
             self.attributor.observe_verification(step, counted, priors | verified)
 
     def _priors(self) -> dict[str, Sequence[float]]:
-        """Return rewards that leave to the members, without a verification, the weights they have."""
+        """Return rewards that leave members without a verification the weights they have."""
         return {
             stats.candidate.id: [stats.weight] * min(stats.groups, self.config.min_groups)
             for stats in self._known()

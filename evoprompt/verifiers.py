@@ -103,6 +103,13 @@ class ReplayTopN(Verifier):
         compared = self.accept == "not-worse" or proposed == 1
         return self.questions * (proposed + (parents if compared else 0))
 
+    def _affordable(self, candidates: int, max_rollouts: int | None) -> int:
+        """Return how many questions so many candidates are asked with so many rollouts."""
+        if max_rollouts is None:
+            return self.questions
+        most = max_rollouts // max(candidates, 1)
+        return min(self.questions, max(most, _MIN_VERIFICATION))
+
     def verify(self, request: VerificationRequest) -> Verification:
         """One result per proposed candidate, best first, at most half of them admitted."""
         tried = len(request.proposed)
@@ -112,7 +119,8 @@ class ReplayTopN(Verifier):
             raise ValueError(
                 "there is no rollout function; required: one, as it leaves none on trial"
             )
-        questions = request.replay.questions(self.questions, request.rng)
+        count = self._affordable(len(compared) + tried, request.max_rollouts)
+        questions = request.replay.questions(count, request.rng)
         trajectories = request.rollout(
             [
                 verification_of(candidate, question, index)
@@ -136,7 +144,17 @@ class ReplayTopN(Verifier):
             left -= not reason
             decision: Decision = REJECTED if reason else ADMITTED
             results.append(replace(result, decision=decision, reason=reason))
-        return Verification(tuple(results), tuple(bars), tuple(trajectories))
+        notice = ""
+        if count < self.questions:
+            notice = (
+                f"each candidate was verified on {count} questions and not on {self.questions}: "
+                "verification takes a fifth of the training rollouts at most; train on more "
+                "questions a step, or evolve less often (evolve_every)"
+            )
+        return Verification(tuple(results), tuple(bars), tuple(trajectories), notice)
+
+
+_MIN_VERIFICATION = 10  # questions: fewer decide nothing, whatever they cost
 
 
 def _at_most(half: int, tried: int) -> str:
