@@ -59,6 +59,7 @@ class Selection:
     Attributes:
         pinned: ids of members that are never pruned.
         candidates_per_question: candidates that each question is asked under.
+        min_groups: groups below which a member is drawn before the others.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class Selection:
         self.pinned: set[str] = set()
         number = config.candidates_per_question
         self.candidates_per_question = 1 if number == "auto" else number
+        self.min_groups = self._least
         self._first: Candidate | None = None
         self._incumbent: Candidate | None = None
         self._announced = ""
@@ -288,7 +290,9 @@ class Selection:
     ) -> list[CandidateStats]:
         """Return up to ``most`` draws of the unmeasured, those that lack most groups first."""
         needs = [
-            (stats, need) for stats in candidate_stats if (need := self._least - stats.groups) > 0
+            (stats, need)
+            for stats in candidate_stats
+            if (need := self.min_groups - stats.groups) > 0
         ]
         drawn: list[CandidateStats] = []
         for level in range(max((need for _, need in needs), default=0), 0, -1):
@@ -299,6 +303,11 @@ class Selection:
         return drawn
 
     # ---------------------------------------------------------------------- parents and pruning
+
+    @property
+    def is_compared(self) -> bool:
+        """Return whether every member has groups enough to be compared with the others."""
+        return all(stats.groups >= self.min_groups for stats in self._known())
 
     def parents(self, candidate_stats: Sequence[CandidateStats]) -> list[CandidateStats]:
         """Return the ``N_parent`` members to improve, best first; measured if there are enough."""
