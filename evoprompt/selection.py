@@ -35,7 +35,7 @@ in training (benchmarks/best)."""
 class _Saved(BaseModel):
     """State of a selection, as JSON has it."""
 
-    history: list[tuple[Candidate, float, int]]
+    history: list[tuple[Candidate, float, int, int | None, float | None]]
     pinned: list[str]
     first: Candidate | None
     incumbent: Candidate | None
@@ -345,7 +345,7 @@ class Selection:
         keep = max(math.ceil(len(measured) / 2), self.config.parents - len(unmeasured), 1)
         if len(measured) <= keep:
             return ()
-        self.remember(candidate_stats)
+        self.remember(step, candidate_stats)
         survivors = self._distinct("survivor", self.survivor, measured, keep)
         kept = {*unmeasured, *(stats.candidate.id for stats in survivors)}
         incumbent = self.incumbent
@@ -363,7 +363,7 @@ class Selection:
         }
         if not worse - self.pinned:
             return ()
-        self.remember(self.candidate_stats())
+        self.remember(step, self.candidate_stats())
         return self.keep_only(step, {member.id for member in self.members} - worse)
 
     def make_room(self, step: int, places: int = 0) -> None:
@@ -372,7 +372,7 @@ class Selection:
         excess = len(candidate_stats) + places - self.config.population_size
         if excess <= 0:
             return
-        self.remember(candidate_stats)
+        self.remember(step, candidate_stats)
         protected = {self.incumbent.id, *self.pinned}
         unmeasured = self.unmeasured(candidate_stats)
         candidates = [s for s in candidate_stats if s.candidate.id not in protected]
@@ -428,14 +428,24 @@ class Selection:
             if stats.groups
         }
 
-    def remember(self, candidate_stats: Sequence[CandidateStats]) -> None:
-        """Add the measured ones of ``candidate_stats`` to the history."""
+    def remember(self, step: int, candidate_stats: Sequence[CandidateStats]) -> None:
+        """Add the measured ones of ``candidate_stats`` to the history, with step and lead.
+
+        A weight belongs to the policy of its step. The lead over the incumbent of that step says
+        more of a candidate to a proposer that reads it later.
+        """
+        incumbent = self.incumbent
         is_measured = self._are_measured(candidate_stats)
         for stats, is_one in zip(candidate_stats, is_measured, strict=True):
             if stats.groups and is_one:
                 candidate = stats.candidate
+                lead = self.lead(candidate, incumbent)
                 self._history[candidate.id] = CandidateStats(
-                    candidate, stats.weight, groups=stats.groups
+                    candidate,
+                    stats.weight,
+                    groups=stats.groups,
+                    step=step,
+                    lead=lead.value if lead.is_known else None,
                 )
                 self._history.move_to_end(candidate.id)
         while len(self._history) > MAX_HISTORY:
@@ -443,9 +453,16 @@ class Selection:
 
     def _known(self) -> list[CandidateStats]:
         """Return what the attributor knows about the members, oldest first."""
-        members = self.members
+        return self.stats_of(self.members)
+
+    def stats_of(self, candidates: Sequence[Candidate]) -> list[CandidateStats]:
+        """Return what the attributor knows about ``candidates``.
+
+        Raises:
+            ValueError: a weight is not finite; the attributor is named.
+        """
         with naming("attributor", self.attributor):
-            known = [self.attributor.stats(member) for member in members]
+            known = [self.attributor.stats(candidate) for candidate in candidates]
             for stats in known:
                 if not math.isfinite(stats.weight):
                     name, weight = stats.candidate.id, stats.weight
@@ -469,7 +486,10 @@ class Selection:
     def state_dict(self) -> dict[str, JsonValue]:
         """Return past weights, pinned members and the incumbent, as JSON values."""
         saved = _Saved(
-            history=[(s.candidate, s.weight, s.groups) for s in self._history.values()],
+            history=[
+                (stats.candidate, stats.weight, stats.groups, stats.step, stats.lead)
+                for stats in self._history.values()
+            ],
             pinned=sorted(self.pinned),
             first=self._first,
             incumbent=self._incumbent,
@@ -485,6 +505,6 @@ class Selection:
         self._first, self._incumbent = saved.first, saved.incumbent
         self._announced, self._turn = saved.announced, saved.turn
         self._history = OrderedDict(
-            (candidate.id, CandidateStats(candidate, weight, groups=groups))
-            for candidate, weight, groups in saved.history
+            (candidate.id, CandidateStats(candidate, weight, groups=groups, step=step, lead=lead))
+            for candidate, weight, groups, step, lead in saved.history
         )
