@@ -47,6 +47,11 @@ class _Sum:
         return self.total / self.count
 
 
+def _without_rounding(value: float) -> float:
+    """Return twelve digits of ``value``: candidates of equal rewards are not ranked by rounding."""
+    return float(f"{value:.12g}")
+
+
 @dataclass(slots=True)
 class _Account:
     """What is counted for a candidate beside its weight, since it was last reset."""
@@ -74,7 +79,7 @@ class _Account:
         """All that is known of ``candidate``."""
         return CandidateStats(
             candidate,
-            float(f"{weight:.12g}"),  # who earned the same must not be ranked by rounding
+            _without_rounding(weight),
             stderr,
             groups,
             {name: value.mean for name, value in self.metrics.items()},
@@ -487,7 +492,7 @@ class _Equations:
         squares = squares + ((self.scores[:, linked] @ weights) ** 2).sum(axis=0)
         names = [name for name, there in zip(self.names, linked, strict=True) if there]
         return {
-            name: Lead(float(value), math.sqrt(max(square, 0.0)))
+            name: Lead(_without_rounding(value), math.sqrt(max(square, 0.0)))
             for name, value, square in zip(names, values, squares, strict=True)
         }
 

@@ -190,6 +190,11 @@ class Engine:
             log,
         )
         verifier = verifier_of(config) if verifier is None else verifier
+        if not 0 <= verifier.share < 1:
+            raise InputError(
+                f"the share of the verifier {type(verifier).__name__} is {verifier.share}; "
+                "required: 0, or a part of the training rollouts below 1; correct it"
+            )
         if verifier.share and not self.selection.attributor.has_standard_errors:
             raise InputError(
                 f"the verifier {type(verifier).__name__} decides in training, and the attributor "

@@ -92,7 +92,6 @@ class Trials(SavedRecord):
         questions: questions of a step.
         rollouts: rollouts of a question.
         mean_reward: mean reward of the last steps; None before the first.
-        rewards: the least and the greatest reward, as configured or seen.
         notices: the last notices of verifications, which are not repeated.
     """
 
@@ -102,7 +101,6 @@ class Trials(SavedRecord):
     questions: NonNegativeInt = 0
     rollouts: NonNegativeInt = 0
     mean_reward: float | None = None
-    rewards: tuple[float, float] = (0.0, 0.0)
     notices: list[str] = Field(default_factory=list)
 
     @property
@@ -119,7 +117,6 @@ class Trials(SavedRecord):
         mean = math.fsum(rewards) / len(rewards)
         before = mean if self.mean_reward is None else self.mean_reward
         self.mean_reward = before + _LEVEL * (mean - before)
-        self.rewards = min(self.rewards[0], *rewards), max(self.rewards[1], *rewards)
         by_candidate: dict[str, list[float]] = {}
         for name, reward in scored:
             by_candidate.setdefault(name, []).append(reward)
@@ -263,10 +260,7 @@ class Generations:
     verifier: Verifier
     log: EventLog
     stats: GenerationStats = field(default_factory=GenerationStats, init=False)
-    trials: Trials = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.trials = Trials(rewards=self.config.reward_range)
+    trials: Trials = field(default_factory=Trials, init=False)
 
     def scale(self, rollouts_left: int | None = None) -> TrainingScale:
         """Return the size of the training, as far as it is known."""
@@ -276,7 +270,7 @@ class Generations:
             trials.rollouts,
             self.selection.candidates_per_question,
             rollouts_left,
-            trials.rewards,
+            self.selection.rewards,
             trials.mean_reward,
         )
 

@@ -41,6 +41,8 @@ class _Saved(BaseModel):
     incumbent: Candidate | None
     announced: str
     turn: NonNegativeInt
+    leftover: list[Candidate]
+    rewards: tuple[float, float]
 
 
 class Selection:
@@ -60,6 +62,7 @@ class Selection:
         pinned: ids of members that are never pruned.
         candidates_per_question: candidates that each question is asked under.
         min_groups: groups below which a member is drawn before the others.
+        rewards: the least and the greatest reward, as configured or seen.
     """
 
     def __init__(
@@ -82,6 +85,7 @@ class Selection:
         self.rng = rng
         self.log = log
         self.pinned: set[str] = set()
+        self.rewards = config.reward_range
         number = config.candidates_per_question
         self.candidates_per_question = 1 if number == "auto" else number
         self.min_groups = self._least
@@ -89,6 +93,7 @@ class Selection:
         self._incumbent: Candidate | None = None
         self._announced = ""
         self._turn = 0
+        self._leftover: list[Candidate] = []
         self._history: OrderedDict[str, CandidateStats] = OrderedDict()
 
     # --------------------------------------------------------------------------------- members
@@ -113,6 +118,8 @@ class Selection:
 
     def observe(self, step: int, trajectories: Sequence[Trajectory]) -> None:
         """Credit the scored ones of ``trajectories``, all told at engine step ``step``."""
+        rewards = [one.reward for one in trajectories if one.reward is not None]
+        self.rewards = min([self.rewards[0], *rewards]), max([self.rewards[1], *rewards])
         with naming("attributor", self.attributor):
             self.attributor.observe(step, trajectories)
 
@@ -182,7 +189,7 @@ class Selection:
             other: the other.
             rivals: comparisons among which this one may have been chosen.
         """
-        low, high = self.config.reward_range
+        low, high = self.rewards
         return self.lead(candidate, other).odds(USEFUL * (high - low)) >= ADMIT * rivals
 
     def promote(self, candidate: Candidate) -> None:
@@ -236,13 +243,12 @@ class Selection:
         each = self.candidates_per_question
         if trials:
             size = each if each > 1 else BLOCK
-            blocks = -(-questions * each // size)
-            drawn = [
-                candidate
-                for _ in range(blocks)
-                for candidate in self._draw_with_trials(candidate_stats, trials, share, size)
-            ]
-            return drawn[: questions * each]
+            places = self._leftover_places(candidate_stats, trials)
+            while len(places) < questions * each:
+                places += self._draw_with_trials(candidate_stats, trials, share, size)
+            self._leftover = places[questions * each :]
+            return places[: questions * each]
+        self._leftover = []
         first = self._draw_unmeasured(candidate_stats, questions * each)
         if each == 1:
             if rest := questions - len(first):
@@ -260,6 +266,13 @@ class Selection:
             different = list(block.values())
             drawn += [different[index % len(different)].candidate for index in range(each)]
         return drawn
+
+    def _leftover_places(
+        self, candidate_stats: Sequence[CandidateStats], trials: Sequence[Candidate]
+    ) -> list[Candidate]:
+        """Return the places of the last block that no question took, of candidates still in use."""
+        used = {stats.candidate.id for stats in candidate_stats} | {one.id for one in trials}
+        return [candidate for candidate in self._leftover if candidate.id in used]
 
     def _draw_with_trials(
         self,
@@ -495,6 +508,8 @@ class Selection:
             incumbent=self._incumbent,
             announced=self._announced,
             turn=self._turn,
+            leftover=self._leftover,
+            rewards=self.rewards,
         )
         return saved.model_dump(mode="json")
 
@@ -504,6 +519,7 @@ class Selection:
         self.pinned = set(saved.pinned)
         self._first, self._incumbent = saved.first, saved.incumbent
         self._announced, self._turn = saved.announced, saved.turn
+        self._leftover, self.rewards = saved.leftover, saved.rewards
         self._history = OrderedDict(
             (candidate.id, CandidateStats(candidate, weight, groups=groups, step=step, lead=lead))
             for candidate, weight, groups, step, lead in saved.history

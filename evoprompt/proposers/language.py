@@ -352,7 +352,7 @@ def tried_of(request: ProposalRequest, candidate: Candidate, component: str) -> 
             lines.append(f"- {state}, {_earned(one)}: {clip(text, _TEXT)}")
     if any(one.step is not None and state == "given up" for state, one in known):
         lines.append(
-            f"It is step {request.step} now. The agent has learned since the steps above, so that a "
+            f"It is step {request.step} now. The agent has learned since the steps above, so a "
             "text that was given up long ago may be tried again."
         )
     shown = [one for one in request.sentences if one.verdict != "not shown"][:_SENTENCES]

@@ -1,0 +1,176 @@
+"""Verification in training: what a verifier decides from leads and numbers of rollouts."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+import pytest
+
+from evoprompt.leads import Lead
+from evoprompt.replay import ReplayBuffer
+from evoprompt.roles import Attributor, TrainingScale, VerificationRequest
+from evoprompt.testing.samples import candidate
+from evoprompt.types import Candidate, CandidateStats, Trajectory, VerificationResult
+from evoprompt.verifiers import InTraining
+
+SCALE = TrainingScale(questions=16, rollouts=5, candidates=5, mean_reward=0.3)
+
+
+class Standing(Attributor):
+    """Estimator of given values: leads are their differences, all with one standard error."""
+
+    def __init__(self, values: Mapping[str, float], stderr: float = 0.02) -> None:
+        self.values, self.stderr = values, stderr
+
+    def lead(self, candidate: Candidate, other: Candidate) -> Lead:
+        return Lead(self.values[candidate.id] - self.values[other.id], self.stderr)
+
+    def stats(self, candidate: Candidate) -> CandidateStats:
+        return CandidateStats(candidate, self.values[candidate.id], self.stderr, 100)
+
+    def observe(self, step: int, trajectories: Sequence[Trajectory]) -> None: ...
+
+    def reset(self, priors: Mapping[str, Sequence[float]]) -> None: ...
+
+    def forget(self, ids: Collection[str]) -> None: ...
+
+
+def decide(
+    *values: float,
+    stderr: float = 0.02,
+    scored: int = 200,
+    slots: int = 7,
+    scale: TrainingScale = SCALE,
+) -> dict[str, VerificationResult]:
+    """Return the decisions about c1, c2, ... of these leads over c0, the incumbent."""
+    estimator = Standing(
+        {f"c{number}": value for number, value in enumerate((0.0, *values))}, stderr
+    )
+    trials = [
+        VerificationResult(candidate(number), 0.5, 0.1, scored)
+        for number in range(1, len(values) + 1)
+    ]
+    request = VerificationRequest(
+        [result.candidate for result in trials],
+        [],
+        ReplayBuffer(),
+        None,
+        slots,
+        random.Random(0),
+        estimator=estimator,
+        incumbent=candidate(0),
+        trials=trials,
+        scale=scale,
+    )
+    results = InTraining().verify(request).results
+    assert len(results) == len(values)
+    return {result.candidate.id: result for result in results}
+
+
+def words(results: Mapping[str, VerificationResult]) -> list[str]:
+    return [results[f"c{number}"].decision for number in range(1, len(results) + 1)]
+
+
+class TestDecisions:
+    def test_a_clear_lead_is_admitted_a_clear_lag_rejected_and_the_rest_stays_on_trial(
+        self,
+    ) -> None:
+        results = decide(0.3, -0.3, 0.02)
+        assert words(results) == ["admitted", "rejected", "rejected"]
+        assert words(decide(-0.3, 0.03)) == ["rejected", "on trial"]
+        assert results["c1"].reason == ""
+        assert results["c2"].reason == (
+            "0.600 behind c1 after 200 rollouts; unlikely to be 0.050 ahead"
+        )
+
+    @pytest.mark.parametrize("values", [(0.1, 0.3, 0.2), (0.3, 0.1, 0.2), (0.2, 0.1, 0.3)])
+    def test_of_several_the_greatest_lead_is_admitted_and_the_others_compared_with_it(
+        self, values: tuple[float, ...]
+    ) -> None:
+        results = decide(*values)
+        assert [results[f"c{number}"].is_admitted for number in (1, 2, 3)] == [
+            value == 0.3 for value in values
+        ]
+        winner = f"c{values.index(0.3) + 1}"
+        assert all(f"behind {winner} " in one.reason for one in results.values() if one.reason)
+
+    def test_of_equal_leads_the_first_is_admitted(self) -> None:
+        assert words(decide(0.3, 0.3, stderr=0.01)) == ["admitted", "rejected"]
+
+    def test_no_more_are_admitted_than_there_are_places(self) -> None:
+        assert words(decide(0.3, slots=0)) == ["on trial"]
+        assert words(decide(0.3, slots=0, scored=1600)) == ["rejected"]
+
+    @pytest.mark.parametrize(
+        ("questions", "most"), [(16, 1600), (511, 1600), (512, 4445), (5120, 4445)]
+    )
+    def test_what_is_undecided_is_rejected_after_a_bounded_number_of_rollouts(
+        self, questions: int, most: int
+    ) -> None:
+        """1,600 is four over the square of the lead that is waited for, .05; 4,445 of .03."""
+        scale = replace(SCALE, questions=questions)
+        near = scale.rewards[1] * (0.04 if questions < 512 else 0.02)
+        assert words(decide(near, stderr=0.05, scored=most - 1, scale=scale)) == ["on trial"]
+        results = decide(near, stderr=0.05, scored=most, scale=scale)
+        assert words(results) == ["rejected"]
+        assert results["c1"].reason == (
+            f"{near:.3f} ahead of c0 after {most} rollouts, which decides nothing"
+        )
+
+    @pytest.mark.parametrize("stderr", [math.inf, 0.0])
+    def test_what_nothing_compares_is_rejected_then_too(self, stderr: float) -> None:
+        assert words(decide(0.0, stderr=math.inf, scored=1599)) == ["on trial"]
+        assert words(decide(0.0, stderr=stderr, scored=1600)) == ["rejected"]
+
+    def test_ties_alone_are_rejected_soon(self) -> None:
+        assert words(decide(0.0, stderr=0.0, scored=10)) == ["on trial"]
+        assert words(decide(0.0, stderr=0.0, scored=80)) == ["rejected"]
+
+
+class TestWorthwhileLead:
+    @pytest.mark.parametrize(
+        ("mean_reward", "expected"),
+        [(None, 0.05), (0.0, 0.05), (0.5, 0.05), (0.75, 0.025), (0.9, 0.01), (1.0, 0.01)],
+    )
+    def test_shrinks_near_the_ceiling_of_rewards(
+        self, mean_reward: float | None, expected: float
+    ) -> None:
+        scale = replace(SCALE, mean_reward=mean_reward)
+        assert InTraining().worthwhile_lead(scale) == pytest.approx(expected)
+        large = replace(scale, questions=512)
+        assert InTraining().worthwhile_lead(large) == pytest.approx(0.6 * expected)
+
+    def test_is_waited_for(self) -> None:
+        low, high = SCALE, replace(SCALE, mean_reward=0.98)
+        assert words(decide(0.0, stderr=0.02, scale=low)) == ["rejected"]
+        assert words(decide(0.0, stderr=0.02, scale=high)) == ["on trial"]
+        assert words(decide(-0.02, stderr=0.015, scale=high)) == ["rejected"]
+
+    def test_is_in_proportion_to_the_range_of_rewards(self) -> None:
+        scale = TrainingScale(16, 5, 5, rewards=(-100.0, 100.0), mean_reward=50.0)
+        assert InTraining().worthwhile_lead(scale) == pytest.approx(200 * 0.025)
+        assert words(decide(60.0, -60.0, stderr=4.0, scale=scale)) == ["admitted", "rejected"]
+        assert words(decide(0.3, stderr=4.0, scale=scale)) == ["on trial"]
+
+
+def test_a_step_of_many_questions_tries_more_together() -> None:
+    verifier = InTraining()
+    numbers = [
+        verifier.proposals(3, 1, replace(SCALE, questions=questions)) for questions in (16, 63, 64)
+    ]
+    assert numbers == [6, 6, 12]
+
+
+def test_needs_an_estimator_and_an_incumbent() -> None:
+    request = VerificationRequest([], [], ReplayBuffer(), None, 1, random.Random(0))
+    with pytest.raises(ValueError, match="no estimator or no incumbent; required: both"):
+        InTraining().verify(request)
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, -0.5, 2.0, math.nan])
+def test_a_share_that_leaves_one_side_none_is_refused(share: float) -> None:
+    with pytest.raises(ValueError, match="required: between 0 and 1"):
+        InTraining(share)
