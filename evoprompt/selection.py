@@ -240,6 +240,8 @@ class Selection:
                 for _ in range(blocks)
                 for candidate in self._draw_with_trials(candidate_stats, trials, share, size)
             ]
+            if each == 1:  # else a batch in a fixed order gives each candidate its own questions
+                self.rng.shuffle(drawn)
             return drawn[: questions * each]
         first = self._draw_unmeasured(candidate_stats, questions * each)
         if each == 1:
