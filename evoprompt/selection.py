@@ -245,7 +245,12 @@ class Selection:
             size = each if each > 1 else BLOCK
             places = self._leftover_places(candidate_stats, trials)
             while len(places) < questions * each:
-                places += self._draw_with_trials(candidate_stats, trials, share, size)
+                block = self._draw_with_trials(candidate_stats, trials, share, size)
+                if (
+                    each == 1
+                ):  # else a batch in a fixed order gives each candidate its own questions
+                    self.rng.shuffle(block)
+                places += block
             self._leftover = places[questions * each :]
             return places[: questions * each]
         self._leftover = []

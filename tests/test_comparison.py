@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-
 from evoprompt.comparison import Evidence, Lead, rewards_of
+
 from evoprompt.testing.samples import question
 from evoprompt.types import Assignment, Candidate, Trajectory
 
