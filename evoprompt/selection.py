@@ -260,7 +260,7 @@ class Selection:
                 with naming("sampler", self.sampler):
                     first += sound_choice(self.sampler, candidate_stats, rest, self.rng)
             return [stats.candidate for stats in first]
-        drawn = []
+        candidates: list[Candidate] = []
         for _ in range(questions):
             block = {stats.candidate.id: stats for stats in first[:each]}
             del first[:each]
@@ -269,8 +269,8 @@ class Selection:
                 more = self._distinct("sampler", self.sampler, others, each - len(block))
                 block |= {stats.candidate.id: stats for stats in more}
             different = list(block.values())
-            drawn += [different[index % len(different)].candidate for index in range(each)]
-        return drawn
+            candidates += [different[index % len(different)].candidate for index in range(each)]
+        return candidates
 
     def _leftover_places(
         self, candidate_stats: Sequence[CandidateStats], trials: Sequence[Candidate]
