@@ -245,12 +245,10 @@ class Selection:
             size = each if each > 1 else BLOCK
             places = self._leftover_places(candidate_stats, trials)
             while len(places) < questions * each:
-                block = self._draw_with_trials(candidate_stats, trials, share, size)
-                if (
-                    each == 1
-                ):  # else a batch in a fixed order gives each candidate its own questions
-                    self.rng.shuffle(block)
-                places += block
+                drawn = self._draw_with_trials(candidate_stats, trials, share, size)
+                if each == 1:  # a batch in a fixed order must not give each its own questions
+                    self.rng.shuffle(drawn)
+                places += drawn
             self._leftover = places[questions * each :]
             return places[: questions * each]
         self._leftover = []
