@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 from command_line import evoprompt
-
 from evoprompt.comparison import state_best
+
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Best, Evolved, Proposed, Seeded, Sentences, Told
 from evoprompt.experiments.config import RunConfig

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from evoprompt.agents.recipe import Recipe
 from evoprompt.comparison import state_best
+
+from evoprompt.agents.recipe import Recipe
 from evoprompt.experiments.export.card import card
 
 RECIPE = Recipe(
