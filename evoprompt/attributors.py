@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field, JsonValue, PlainSerializer, PlainValidator, TypeAdapter
 
-from evoprompt.leads import Lead
+from evoprompt.leads import MIN_GROUPS, Lead
 from evoprompt.roles import Attributor
 from evoprompt.types import Candidate, CandidateStats, SentenceWorth, Trajectory
 from evoprompt.worth import Floats, sentence_values
@@ -232,8 +232,6 @@ _MAX_CANDIDATES = 128
 """Candidates in the equations, pruned ones included: 16,500 numbers of a checkpoint."""
 _MAX_NUMBERS = 16_384
 """Numbers kept of single questions; the oldest questions are summed up beyond it."""
-_MIN_QUESTIONS = 12
-"""Questions of each candidate below which a lead is unknown: its standard error would be chance."""
 _ROUNDING = 1e-9  # of the greatest reward: smaller differences are none
 _SINGULAR = 1e-10  # of the greatest number: a smaller one is 0
 _TINY = 1e-12
@@ -647,9 +645,7 @@ class Adjusted(Attributor):
         equations = self._equations
         if candidate.id == other.id or other.id not in equations.places:
             return Lead(0.0, math.inf)
-        if groups.get(candidate.id, _MIN_QUESTIONS) < _MIN_QUESTIONS:
-            return Lead(0.0, math.inf)
-        if groups.get(other.id, _MIN_QUESTIONS) < _MIN_QUESTIONS:
+        if min(groups.get(one.id, MIN_GROUPS) for one in (candidate, other)) < MIN_GROUPS:
             return Lead(0.0, math.inf)
         if other.id not in self._leads:
             self._leads[other.id] = equations.leads(other.id)

@@ -23,7 +23,7 @@ from evoprompt.config import MOST_PER_QUESTION, EngineConfig, Grouping
 from evoprompt.errors import InputError, StateError, warn
 from evoprompt.eventlog import EventLog
 from evoprompt.generation import Generations, Offspring
-from evoprompt.leads import describe_best
+from evoprompt.leads import MIN_GROUPS, describe_best
 from evoprompt.plugins import naming, require_type
 from evoprompt.populations import SteadyPopulation
 from evoprompt.proposers.combinators import NoProposer
@@ -202,6 +202,8 @@ class Engine:
                 "attributor that estimates them, or a verifier with rollouts of its own; set "
                 "accept to 'not-worse', or give verifier=ReplayTopN()"
             )
+        if verifier.share and config.unmeasured == "explore":
+            self.selection.min_groups = max(config.min_groups, MIN_GROUPS)
         self.requests = ProposalRequests(
             config,
             self.selection,

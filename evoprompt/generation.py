@@ -307,7 +307,7 @@ class Generations:
             waits: whether to wait for a proposer that is still thinking.
         """
         members = self.selection.candidate_stats()
-        self.selection.remember(members)
+        self.selection.remember(step, members)
         parents = self.selection.parents(members)
         places = self.config.population_size - len(members)
         if step and self.verifier.share:
@@ -330,11 +330,12 @@ class Generations:
         step = offspring.step
         measured = [result for one in offspring.verifications for result in one.results]
         self.selection.remember(
+            step,
             [
                 CandidateStats(one.candidate, one.mean, groups=one.scored)
                 for one in measured
                 if one.mean is not None
-            ]
+            ],
         )
         if offspring.admitted:
             self.selection.make_room(step, len(offspring.admitted))
@@ -399,6 +400,7 @@ class Generations:
             else replace(result, decision=REJECTED, reason="a person refused it")
             for result in decided
         ]
+        self.selection.remember(step, self.selection.stats_of([r.candidate for r in decided]))
         names = {result.candidate.id for result in decided}
         trials.trials = [trial for trial in trials.trials if trial.candidate.id not in names]
         for result in decided:

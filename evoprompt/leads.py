@@ -27,6 +27,11 @@ USEFUL = 0.05
 shows in 10 questions instead of 30, but whole runs gained 2.5 points less (simulated).
 """
 
+MIN_GROUPS = 12
+"""Groups of each candidate below which a lead is unknown: its standard error would be chance. With
+seven seeds, training ended at .974 where generations waited for so many groups of each, and at .924
+where they did not (drift, *scaffold*)."""
+
 Verdict = Literal["better", "drop", ""]
 """Verdict of a sequential comparison; empty while it is undecided."""
 

@@ -140,6 +140,9 @@ class ProposalRequests:
     def is_due(self, step: int) -> bool:
         """Return whether to evolve after ``step``, where no candidate is on trial.
 
+        With trials that is as soon as all members can be compared, so that no seed is given up
+        before it was measured.
+
         With extra rollouts that is at multiples of the period, but not in the first half of a
         period after a generation that came late: its candidates would have been measured for
         nothing.
@@ -149,7 +152,7 @@ class ProposalRequests:
             return False
         since = step - self._state.evolved
         if self.verifier.share:
-            return since >= self.period
+            return since >= self.period and self.selection.is_compared
         return step % self.period == 0 and since >= self.period // 2
 
     def watch(self, step: int, due: bool, scale: TrainingScale) -> None:

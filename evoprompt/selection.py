@@ -35,7 +35,7 @@ in training (benchmarks/best)."""
 class _Saved(BaseModel):
     """State of a selection, as JSON has it."""
 
-    history: list[tuple[Candidate, float, int]]
+    history: list[tuple[Candidate, float, int, int | None, float | None]]
     pinned: list[str]
     first: Candidate | None
     incumbent: Candidate | None
@@ -61,6 +61,7 @@ class Selection:
     Attributes:
         pinned: ids of members that are never pruned.
         candidates_per_question: candidates that each question is asked under.
+        min_groups: groups below which a member is drawn before the others.
         rewards: the least and the greatest reward, as configured or seen.
     """
 
@@ -87,6 +88,7 @@ class Selection:
         self.rewards = config.reward_range
         number = config.candidates_per_question
         self.candidates_per_question = 1 if number == "auto" else number
+        self.min_groups = self._least
         self._first: Candidate | None = None
         self._incumbent: Candidate | None = None
         self._announced = ""
@@ -243,7 +245,12 @@ class Selection:
             size = each if each > 1 else BLOCK
             places = self._leftover_places(candidate_stats, trials)
             while len(places) < questions * each:
-                places += self._draw_with_trials(candidate_stats, trials, share, size)
+                block = self._draw_with_trials(candidate_stats, trials, share, size)
+                if (
+                    each == 1
+                ):  # else a batch in a fixed order gives each candidate its own questions
+                    self.rng.shuffle(block)
+                places += block
             self._leftover = places[questions * each :]
             return places[: questions * each]
         self._leftover = []
@@ -301,7 +308,9 @@ class Selection:
     ) -> list[CandidateStats]:
         """Return up to ``most`` draws of the unmeasured, those that lack most groups first."""
         needs = [
-            (stats, need) for stats in candidate_stats if (need := self._least - stats.groups) > 0
+            (stats, need)
+            for stats in candidate_stats
+            if (need := self.min_groups - stats.groups) > 0
         ]
         drawn: list[CandidateStats] = []
         for level in range(max((need for _, need in needs), default=0), 0, -1):
@@ -312,6 +321,11 @@ class Selection:
         return drawn
 
     # ---------------------------------------------------------------------- parents and pruning
+
+    @property
+    def is_compared(self) -> bool:
+        """Return whether every member has groups enough to be compared with the others."""
+        return all(stats.groups >= self.min_groups for stats in self._known())
 
     def parents(self, candidate_stats: Sequence[CandidateStats]) -> list[CandidateStats]:
         """Return the ``N_parent`` members to improve, best first; measured if there are enough."""
@@ -349,7 +363,7 @@ class Selection:
         keep = max(math.ceil(len(measured) / 2), self.config.parents - len(unmeasured), 1)
         if len(measured) <= keep:
             return ()
-        self.remember(candidate_stats)
+        self.remember(step, candidate_stats)
         survivors = self._distinct("survivor", self.survivor, measured, keep)
         kept = {*unmeasured, *(stats.candidate.id for stats in survivors)}
         incumbent = self.incumbent
@@ -367,7 +381,7 @@ class Selection:
         }
         if not worse - self.pinned:
             return ()
-        self.remember(self.candidate_stats())
+        self.remember(step, self.candidate_stats())
         return self.keep_only(step, {member.id for member in self.members} - worse)
 
     def make_room(self, step: int, places: int = 0) -> None:
@@ -376,7 +390,7 @@ class Selection:
         excess = len(candidate_stats) + places - self.config.population_size
         if excess <= 0:
             return
-        self.remember(candidate_stats)
+        self.remember(step, candidate_stats)
         protected = {self.incumbent.id, *self.pinned}
         unmeasured = self.unmeasured(candidate_stats)
         candidates = [s for s in candidate_stats if s.candidate.id not in protected]
@@ -432,14 +446,24 @@ class Selection:
             if stats.groups
         }
 
-    def remember(self, candidate_stats: Sequence[CandidateStats]) -> None:
-        """Add the measured ones of ``candidate_stats`` to the history."""
+    def remember(self, step: int, candidate_stats: Sequence[CandidateStats]) -> None:
+        """Add the measured ones of ``candidate_stats`` to the history, with step and lead.
+
+        A weight belongs to the policy of its step. The lead over the incumbent of that step says
+        more of a candidate to a proposer that reads it later.
+        """
+        incumbent = self.incumbent
         is_measured = self._are_measured(candidate_stats)
         for stats, is_one in zip(candidate_stats, is_measured, strict=True):
             if stats.groups and is_one:
                 candidate = stats.candidate
+                lead = self.lead(candidate, incumbent)
                 self._history[candidate.id] = CandidateStats(
-                    candidate, stats.weight, groups=stats.groups
+                    candidate,
+                    stats.weight,
+                    groups=stats.groups,
+                    step=step,
+                    lead=lead.value if lead.is_known else None,
                 )
                 self._history.move_to_end(candidate.id)
         while len(self._history) > MAX_HISTORY:
@@ -447,9 +471,16 @@ class Selection:
 
     def _known(self) -> list[CandidateStats]:
         """Return what the attributor knows about the members, oldest first."""
-        members = self.members
+        return self.stats_of(self.members)
+
+    def stats_of(self, candidates: Sequence[Candidate]) -> list[CandidateStats]:
+        """Return what the attributor knows about ``candidates``.
+
+        Raises:
+            ValueError: a weight is not finite; the attributor is named.
+        """
         with naming("attributor", self.attributor):
-            known = [self.attributor.stats(member) for member in members]
+            known = [self.attributor.stats(candidate) for candidate in candidates]
             for stats in known:
                 if not math.isfinite(stats.weight):
                     name, weight = stats.candidate.id, stats.weight
@@ -473,7 +504,10 @@ class Selection:
     def state_dict(self) -> dict[str, JsonValue]:
         """Return past weights, pinned members and the incumbent, as JSON values."""
         saved = _Saved(
-            history=[(s.candidate, s.weight, s.groups) for s in self._history.values()],
+            history=[
+                (stats.candidate, stats.weight, stats.groups, stats.step, stats.lead)
+                for stats in self._history.values()
+            ],
             pinned=sorted(self.pinned),
             first=self._first,
             incumbent=self._incumbent,
@@ -492,6 +526,6 @@ class Selection:
         self._announced, self._turn = saved.announced, saved.turn
         self._leftover, self.rewards = saved.leftover, saved.rewards
         self._history = OrderedDict(
-            (candidate.id, CandidateStats(candidate, weight, groups=groups))
-            for candidate, weight, groups in saved.history
+            (candidate.id, CandidateStats(candidate, weight, groups=groups, step=step, lead=lead))
+            for candidate, weight, groups, step, lead in saved.history
         )

@@ -221,6 +221,8 @@ class CandidateStats:
         groups: number of scored groups behind ``weight``; 0 means unmeasured, which is not bad.
         objectives: means of the trajectories' metrics, for selectors that rank by several.
         by_question: mean reward per question id, for selectors that compare case by case.
+        step: engine step at which this was known; None where it is of now.
+        lead: estimated lead over the incumbent of that step; None where nothing compared them.
     """
 
     candidate: Candidate
@@ -229,6 +231,8 @@ class CandidateStats:
     groups: int = 0
     objectives: Mapping[str, float] = field(default_factory=dict)
     by_question: Mapping[str, float] = field(default_factory=dict)
+    step: int | None = None
+    lead: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -350,6 +350,11 @@ def tried_of(request: ProposalRequest, candidate: Candidate, component: str) -> 
         if text is not None and text not in seen:
             seen.add(text)
             lines.append(f"- {state}, {_earned(one)}: {clip(text, _TEXT)}")
+    if any(one.step is not None and state == "given up" for state, one in known):
+        lines.append(
+            f"It is step {request.step} now. The agent has learned since the steps above, so a "
+            "text that was given up long ago may be tried again."
+        )
     shown = [one for one in request.sentences if one.verdict != "not shown"][:_SENTENCES]
     if shown and lines:
         lines.append("What single sentences add to the score, wherever they stand:")
@@ -392,4 +397,13 @@ def _by_weight(stats: CandidateStats) -> tuple[bool, float]:
 def _earned(stats: CandidateStats) -> str:
     if not stats.groups:
         return "not measured yet"
-    return f"score {stats.weight:.2f}, measured {stats.groups} times"
+    measured = f"score {stats.weight:.2f}, measured {stats.groups} times"
+    if stats.step is None:
+        return measured
+    if stats.lead is None:
+        return f"{measured} up to step {stats.step}"
+    side = "above" if stats.lead >= 0 else "below"
+    return (
+        f"{measured} up to step {stats.step}, {abs(stats.lead):.2f} {side} the best instruction of "
+        "that step"
+    )

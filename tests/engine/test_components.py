@@ -19,13 +19,14 @@ from evoprompt.roles import Selector
 from evoprompt.selectors import Softmax
 from evoprompt.testing.samples import question
 from evoprompt.types import Candidate, CandidateStats, Trajectory
-from evoprompt.verifiers import ReplayTopN, Unverified
+from evoprompt.verifiers import InTraining, ReplayTopN, Unverified
 
 
 @pytest.mark.parametrize(
     ("numbers", "attributor", "sampler", "verifier"),
     [
-        ({}, Adjusted, Softmax, ReplayTopN),
+        ({}, Adjusted, Softmax, InTraining),
+        ({"accept": "not-worse"}, Adjusted, Softmax, ReplayTopN),
         ({"preset": "inspo"}, WindowMean, Softmax, ReplayTopN),
         ({"accept": "all"}, Adjusted, Softmax, Unverified),
     ],

@@ -40,7 +40,7 @@ class TestEvolve:
         assert policy.assignments == []
 
     def test_stays_due_when_the_policy_crashes(self) -> None:
-        one = engine(evolve_every=2)
+        one = engine(evolve_every=2, accept="not-worse")
         policy = ScriptedPolicy(nothing)
         FakeTrainer(policy, QUESTIONS).train(one, 2)
 
@@ -71,7 +71,7 @@ class TestEvolve:
         assert "c2" not in alive(one)
 
     def test_who_was_replaced_is_logged_before_the_generation_ends(self) -> None:
-        one = engine(*several(3), prune_every=30)
+        one = engine(*several(3), accept="not-worse")
         policy = ScriptedPolicy(lambda a: 0.5 if number_of(a) < 3 else 1.0)
         FakeTrainer(policy, QUESTIONS).train(one, 15)
         one.evolve(policy)
@@ -115,7 +115,9 @@ class Reporting(Numbered):
 
 
 def test_what_a_proposer_reports_is_logged_once_and_measured() -> None:
-    one = Engine([SEED], proposer=Reporting(), required=REQUIRED)
+    one = Engine(
+        [SEED], proposer=Reporting(), required=REQUIRED, config=EngineConfig(evolve_every=3)
+    )
     FakeTrainer(ScriptedPolicy(nothing), QUESTIONS[:1]).train(one, 2)
     notices = [(e["step"], e["message"]) for e in one.log if e["event"] == "notice"]
     assert notices == [(1, "the model is slow")]
@@ -123,7 +125,7 @@ def test_what_a_proposer_reports_is_logged_once_and_measured() -> None:
 
 
 class TestBudget:
-    @pytest.mark.parametrize(("budget", "spent"), [(None, 40), (88, 40), (87, 0), (10, 0)])
+    @pytest.mark.parametrize(("budget", "spent"), [(None, 60), (108, 60), (107, 0), (10, 0)])
     def test_a_verification_that_goes_beyond_it_is_not_begun(
         self, budget: int | None, spent: int
     ) -> None:
@@ -141,7 +143,7 @@ class TestBudget:
             assert notices == []
             assert report.admitted
         else:
-            assert "no verification: it needs 40 more rollouts" in notices[0]
+            assert "no verification: it needs 60 more rollouts" in notices[0]
             assert report.admitted == ()
             assert report.failure == ""
             assert one.metrics()["generations_refused"] == 0

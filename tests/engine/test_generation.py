@@ -16,6 +16,7 @@ from evoprompt.roles import ProposalRequest, VerificationRequest
 from evoprompt.testing import ScriptedPolicy
 from evoprompt.testing.samples import REQUIRED, question, trajectory
 from evoprompt.types import (
+    ADMITTED,
     Assignment,
     EvolveReport,
     Proposal,
@@ -76,7 +77,8 @@ class Farm:
         **numbers: Any,
     ) -> None:
         self.policy = ScriptedPolicy(reward)
-        config = EngineConfig(population_size=1 + places, verify_questions=4, **numbers)
+        numbers = {"accept": "not-worse", "verify_questions": 4, **numbers}
+        config = EngineConfig(population_size=1 + places, **numbers)
         self.engine = Engine(
             [seed], proposer=proposer, config=config, required=REQUIRED, verifier=verifier
         )
@@ -233,7 +235,7 @@ class TestWhatIsLearned:
         proposer = Scripted(notice="hello")
         farm = Farm(proposer, odd_children_win)
         farm.evolve()
-        heard = [[(v.candidate.id, v.admitted) for v in results] for results in proposer.learned]
+        heard = [[(v.candidate.id, v.is_admitted) for v in results] for results in proposer.learned]
         assert heard == [[("c1", True), ("c3", True), ("c2", False), ("c4", False)]]
         names = {v.candidate.proposer for results in proposer.learned for v in results}
         assert names == {"Scripted"}
@@ -289,11 +291,13 @@ class TestNothingUnmeasuredIsAdmitted:
         class Generous(Verifier):
             def verify(self, request: VerificationRequest) -> Verification:
                 found = ReplayTopN(4).verify(request)
-                results = tuple(replace(one, admitted=True, reason="") for one in found.results)
+                results = tuple(replace(one, decision=ADMITTED, reason="") for one in found.results)
                 return replace(found, results=results)
 
         farm = Farm(Scripted(), lambda a: None, verifier=Generous(), proposals_per_round=2)
-        with pytest.raises(ComponentError, match=r"Generous of .* admitted c1, of whom"):
+        with pytest.raises(
+            ComponentError, match=r"Generous of .* admitted c1, of which nothing was scored"
+        ):
             farm.evolve()
 
 

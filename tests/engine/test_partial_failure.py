@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pytest
 from contract_runs import RandomWords
 
+from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
 from evoprompt.errors import EvopromptWarning
 from evoprompt.types import Assignment, EvolveReport, Question, Trajectory, Turn
@@ -39,8 +40,8 @@ class Failing:
 
 
 def verified(policy: Failing) -> tuple[EvolveReport, list[str], list[str]]:
-    """What came of a first generation at default settings, its notices and its warnings."""
-    engine = Engine(["be brief"], proposer=RandomWords())
+    """What came of a first generation with extra rollouts, its notices and its warnings."""
+    engine = Engine(["be brief"], proposer=RandomWords(), config=EngineConfig(accept="not-worse"))
     for step in range(15):
         asked = engine.ask([Question(f"q{step}", "Why?")], 2)
         engine.tell([Trajectory(one, 0.25, turn) for one in asked for turn in range(2)])
@@ -71,7 +72,7 @@ def test_many_are_warned_of_with_the_reason_of_the_first(feedback: str) -> None:
 
 
 def test_a_single_one_is_told_and_not_warned_of() -> None:
-    report, notices, warned = verified(Failing(every=150))
+    report, notices, warned = verified(Failing(every=100))
     assert report.failures.failed == 1
     assert [f"failed: 1 of {report.rollouts}, first because c" in one for one in notices] == [True]
     assert warned == []

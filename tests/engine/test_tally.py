@@ -49,7 +49,13 @@ class Scripted(Proposer):
 
 def build(*answers: Answer) -> Engine:
     """One generation a step, of one round each."""
-    config = EngineConfig(evolve_every=1, verify_rounds=1, verify_questions=2, population_size=4)
+    config = EngineConfig(
+        evolve_every=1,
+        verify_rounds=1,
+        verify_questions=2,
+        population_size=4,
+        accept="not-worse",
+    )
     return Engine([SEED], proposer=Scripted(*answers), config=config, required=["<answer>"])
 
 

@@ -41,6 +41,20 @@ def test_those_in_use_come_before_those_given_up_and_each_text_once() -> None:
     assert stats[2].candidate.text in told[1]
 
 
+def test_the_evidence_of_an_earlier_step_has_its_step_and_its_lead() -> None:
+    worse, unknown = candidate_stats([0.05, 0.9])[:2]
+    history = [replace(worse, step=5, lead=-0.2), replace(unknown, step=60)]
+    asked = replace(request(), step=90, living=[], history=history)
+    lines = tried_of(asked, candidate(99), NAME).splitlines()
+    assert lines[0].startswith(
+        "- given up, score 0.05, measured 5 times up to step 5, 0.20 below the best instruction of "
+        "that step: "
+    )
+    assert lines[1].startswith("- given up, score 0.90, measured 5 times up to step 60: ")
+    assert lines[2].startswith("It is step 90 now.")
+    assert "may be tried again" in lines[2]
+
+
 def test_what_sentences_are_worth_is_told() -> None:
     worth = [SentenceWorth("Be brief.", 0.06, 0.02, 3), SentenceWorth("Be nice.", 0.01, 0.02, 2)]
     told = tried_of(replace(request(), sentences=worth), PARENT, NAME).splitlines()
