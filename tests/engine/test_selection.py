@@ -231,6 +231,9 @@ class TestAdmit:
 class TestHistory:
     def test_holds_the_last_weight_of_the_measured_in_order(self) -> None:
         one = ranking([(0.125, 3), (0.2, 0), (0.3, 1), (0.5, 3)])
-        one.remember(one.candidate_stats())
-        one.remember([CandidateStats(candidate(0), 0.9, groups=3)])
-        assert [(s.candidate.id, s.weight) for s in one.history] == [("c3", 0.5), ("c0", 0.9)]
+        one.remember(1, one.candidate_stats())
+        one.remember(2, [CandidateStats(candidate(0), 0.9, groups=3)])
+        assert [(s.candidate.id, s.weight, s.step) for s in one.history] == [
+            ("c3", 0.5, 1),
+            ("c0", 0.9, 2),
+        ]
