@@ -48,7 +48,7 @@ _IN_A_ROW = 3  # failed generations that are no longer bad luck
 _MAX_SHARE = 0.2
 """Extra rollouts of a generation, all rounds together, for each one of training since the last. The
 paper's numbers at its size stay below; at 16 x 5 they took .82 of all rollouts."""
-_MAX_NOTICES = 8  # of verifications that are not repeated
+_MAX_NOTICES = 8  # of generations that are not repeated
 _LEVEL = 0.1  # weight of a step in the mean reward
 Approve = Callable[[Sequence[VerificationResult]], list[VerificationResult]]
 """Returns those of the admitted that a person approves."""
@@ -92,7 +92,7 @@ class Trials(SavedRecord):
         questions: questions of a step.
         rollouts: rollouts of a question.
         mean_reward: mean reward of the last steps; None before the first.
-        notices: the last notices of verifications, which are not repeated.
+        notices: the last notices of generations, which are not repeated.
     """
 
     trials: list[Trial] = Field(default_factory=list)
@@ -314,6 +314,8 @@ class Generations:
             places = self.config.population_size - len(self.selection.pinned)
         elif step:
             places = self.config.population_size - len(self.selection.protected(members))
+        if places <= 0:
+            self._notify(step, _no_place(self.config.population_size, bool(self.verifier.share)))
         offspring = Offspring(step, members, parents, places, self.most_rounds(waits))
         self.screening.begin_generation()
         while offspring.places > 0 and offspring.rounds < offspring.most:
@@ -425,6 +427,12 @@ class Generations:
             self.requests.proposer.feedback(decided)
         self.stats.admitted_total += sum(result.is_admitted for result in decided)
         self.stats.generations_refused += not self.trials.trials and not self.trials.admitted
+
+    def _notify(self, step: int, notice: str) -> None:
+        """Log a notice, unless it is empty or was logged before."""
+        if notice and notice not in self.trials.notices:
+            self.trials.notices = [*self.trials.notices, notice][-_MAX_NOTICES:]
+            self.log.append(Notice(step, notice))
 
     # ------------------------------------------------------------------------------- one round
 
@@ -548,9 +556,7 @@ class Generations:
         )
         offspring.verifications.append(verification)
         for notice in (verification.notice, _found_no_difference(verification)):
-            if notice and notice not in self.trials.notices:
-                self.trials.notices = [*self.trials.notices, notice][-_MAX_NOTICES:]
-                self.log.append(Notice(step, notice))
+            self._notify(step, notice)
         decided = [result for result in verification.results if not result.is_on_trial]
         if decided:
             with naming("proposer", self.requests.proposer):
@@ -606,6 +612,17 @@ def _require_sound(
             "it left candidates on trial and its share is 0, so they would never have a rollout; "
             "required: a share above 0, or a decision about each"
         )
+
+
+def _no_place(population_size: int, is_in_training: bool) -> str:
+    """Return a notice where no candidate can be admitted, as no member may make room."""
+    kept = "pinned members"
+    if not is_in_training:
+        kept = "the best, the parents, pinned members and members that are not measured yet"
+    return (
+        f"no instruction is proposed at this step: all places of the population ({population_size}) "
+        f"are taken by {kept}; raise population_size, or unpin a member"
+    )
 
 
 def _found_no_difference(verification: Verification) -> str:

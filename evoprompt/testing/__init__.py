@@ -12,7 +12,7 @@ hosts and launchers are in ``evoprompt.experiments.testing``.
 
 from evoprompt.testing.attributors import AttributorSuite
 from evoprompt.testing.checks import check
-from evoprompt.testing.fakes import FakeTrainer, SampleTask, ScriptedPolicy
+from evoprompt.testing.fakes import FakeTrainer, SampleTask, ScriptedEstimator, ScriptedPolicy
 from evoprompt.testing.openai_server import OpenAIServer
 from evoprompt.testing.populations import PopulationSuite
 from evoprompt.testing.proposers import ProposerSuite
@@ -28,6 +28,7 @@ __all__ = [
     "ProposerSuite",
     "Result",
     "SampleTask",
+    "ScriptedEstimator",
     "ScriptedPolicy",
     "SelectorSuite",
     "Suite",

@@ -6,6 +6,7 @@ import math
 import random
 from collections.abc import Sequence
 
+from evoprompt.leads import ADMIT
 from evoprompt.roles import Attributor
 from evoprompt.testing.samples import candidate, question, trajectory
 from evoprompt.testing.suite import Suite, continue_from, expect, no_global_randomness
@@ -86,6 +87,41 @@ class AttributorSuite(Suite[Attributor]):
             good > bad,
             f"rewards of 3/4 weigh {good}, rewards of 1/4 weigh {bad}; required: more for more",
         )
+
+    def test_leads_have_the_sign_of_the_difference(self) -> None:
+        attributor = self.after(*((step, told(step)) for step in range(1, 11)))
+        ahead, behind = attributor.lead(GOOD, BAD), attributor.lead(BAD, GOOD)
+        known = attributor.has_standard_errors
+        expect(
+            ahead.value > 0 or not known,
+            f"after 40 questions rewards of 3/4 lead rewards of 1/4 by {ahead}; required: a value "
+            "above 0, as the weights say",
+        )
+        expect(
+            math.isclose(ahead.value, -behind.value, rel_tol=1e-6, abs_tol=1e-9)
+            and math.isclose(ahead.stderr, behind.stderr, rel_tol=1e-6, abs_tol=1e-9),
+            f"GOOD leads BAD by {ahead}, BAD leads GOOD by {behind}; required: the same with the "
+            "other sign",
+        )
+        expect(
+            ahead.is_known or not known,
+            f"after 40 questions the lead is {ahead}; required: a finite standard error above 0, "
+            "or has_standard_errors = False, with which verification in training is refused",
+        )
+
+    def test_leads_over_itself_or_over_what_is_unknown_show_nothing(self) -> None:
+        attributor = self.after(*((step, told(step)) for step in range(1, 11)))
+        expect(
+            attributor.lead(GOOD, GOOD).value == 0,
+            f"a candidate leads itself by {attributor.lead(GOOD, GOOD)}; required: a value of 0",
+        )
+        for who, other in ((GOOD, GOOD), (GOOD, UNUSED), (UNUSED, GOOD), (UNUSED, UNUSED)):
+            lead = attributor.lead(who, other)
+            expect(
+                lead.odds() < ADMIT,
+                f"{who.id} is shown to lead {other.id} ({lead}), of which {UNUSED.id} had no "
+                "rollout; required: an infinite standard error where nothing was measured",
+            )
 
     def test_ignores_trajectories_without_a_reward(self) -> None:
         scored = [one for one in told(1) if one.reward is not None]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from evoprompt.bank import BankOwner, SentenceBank
 from evoprompt.engine import Engine
-from evoprompt.roles import RolloutFn
+from evoprompt.leads import Lead
+from evoprompt.roles import Attributor, RolloutFn
 from evoprompt.testing import samples
-from evoprompt.types import Assignment, Question, Trajectory
+from evoprompt.types import Assignment, Candidate, CandidateStats, Question, Trajectory
 
 
 class ScriptedPolicy:
@@ -43,6 +45,39 @@ class ScriptedPolicy:
         self.assignments += assignments
         self.trajectories += rolled_out
         return rolled_out
+
+
+class ScriptedEstimator(Attributor):
+    """An attributor of given weights; a lead is a difference of two, with one standard error.
+
+    Args:
+        weights: by the ids of candidates; the lead of any other candidate is unknown.
+        stderr: standard error of each lead.
+    """
+
+    def __init__(self, weights: Mapping[str, float], stderr: float) -> None:
+        self.weights, self.stderr = weights, stderr
+
+    def lead(self, candidate: Candidate, other: Candidate) -> Lead:
+        """Return the difference of the two weights; unknown if one of them is not given."""
+        if candidate.id == other.id or not {candidate.id, other.id} <= set(self.weights):
+            return Lead(0.0, math.inf)
+        return Lead(self.weights[candidate.id] - self.weights[other.id], self.stderr)
+
+    def stats(self, candidate: Candidate) -> CandidateStats:
+        """Return the weight of ``candidate``, from a hundred groups if it is given."""
+        if candidate.id not in self.weights:
+            return CandidateStats(candidate, 0.0)
+        return CandidateStats(candidate, self.weights[candidate.id], self.stderr, 100)
+
+    def observe(self, step: int, trajectories: Sequence[Trajectory]) -> None:
+        """Ignore ``trajectories``."""
+
+    def reset(self, priors: Mapping[str, Sequence[float]]) -> None:
+        """Ignore ``priors``."""
+
+    def forget(self, ids: Collection[str]) -> None:
+        """Ignore ``ids``."""
 
 
 class FakeTrainer:

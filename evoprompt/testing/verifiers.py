@@ -7,15 +7,19 @@ import random
 from collections.abc import Callable, Sequence
 
 from evoprompt.replay import ReplayBuffer
-from evoprompt.roles import VerificationRequest, Verifier
-from evoprompt.testing.fakes import ScriptedPolicy
+from evoprompt.roles import TrainingScale, VerificationRequest, Verifier
+from evoprompt.testing.fakes import ScriptedEstimator, ScriptedPolicy
 from evoprompt.testing.samples import candidate, candidate_stats, question, trajectory
 from evoprompt.testing.suite import DrawingSuite, expect
-from evoprompt.types import Assignment, Candidate, Verification
+from evoprompt.types import Assignment, Candidate, Verification, VerificationResult
 
 PROPOSED = [candidate(number, ["c0"]) for number in range(4, 8)]
 QUALITY = {"c0": 0.25, "c4": 0.5, "c5": 1.0, "c6": 0.0, "c7": 0.75}
 QUESTIONS = [question(number) for number in range(24)]
+INCUMBENT = candidate(0)
+SCALE = TrainingScale(questions=16, rollouts=5, candidates=5, mean_reward=0.3)
+LOOKS = (0, 20, 200, 2_000, 20_000, 100_000)
+"""Rollouts of a candidate on trial after which the suite asks about it; the last is the most."""
 
 
 def by_quality(assignment: Assignment) -> float:
@@ -44,11 +48,62 @@ def asked(
     """A request to judge ``proposed``, whose one parent has the quality 0.25."""
     replay = filled_replay() if replay is None else replay
     parents = candidate_stats([0.25])
-    return VerificationRequest(proposed, parents, replay, policy, slots, random.Random(seed))
+    return VerificationRequest(
+        proposed,
+        parents,
+        replay,
+        policy,
+        slots,
+        random.Random(seed),
+        estimator=ScriptedEstimator({INCUMBENT.id: 0.25}, 0.02),
+        incumbent=INCUMBENT,
+        scale=SCALE,
+    )
+
+
+def after_training(
+    leads: Sequence[float],
+    scored: int,
+    stderr: float = 0.02,
+    slots: int = 2,
+    incumbent: Candidate = INCUMBENT,
+) -> VerificationRequest:
+    """Return a request after a training step, without extra rollouts.
+
+    Args:
+        leads: of c4, c5, ..., which are on trial, over c0.
+        scored: rewards of each of them so far; their leads are unknown without any.
+        stderr: standard error of the leads.
+        slots: free places.
+        incumbent: the best candidate so far.
+    """
+    weights = {INCUMBENT.id: 0.25}
+    if scored:
+        weights |= {f"c{number}": 0.25 + lead for number, lead in enumerate(leads, 4)}
+    trials = [
+        VerificationResult(one, weights[one.id] if scored else None, None, scored)
+        for one in PROPOSED[: len(leads)]
+    ]
+    return VerificationRequest(
+        [trial.candidate for trial in trials],
+        candidate_stats([0.25]),
+        filled_replay(),
+        None,
+        slots,
+        random.Random(0),
+        estimator=ScriptedEstimator(weights, stderr),
+        incumbent=incumbent,
+        trials=trials,
+        scale=SCALE,
+    )
 
 
 class VerifierSuite(DrawingSuite[Verifier]):
-    """What every verifier must keep, whatever it demands of a candidate."""
+    """What every verifier must keep, whatever it demands of a candidate.
+
+    One that has a ``share`` is also asked after training steps, without a rollout function, about
+    candidates that are on trial. The others have to decide immediately.
+    """
 
     def verify(
         self,
@@ -72,7 +127,15 @@ class VerifierSuite(DrawingSuite[Verifier]):
         policy = ScriptedPolicy(by_quality)
         found = component.verify(asked(policy, seed=seed))
         questions = [(one.candidate.id, one.question.id) for one in policy.assignments]
-        return questions, [(one.candidate.id, one.is_admitted) for one in found.results]
+        decisions = [(one.candidate.id, one.decision) for one in found.results]
+        if component.share:
+            decisions += self.decide(component, after_training([0.4, -0.4, 0.01], 200))
+        return questions, decisions
+
+    def decide(self, component: Verifier, request: VerificationRequest) -> list[tuple[str, str]]:
+        """Return the decisions about the candidates of ``request``, by their ids."""
+        verification = component.verify(request)
+        return sorted((one.candidate.id, one.decision) for one in verification.results)
 
     def admitted(self, reward: Callable[[Assignment], float | None], slots: int = 2) -> list[str]:
         """Ids of the candidates admitted under a policy with these rewards."""
@@ -89,6 +152,75 @@ class VerifierSuite(DrawingSuite[Verifier]):
         found = self.verify(ScriptedPolicy(by_quality), proposed=[])
         expect(found.results == (), f"none was proposed, it judged {found.results}; required: ()")
 
+    def test_decides_immediately_or_has_a_share_of_the_training(self) -> None:
+        share = self.build().share
+        expect(0 <= share < 1, f"its share is {share}; required: 0, or a number below 1")
+        on_trial = [
+            result.candidate.id
+            for result in self.verify(ScriptedPolicy(by_quality)).results
+            if result.is_on_trial
+        ]
+        expect(
+            share > 0 or not on_trial,
+            f"it left {on_trial} on trial and its share is 0, so that they would never have a "
+            "rollout; decide about each, or set share",
+        )
+
+    def test_gives_one_result_per_candidate_on_trial(self) -> None:
+        if self.build().share:
+            for leads in ([], [0.3], [0.3, -0.3, 0.0, 0.0]):
+                decisions = self.decide(self.build(), after_training(leads, 200))
+                names = [name for name, _ in decisions]
+                wanted = [one.id for one in PROPOSED[: len(leads)]]
+                expect(
+                    names == wanted,
+                    f"of {wanted}, on trial, it judged {names}; required: one result each",
+                )
+
+    def test_leaves_candidates_without_a_rollout_on_trial(self) -> None:
+        if self.build().share:
+            decisions = self.decide(self.build(), after_training([0.3, -0.3], 0))
+            expect(
+                {decision for _, decision in decisions} == {"on trial"},
+                f"nothing is known of c4 and c5 and it decided {decisions}; required: 'on trial'",
+            )
+
+    def test_admits_a_clear_lead_after_training_and_rejects_a_clear_lag(self) -> None:
+        if self.build().share:
+            decisions = dict(self.decide(self.build(), after_training([0.5, -0.5], 2_000)))
+            for name, wanted, place in (("c4", "admitted", "ahead"), ("c5", "rejected", "behind")):
+                expect(
+                    decisions[name] == wanted,
+                    f"after 2000 rollouts {name} is .5 ± .02 {place} and it is {decisions[name]}; "
+                    f"required: {wanted}",
+                )
+
+    def test_admits_at_most_as_many_as_there_are_places_after_training(self) -> None:
+        if self.build().share:
+            for slots in (0, 1, 2):
+                request = after_training([0.2, 0.4, 0.6, 0.8], 2_000, slots=slots)
+                decisions = self.decide(self.build(), request)
+                admitted = [name for name, decision in decisions if decision == "admitted"]
+                expect(
+                    len(admitted) <= slots,
+                    f"{slots} places were free, it admitted {admitted}; required: no more",
+                )
+
+    def test_decides_after_a_bounded_number_of_rollouts(self) -> None:
+        verifier = self.build()
+        if verifier.share:
+            for lead, stderr in ((0.03, 0.05), (0.0, math.inf), (0.0, 0.0)):
+                for scored in LOOKS:
+                    request = after_training([lead], scored, stderr)
+                    ((_, decision),) = self.decide(verifier, request)
+                    if decision != "on trial":
+                        break
+                expect(
+                    decision != "on trial",
+                    f"c4 leads by {lead} ± {stderr} and is on trial after {LOOKS[-1]:,} rollouts; "
+                    "required: a decision, such as to reject what shows no lead",
+                )
+
     def test_admits_at_most_as_many_as_there_are_places(self) -> None:
         for slots in (0, 1, 2, 9):
             count = len(self.admitted(by_quality, slots))
@@ -99,7 +231,7 @@ class VerifierSuite(DrawingSuite[Verifier]):
 
     def test_admits_a_candidate_that_is_always_right(self) -> None:
         expect(
-            "c5" in self.admitted(by_quality),
+            self.build().share > 0 or "c5" in self.admitted(by_quality),
             "it refused a candidate that never failed, where two places were free",
         )
 

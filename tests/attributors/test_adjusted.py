@@ -87,38 +87,71 @@ class TestQuestions:
         """Two equals are asked all questions; then one of them only those known to be hard."""
         one, other = candidate(0), candidate(1)
 
-        def gap(records: int) -> float:
-            attributor = Adjusted(records)
+        def gap(renamed: int) -> float:
+            attributor = Adjusted()
             hard, easy = [0.0, 0.0, 0.0, 1.0], [1.0, 1.0, 1.0, 0.0]
             for step in range(1, 6):
                 for who in (one, other):
                     told = [group(step, who, n, easy if n % 2 else hard) for n in range(8)]
                     attributor.observe(step, [rollout for rollouts in told for rollout in rollouts])
             for step in range(6, 11):
-                told = [group(step, one, n, hard) for n in range(0, 8, 2)]
-                told += [group(step, other, n, easy) for n in range(1, 8, 2)]
+                first = renamed * step
+                told = [group(step, one, first + n, hard) for n in range(0, 8, 2)]
+                told += [group(step, other, first + n, easy) for n in range(1, 8, 2)]
                 attributor.observe(step, [rollout for rollouts in told for rollout in rollouts])
             return attributor.stats(other).weight - attributor.stats(one).weight
 
-        assert gap(0) > 0.05
-        assert abs(gap(4096)) < gap(0) * 0.65
+        assert gap(renamed=100) > 0.05
+        assert abs(gap(renamed=0)) < gap(renamed=100) * 0.65
 
-    def test_what_the_dead_told_of_questions_stays(self) -> None:
-        """One lives no more that was asked all; then equals are asked, one hard, one easy ones."""
+    def test_what_pruned_candidates_showed_of_questions_stays(self) -> None:
+        """A pruned candidate was asked all; then equals are asked, one hard, one easy ones."""
 
-        def gap(records: int) -> float:
-            attributor = Adjusted(records)
+        def gap(renamed: int) -> float:
+            attributor = Adjusted()
             hard, easy = [0.0] * 7 + [1.0], [1.0] * 7 + [0.0]
             for step in range(1, 6):
                 told = [group(step, candidate(0), n, easy if n % 2 else hard) for n in range(8)]
                 attributor.observe(step, [rollout for rollouts in told for rollout in rollouts])
             attributor.forget(["c0"])
             assert attributor.stats(candidate(0)).groups == 0
-            told = [group(6, candidate(1 + n % 2), n, easy if n % 2 else hard) for n in range(8)]
+            told = [
+                group(6, candidate(1 + n % 2), renamed + n, easy if n % 2 else hard)
+                for n in range(8)
+            ]
             attributor.observe(6, [rollout for rollouts in told for rollout in rollouts])
             return attributor.stats(candidate(2)).weight - attributor.stats(candidate(1)).weight
 
-        assert 0 < gap(8) < gap(0) * 0.5
+        assert 0 < gap(renamed=0) < gap(renamed=100) * 0.5
+
+
+class TestMemory:
+    @pytest.mark.parametrize("candidates_per_question", [1, 2])
+    def test_fades_by_half_in_a_half_life(self, candidates_per_question: int) -> None:
+        """Two trade places half-way: the later half counts for more, the more so if it fades."""
+
+        def lead(half_life: float) -> float:
+            attributor = Adjusted(half_life)
+            for step in range(1, 41):
+                ahead = step <= 20
+                told = [
+                    one
+                    for number in range(4)
+                    for who, is_first in ((candidate(0), True), (candidate(1), False))
+                    if candidates_per_question == 2 or number % 2 == is_first
+                    for one in group(step, who, 10 * step + number, [float(is_first == ahead)])
+                ]
+                attributor.observe(step, told)
+            return attributor.lead(candidate(1), candidate(0)).value
+
+        assert abs(lead(1e9)) < 1e-6
+        assert lead(60) == pytest.approx((1 - 0.5 ** (20 / 60)) / (1 + 0.5 ** (20 / 60)))
+        assert lead(20) == pytest.approx(1 / 3)
+
+    @pytest.mark.parametrize("half_life", [0, -1.0, math.nan])
+    def test_a_half_life_that_is_none_is_refused(self, half_life: float) -> None:
+        with pytest.raises(ValueError, match="required: above 0 steps"):
+            Adjusted(half_life)
 
 
 class TestModel:

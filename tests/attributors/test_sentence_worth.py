@@ -98,10 +98,10 @@ def test_a_resumed_run_says_the_same_and_memory_is_bounded() -> None:
     resumed = Adjusted()
     resumed.load_state_dict(json.loads(json.dumps(whole.state_dict())))
     assert resumed.sentences() == whole.sentences()
-    saved = resumed.state_dict()["ledger"]
+    saved = resumed.state_dict()["equations"]
     assert isinstance(saved, dict)
-    assert isinstance(saved["equations"], list)
-    assert len(saved["equations"]) == 128
+    assert isinstance(saved["names"], list)
+    assert len(saved["names"]) == 128
 
 
 def one_step(*told: tuple[str, float | None]) -> Sequence[SentenceWorth]:

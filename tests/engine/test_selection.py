@@ -48,10 +48,9 @@ def ranking(
     config = EngineConfig(**{"population_size": 40, **numbers})
     population, attributor = SteadyPopulation(), attributor or WindowMean()
     for number, (reward, groups) in enumerate(known):
-        population.add(candidate(number))
         told = [trajectory(candidate(number), question(n), reward) for n in range(groups)]
         attributor.observe(1, told)
-    return Selection(
+    selection = Selection(
         config,
         population,
         attributor,
@@ -61,6 +60,9 @@ def ranking(
         random.Random(0),
         EventLog(),
     )
+    for number in range(len(known)):
+        selection.add(candidate(number))
+    return selection
 
 
 def alive(one: Selection) -> list[str]:
@@ -138,6 +140,7 @@ class TestHalve:
         """They did while they counted: of 20 measured among 300, 19 were dropped at once."""
         one = ranking([*[(number / 20, 2) for number in range(20)], *[(0.0, 0)] * 280])
         assert one.halve(1) == tuple(f"c{number}" for number in range(10))
+        assert one.incumbent.id == "c19"
 
     @given(
         known=measured,
@@ -164,7 +167,7 @@ class TestHalve:
 
 
 class TestAdmit:
-    def admitted(
+    def weighed(
         self,
         attributor: WindowMean | None = None,
         **numbers: Any,
@@ -183,15 +186,17 @@ class TestAdmit:
             for name, given in rewards.items()
             for number, reward in enumerate(given)
         ]
-        one.admit(4, [candidate(7), candidate(8)], answers)
+        for number in (7, 8):
+            one.add(candidate(number))
+        one.credit_verification(4, answers)
         assert alive(one) == ["c0", "c1", "c2", "c7", "c8"]
         return [one.attributor.stats(living) for living in one.population.alive]
 
     def test_all_weights_are_0_in_the_paper_s_preset(self) -> None:
-        assert {(s.weight, s.groups) for s in self.admitted(preset="inspo")} == {(0.0, 0)}
+        assert {(s.weight, s.groups) for s in self.weighed(preset="inspo")} == {(0.0, 0)}
 
     def test_by_default_they_are_the_verified_means(self) -> None:
-        found = {s.candidate.id: (s.weight, s.groups) for s in self.admitted()}
+        found = {s.candidate.id: (s.weight, s.groups) for s in self.weighed()}
         assert found["c0"] == (0.5, 2)
         assert found["c7"] == (0.625, 4)
         assert found["c8"] == (0.5, 2)
@@ -207,18 +212,18 @@ class TestAdmit:
                 self.observe(step, told)
 
         found = {
-            s.candidate.id: (s.weight, s.groups) for s in self.admitted(attributor=Continuing())
+            s.candidate.id: (s.weight, s.groups) for s in self.weighed(attributor=Continuing())
         }
         assert found["c0"] == (0.375, 6)  # the mean of the two steps' means
         assert found["c1"] == (0.75, 4)
         assert found["c2"] == (0.75, 1)
         assert found["c7"] == (0.625, 4)
         assert found["c8"] == (0.5, 2)
-        zero = self.admitted(attributor=Continuing(), preset="inspo")
+        zero = self.weighed(attributor=Continuing(), preset="inspo")
         assert {(s.weight, s.groups) for s in zero} == {(0.0, 0)}
 
     def test_who_was_not_verified_keeps_its_weight_and_stays_as_measured_as_it_was(self) -> None:
-        found = {s.candidate.id: (s.weight, s.groups) for s in self.admitted()}
+        found = {s.candidate.id: (s.weight, s.groups) for s in self.weighed()}
         assert found["c1"] == (0.75, 2)
         assert found["c2"] == (0.75, 1)
 
@@ -226,6 +231,9 @@ class TestAdmit:
 class TestHistory:
     def test_holds_the_last_weight_of_the_measured_in_order(self) -> None:
         one = ranking([(0.125, 3), (0.2, 0), (0.3, 1), (0.5, 3)])
-        one.remember(one.candidate_stats())
-        one.remember([CandidateStats(candidate(0), 0.9, groups=3)])
-        assert [(s.candidate.id, s.weight) for s in one.history] == [("c3", 0.5), ("c0", 0.9)]
+        one.remember(1, one.candidate_stats())
+        one.remember(2, [CandidateStats(candidate(0), 0.9, groups=3)])
+        assert [(s.candidate.id, s.weight, s.step) for s in one.history] == [
+            ("c3", 0.5, 1),
+            ("c0", 0.9, 2),
+        ]

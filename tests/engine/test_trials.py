@@ -112,6 +112,15 @@ class World(Proposer):
             self.step += 1
         return assignments
 
+    def begin_trials(self, engine: Engine) -> None:
+        """Take steps until candidates are on trial, but have no rollout yet."""
+        for _ in range(40):
+            engine.evolve(self.roll_extra)
+            if on_trial(engine):
+                return
+            self.train(engine, 1)
+        raise AssertionError("no candidate is on trial after 40 steps")
+
 
 class Waiting(InTraining):
     """Verifier that never decides."""
@@ -234,6 +243,21 @@ class TestPopulation:
         world.train(engine, 20)
         assert members(engine) == ["Note 0."]
         assert world.written == 0
+        assert notices(engine) == (
+            "no instruction is proposed at this step: all places of the population (1) are taken "
+            "by pinned members; raise population_size, or unpin a member"
+        )
+        assert engine.pin("c0", False) == ""
+        world.train(engine, 20)
+        assert world.chance(int(engine.best.text[5:-1])) == 0.8
+
+    def test_one_place_leaves_extra_rollouts_nothing_to_admit_and_this_is_said(self) -> None:
+        world = World()
+        engine = world.engine(population_size=1, accept="not-worse", evolve_every=2)
+        world.train(engine, 12)
+        assert world.written == 0
+        assert "are taken by the best, the parents, pinned members and" in notices(engine)
+        assert notices(engine).count("no instruction is proposed") == 1
 
     def test_members_that_are_pinned_during_a_trial_keep_their_places(self) -> None:
         world = World(lambda number: 0.2 + 0.6 * (number > 0))
@@ -294,13 +318,11 @@ class TestPlaces:
             assert sum(name != "c0" for name in candidates) == places
             assert len(candidates) == rollouts
 
-    @pytest.mark.parametrize("several", [True, False], ids=["shared questions", "own questions"])
-    def test_candidates_on_trial_take_turns_in_the_order_of_their_proposals(
-        self, several: bool
-    ) -> None:
+    def test_candidates_on_trial_take_turns_in_the_order_of_their_proposals(self) -> None:
         world = World(questions=7)
-        engine = world.engine(verifier=Waiting(), proposals_per_round=4, several=several)
-        steps = world.train(engine, 12)[1:]
+        engine = world.engine(verifier=Waiting(), proposals_per_round=4)
+        world.begin_trials(engine)
+        steps = world.train(engine, 11)
         trials = on_trial(engine)
         turns = [
             one.candidate.id for step in steps for one in step if one.candidate.id in set(trials)
@@ -308,29 +330,29 @@ class TestPlaces:
         assert len(turns) > 40
         assert turns == [trials[turn % 4] for turn in range(len(turns))]
 
-    def test_where_a_question_has_one_candidate_trials_have_three_of_five_questions(self) -> None:
-        world = World(questions=16)
-        engine = world.engine(verifier=Waiting(), several=False)
-        steps = world.train(engine, 11)[1:]
-        trials = set(on_trial(engine))
+    @pytest.mark.parametrize("questions", [1, 7, 10, 16])
+    def test_where_a_question_has_one_candidate_trials_have_three_of_five_questions(
+        self, questions: int
+    ) -> None:
+        """Whatever a step is, and where questions are asked one by one, as the gateway does."""
+        world = World(questions=questions)
+        engine = world.engine(verifier=Waiting(), several=False, proposals_per_round=4)
+        world.begin_trials(engine)
+        steps = world.train(engine, 60 // questions + 1)
+        trials = on_trial(engine)
         names = [own for step in steps for (own,) in of_questions(step)]
-        for block in range(0, 160, 5):
-            assert [name in trials for name in names[block : block + 5]] == [True] * 3 + [False] * 2
+        for block in range(60 // 5):
+            drawn = Counter(names[5 * block : 5 * block + 5])
+            turns = [trials[turn % 4] for turn in range(3 * block, 3 * block + 3)]
+            assert drawn == Counter(["c0", "c0", *turns])
         assert {one.rollouts for step in steps for one in step} == {5}
 
     def test_one_alone_has_two_of_five_questions(self) -> None:
         world = World(questions=10)
         engine = world.engine(verifier=Waiting(), several=False, proposals_per_round=1)
-        names = Counter(own for (own,) in of_questions(world.train(engine, 2)[1]))
+        world.begin_trials(engine)
+        names = Counter(own for (own,) in of_questions(world.train(engine, 1)[0]))
         assert names == {"c1": 4, "c0": 6}
-
-    def test_questions_that_are_asked_one_by_one_have_the_same_places(self) -> None:
-        """As the gateway asks: the incumbent had none, and nothing was ever decided."""
-        world = World(questions=1)
-        engine = world.engine(verifier=Waiting(), several=False)
-        names = [own for step in world.train(engine, 51)[1:] for (own,) in of_questions(step)]
-        assert Counter(names)["c0"] == 20
-        assert set(Counter(names).values()) == {20, 5}
 
 
 class TestDecisions:
@@ -391,7 +413,8 @@ class TestDecisions:
     def test_a_candidate_that_was_never_drawn_is_not_decided(self) -> None:
         world = World(questions=1)
         engine = world.engine()
-        steps = world.train(engine, 2)
+        world.begin_trials(engine)
+        steps = world.train(engine, 1)
         drawn = {one.candidate.id for step in steps for one in step}
         never = set(on_trial(engine)) - drawn
         assert never
@@ -537,7 +560,9 @@ class TestApproval:
         world = World(lambda number: 0.2 + 0.6 * (number == 1) + 0.7 * (number == 7))
         engine = world.engine()
         engine.supervisor = person = Person("Note 1.")
-        while not person.asked:
+        for _ in range(20):
+            if person.asked:
+                break
             engine.evolve(world.roll_extra)
             assert not person.asked
             world.train(engine, 1)

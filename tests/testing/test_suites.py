@@ -18,6 +18,7 @@ from evoprompt.agents.tasks import MainMetric, Score
 from evoprompt.attributors import WindowMean
 from evoprompt.bank import SentenceBank
 from evoprompt.experiments.testing import Additions, TaskSuite
+from evoprompt.leads import Lead
 from evoprompt.populations import SteadyPopulation
 from evoprompt.roles import ProposalRequest, VerificationRequest
 from evoprompt.selectors import Deap, Softmax
@@ -30,16 +31,20 @@ from evoprompt.testing import (
     VerifierSuite,
 )
 from evoprompt.types import (
+    ADMITTED,
+    ON_TRIAL,
+    REJECTED,
     Assignment,
     Candidate,
     CandidateStats,
+    Decision,
     Proposal,
     Question,
     Trajectory,
     Verification,
     VerificationResult,
 )
-from evoprompt.verifiers import ReplayTopN
+from evoprompt.verifiers import InTraining, ReplayTopN
 
 Given = Sequence[CandidateStats]
 
@@ -101,6 +106,32 @@ class Resentful(WindowMean):
 class Amnesic(WindowMean):
     def state_dict(self) -> dict[str, JsonValue]:
         return {"accounts": {}}
+
+
+class OneSided(WindowMean):
+    def lead(self, candidate: Candidate, other: Candidate) -> Lead:
+        lead = super().lead(candidate, other)
+        return replace(lead, value=abs(lead.value))
+
+
+class Boastful(WindowMean):
+    def lead(self, candidate: Candidate, other: Candidate) -> Lead:
+        return replace(super().lead(candidate, other), stderr=0.01)
+
+
+class Selfless(WindowMean):
+    def lead(self, candidate: Candidate, other: Candidate) -> Lead:
+        lead = super().lead(candidate, other)
+        return replace(lead, value=lead.value + 0.1 * (candidate.id <= other.id))
+
+
+class Unsure(WindowMean):
+    def stats(self, candidate: Candidate) -> CandidateStats:
+        return replace(super().stats(candidate), stderr=math.inf)
+
+
+class Candid(Unsure):
+    has_standard_errors = False
 
 
 # ------------------------------------------------------------------------------------- selectors
@@ -254,6 +285,7 @@ class Reversed(SteadyPopulation):
 class Training(ReplayTopN):
     def verify(self, request: VerificationRequest) -> Verification:
         def relabelled(assignments: Sequence[Assignment], /) -> Sequence[Trajectory]:
+            assert request.rollout is not None
             return request.rollout([replace(one, purpose="train") for one in assignments])
 
         return super().verify(replace(request, rollout=relabelled))
@@ -269,8 +301,40 @@ def spoilt(spoil: Callable[[Verification], Verification]) -> type[ReplayTopN]:
     return Spoilt
 
 
-def all_admitted(found: Verification, admitted: bool) -> Verification:
-    return replace(found, results=tuple(replace(one, admitted=admitted) for one in found.results))
+def all_decided(found: Verification, decision: Decision) -> Verification:
+    return replace(found, results=tuple(replace(one, decision=decision) for one in found.results))
+
+
+class Endless(InTraining):
+    def verify(self, request: VerificationRequest) -> Verification:
+        found = super().verify(request)
+        results = [r if r.is_admitted else replace(r, decision=ON_TRIAL) for r in found.results]
+        return replace(found, results=tuple(results))
+
+
+class Rash(InTraining):
+    def verify(self, request: VerificationRequest) -> Verification:
+        found = super().verify(request)
+        results = [replace(r, decision=REJECTED) if r.is_on_trial else r for r in found.results]
+        return replace(found, results=tuple(results))
+
+
+class Generous(InTraining):
+    def verify(self, request: VerificationRequest) -> Verification:
+        found = super().verify(request)
+        return replace(found, results=tuple(replace(r, decision=ADMITTED) for r in found.results))
+
+
+class Losing(InTraining):
+    def verify(self, request: VerificationRequest) -> Verification:
+        found = super().verify(request)
+        return replace(found, results=tuple(r for r in found.results if r.is_on_trial))
+
+
+class Overdrawn(InTraining):
+    def __init__(self) -> None:
+        super().__init__()
+        self.share = 1.0
 
 
 def failed_are_zero(found: Verification) -> Verification:
@@ -305,6 +369,7 @@ class Unmeasured(Additions):
         return Score(1.0)
 
 
+REJECTS = "admits a clear lead after training and rejects a clear lag"
 FITS = "has a bank that fits together"
 TAGS = Additions.required
 SEEDS = "starts from instructions that hold what is required"
@@ -322,6 +387,10 @@ SEEDS = "starts from instructions that hold what is required"
         (AttributorSuite, Nostalgic, {"starts from the rewards of a reset"}),
         (AttributorSuite, Resentful, {"forgets whom it is told to"}),
         (AttributorSuite, Amnesic, {"continues from a saved state"}),
+        (AttributorSuite, OneSided, {"leads have the sign of the difference"}),
+        (AttributorSuite, Unsure, {"leads have the sign of the difference"}),
+        (AttributorSuite, Boastful, {"leads over itself or over what is unknown show nothing"}),
+        (AttributorSuite, Selfless, {"leads over itself or over what is unknown show nothing"}),
         (SelectorSuite, Short, {"chooses exactly k of the given"}),
         (SelectorSuite, Naive, {"chooses exactly k of the given"}),
         (SelectorSuite, Worldly, {HANDED_IN, REPEATS}),
@@ -346,6 +415,22 @@ SEEDS = "starts from instructions that hold what is required"
         (PopulationSuite, Forgetful, {"knows all ancestors nearest first"}),
         (PopulationSuite, Reversed, {"lists the living oldest first"}),
         (VerifierSuite, Training, {"rolls out only whom and what it was given"}),
+        (VerifierSuite, Endless, {"decides after a bounded number of rollouts"}),
+        (VerifierSuite, Endless, {REJECTS}),
+        (VerifierSuite, Rash, {"leaves candidates without a rollout on trial"}),
+        (VerifierSuite, Generous, {REJECTS}),
+        (
+            VerifierSuite,
+            Generous,
+            {"admits at most as many as there are places after training"},
+        ),
+        (VerifierSuite, Losing, {"gives one result per candidate on trial"}),
+        (VerifierSuite, Overdrawn, {"decides immediately or has a share of the training"}),
+        (
+            VerifierSuite,
+            spoilt(lambda found: all_decided(found, ON_TRIAL)),
+            {"decides immediately or has a share of the training"},
+        ),
         (
             VerifierSuite,
             spoilt(lambda found: replace(found, results=found.results[:-1])),
@@ -353,7 +438,7 @@ SEEDS = "starts from instructions that hold what is required"
         ),
         (
             VerifierSuite,
-            spoilt(lambda found: all_admitted(found, True)),
+            spoilt(lambda found: all_decided(found, ADMITTED)),
             {
                 "admits at most as many as there are places",
                 "admits nobody it tried in vain to measure",
@@ -362,7 +447,7 @@ SEEDS = "starts from instructions that hold what is required"
         ),
         (
             VerifierSuite,
-            spoilt(lambda found: all_admitted(found, False)),
+            spoilt(lambda found: all_decided(found, REJECTED)),
             {"admits a candidate that is always right"},
         ),
         (
@@ -408,6 +493,8 @@ def test_what_is_wrong_fails_the_checks_that_say_so(
     [
         (ProposerSuite, Appending),
         (Freely, Unseeded),
+        (AttributorSuite, Candid),
+        (VerifierSuite, InTraining),
         *((SelectorSuite, lambda name=name: Deap(name)) for name in ("worst", "random")),
         *((SelectorSuite, lambda t=t: Softmax(t)) for t in (0.01, 100.0)),
     ],

@@ -4,38 +4,28 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
 
-from evoprompt.leads import Lead
+from evoprompt.config import EngineConfig
+from evoprompt.engine import Engine
 from evoprompt.replay import ReplayBuffer
-from evoprompt.roles import Attributor, TrainingScale, VerificationRequest
+from evoprompt.roles import ProposalRequest, Proposer, TrainingScale, VerificationRequest, Verifier
+from evoprompt.testing import ScriptedEstimator, VerifierSuite
 from evoprompt.testing.samples import candidate
-from evoprompt.types import Candidate, CandidateStats, Trajectory, VerificationResult
+from evoprompt.types import (
+    REJECTED,
+    Proposal,
+    Question,
+    Trajectory,
+    Verification,
+    VerificationResult,
+)
 from evoprompt.verifiers import InTraining
 
 SCALE = TrainingScale(questions=16, rollouts=5, candidates=5, mean_reward=0.3)
-
-
-class Standing(Attributor):
-    """Estimator of given values: leads are their differences, all with one standard error."""
-
-    def __init__(self, values: Mapping[str, float], stderr: float = 0.02) -> None:
-        self.values, self.stderr = values, stderr
-
-    def lead(self, candidate: Candidate, other: Candidate) -> Lead:
-        return Lead(self.values[candidate.id] - self.values[other.id], self.stderr)
-
-    def stats(self, candidate: Candidate) -> CandidateStats:
-        return CandidateStats(candidate, self.values[candidate.id], self.stderr, 100)
-
-    def observe(self, step: int, trajectories: Sequence[Trajectory]) -> None: ...
-
-    def reset(self, priors: Mapping[str, Sequence[float]]) -> None: ...
-
-    def forget(self, ids: Collection[str]) -> None: ...
 
 
 def decide(
@@ -46,7 +36,7 @@ def decide(
     scale: TrainingScale = SCALE,
 ) -> dict[str, VerificationResult]:
     """Return the decisions about c1, c2, ... of these leads over c0, the incumbent."""
-    estimator = Standing(
+    estimator = ScriptedEstimator(
         {f"c{number}": value for number, value in enumerate((0.0, *values))}, stderr
     )
     trials = [
@@ -174,3 +164,73 @@ def test_needs_an_estimator_and_an_incumbent() -> None:
 def test_a_share_that_leaves_one_side_none_is_refused(share: float) -> None:
     with pytest.raises(ValueError, match="required: between 0 and 1"):
         InTraining(share)
+
+
+class Concise(Verifier):
+    """Rejects texts of more than five words, and lets training decide about the others."""
+
+    def __init__(self) -> None:
+        self.inner = InTraining()
+        self.share = self.inner.share
+
+    def verify(self, request: VerificationRequest) -> Verification:
+        short = [one for one in request.proposed if len(one.text.split()) <= 5]
+        found = self.inner.verify(replace(request, proposed=short))
+        rejected = [
+            VerificationResult(one, None, None, 0, REJECTED, "it has more than five words")
+            for one in request.proposed
+            if one not in short
+        ]
+        return replace(found, results=(*found.results, *rejected))
+
+
+class Numbering(Proposer):
+    """Writes the same advice twice under a number, once in many words."""
+
+    def __init__(self) -> None:
+        self.written = 0
+
+    def propose(self, request: ProposalRequest) -> list[Proposal]:
+        self.written += 1
+        return [
+            Proposal.of(f"Way {self.written}."),
+            Proposal.of(f"Take the way of the number {self.written}."),
+        ]
+
+
+class TestInTraining(VerifierSuite):
+    def build(self) -> Verifier:
+        return InTraining()
+
+
+def test_a_verifier_that_wraps_it_works_in_an_engine() -> None:
+    rng = random.Random(0)
+    engine = Engine(
+        ["Go on."], proposer=Numbering(), config=EngineConfig(), verifier=Concise(), rules=[]
+    )
+    each = engine.share_out(5, "num_generations")
+    for step in range(30):
+        engine.evolve(lambda assignments: [])
+        batch = [Question(f"{step} {number}", "Who?") for number in range(16)]
+        engine.tell(
+            [
+                Trajectory(
+                    assignment,
+                    float(rng.random() < 0.2 + 0.6 * ("Way" in assignment.candidate.text)),
+                )
+                for assignment in engine.ask(batch, each)
+            ]
+        )
+    events = [event for event in engine.log if event["event"] == "verified"]
+    reasons = {event["candidate"]: event["reason"] for event in events}
+    texts = {
+        event["candidate"]: event["components"]["instruction"]
+        for event in engine.log
+        if event["event"] == "proposed"
+    }
+    long = {name for name, text in texts.items() if len(text.split()) > 5}
+    assert long
+    assert {reasons[name] for name in long} == {"it has more than five words"}
+    assert engine.best.text.startswith("Way ")
+    assert all(len(member.text.split()) <= 5 for member in engine.population.alive)
+    assert engine.verification_rollouts == 0

@@ -45,7 +45,7 @@ def verify(
 
 
 def admitted(found: Verification) -> list[str]:
-    return [result.candidate.id for result in found.results if result.admitted]
+    return [result.candidate.id for result in found.results if result.is_admitted]
 
 
 scores = st.none() | st.sampled_from([0.0, 0.25, 0.5, 1.0])
@@ -69,7 +69,7 @@ class TestWhoIsAdmitted:
             scored = {name: reward for name, reward in scored.items() if reward >= max(bars)}
         expected = sorted(scored, key=lambda name: -scored[name])[: min(slots, 2)]
         assert admitted(found) == expected
-        assert all(bool(v.reason) != v.admitted for v in found.results)
+        assert all(bool(v.reason) != v.is_admitted for v in found.results)
 
     def test_reasons_say_why_not(self) -> None:
         found, _ = verify(
@@ -101,7 +101,7 @@ class TestWhoIsAdmitted:
                 PROPOSED[:1], candidate_stats([0.5]), replay(), policy, 9, random.Random(0)
             )
         )
-        assert [(result.admitted, result.reason) for result in found.results] == [
+        assert [(result.is_admitted, result.reason) for result in found.results] == [
             (not reason, reason)
         ]
         assert len(policy.trajectories) == verifier.most_rollouts(1, 1) == 6
@@ -124,6 +124,37 @@ class TestWhatIsRolledOut:
         found, policy = verify(ReplayTopN(5, accept="top"), rewards, slots=4, parents=2)
         assert {a.candidate.id for a in policy.assignments} == {"c2", "c3", "c4", "c5"}
         assert found.parents == ()
+
+    @pytest.mark.parametrize(
+        ("most", "questions"), [(None, 40), (1000, 40), (100, 20), (52, 10), (0, 10)]
+    )
+    def test_rollouts_beyond_the_most_are_saved_and_this_is_said(
+        self, most: int | None, questions: int
+    ) -> None:
+        """Four candidates and a parent share them; ten questions are asked in any case."""
+        policy = ScriptedPolicy(lambda assignment: 0.5)
+        found = ReplayTopN(40).verify(
+            VerificationRequest(
+                PROPOSED,
+                candidate_stats([0.5]),
+                replay(60),
+                policy,
+                4,
+                random.Random(0),
+                max_rollouts=most,
+            )
+        )
+        assert len(policy.assignments) == 5 * questions
+        said = f"was verified on {questions} questions and not on 40" if questions < 40 else ""
+        assert said in found.notice
+        assert bool(found.notice) == (questions < 40)
+
+    def test_without_a_rollout_function_nothing_is_decided(self) -> None:
+        request = VerificationRequest(
+            PROPOSED, candidate_stats([0.5]), replay(), None, 1, random.Random(0)
+        )
+        with pytest.raises(ValueError, match="there is no rollout function; required: one"):
+            ReplayTopN(3).verify(request)
 
 
 class TestVerdicts:

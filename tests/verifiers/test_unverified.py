@@ -25,8 +25,8 @@ def test_the_first_are_admitted_without_a_rollout(slots: int, expected: list[str
         )
     )
     assert [result.candidate for result in found.results] == proposed
-    assert [result.candidate.id for result in found.results if result.admitted] == expected
-    assert all(bool(result.reason) != result.admitted for result in found.results)
+    assert [result.candidate.id for result in found.results if result.is_admitted] == expected
+    assert all(bool(result.reason) != result.is_admitted for result in found.results)
     assert all(result.mean is None and not result.scored for result in found.results)
     assert policy.assignments == []
     assert (found.trajectories, found.parents) == ((), ())
