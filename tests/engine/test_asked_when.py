@@ -17,7 +17,6 @@ from evoprompt.roles import ProposalRequest, VerificationRequest
 from evoprompt.types import Assignment, Proposal, Question, Trajectory, Verification
 from evoprompt.verifiers import ReplayTopN
 
-
 EXTRA = {"accept": "not-worse"}
 """Settings under which proposals are verified by extra rollouts, every 15 steps."""
 

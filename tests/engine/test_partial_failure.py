@@ -41,9 +41,7 @@ class Failing:
 
 def verified(policy: Failing) -> tuple[EvolveReport, list[str], list[str]]:
     """What came of a first generation with extra rollouts, its notices and its warnings."""
-    engine = Engine(
-        ["be brief"], proposer=RandomWords(), config=EngineConfig(accept="not-worse")
-    )
+    engine = Engine(["be brief"], proposer=RandomWords(), config=EngineConfig(accept="not-worse"))
     for step in range(15):
         asked = engine.ask([Question(f"q{step}", "Why?")], 2)
         engine.tell([Trajectory(one, 0.25, turn) for one in asked for turn in range(2)])
