@@ -66,7 +66,13 @@ def finished_run(
     settings = {
         "task": "fake",
         "host": "fake",
-        "engine": {"proposer": "fake", "evolve_every": 6, "verify_questions": 10},
+        "engine": {
+            "proposer": "fake",
+            "accept": "not-worse",
+            "evolve_every": 6,
+            "prune_every": 5,
+            "verify_questions": 10,
+        },
         "seeds": 2,
         "budget": 800,
         "evaluate_every": 160,

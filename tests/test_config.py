@@ -37,6 +37,8 @@ class TestPresets:
             "candidates_per_question": 1,
             "evolve_every": 15,
             "evolve_until": 150,
+            "prune_every": 5,
+            "temperature": 0.2,
             "fill_at_start": True,
         }
 
@@ -51,6 +53,8 @@ class TestPresets:
             "candidates_per_question": "auto",
             "evolve_every": None,
             "evolve_until": None,
+            "prune_every": None,
+            "temperature": 0.1,
             "fill_at_start": False,
         }
 

@@ -6,7 +6,7 @@ import math
 import random
 from collections.abc import Mapping, Sequence
 
-from evoprompt.comparison import Verdict
+from evoprompt.leads import Verdict
 from evoprompt.optimizer.data import Item
 from evoprompt.optimizer.results import Results
 from evoprompt.types import Candidate

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 from command_line import evoprompt
-from evoprompt.comparison import state_best
 
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Best, Evolved, Proposed, Seeded, Sentences, Told
 from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory
+from evoprompt.leads import describe_best
 from evoprompt.types import SentenceWorth
 
 CONFIG = RunConfig.model_validate(
@@ -30,10 +30,10 @@ def test_prints_the_instruction_and_whether_it_is_shown_to_be_better_beside_it(
     directory.write_config()
     events = directory.trial(directory.trials()[0]).events
     events.parent.mkdir(parents=True)
-    best = '{"event": "best", "step": 1, "candidate": "c0", "in_training": false}\n'
+    best = '{"event": "best", "step": 1, "candidate": "c0", "is_shown": false}\n'
     events.write_text(EVENTS + best, encoding="utf-8")
     assert evoprompt("best", str(tmp_path), "--arm", "static", "--seed", "0") == 0
-    assert capsys.readouterr() == ("Search.\nAnswer.\n", state_best("c0", "c0") + "\n")
+    assert capsys.readouterr() == ("Search.\nAnswer.\n", describe_best("c0", "c0", False) + "\n")
 
 
 def test_of_an_attached_training_the_events_are_enough(
@@ -45,11 +45,13 @@ def test_of_an_attached_training_the_events_are_enough(
     log.append(Proposed(1, "c1", {"instruction": "Look twice.", "tool:look": "Looks."}, (), "P"))
     log.append(Evolved(1, 1, ("c1",), ("c0", "c1"), 8))
     log.append(Told(2, 24, 8, 0, 0.5, {"c0": 0.75, "c1": 0.7}))
-    log.append(Best(2, "c1"))
+    log.append(Best(2, "c1", is_shown=True))
     assert evoprompt("best", str(tmp_path)) == 0
     said = capsys.readouterr()
     assert said.out == "Look twice.\n\nTool look: Looks.\n"
-    assert said.err == f"candidate c1 after step 2, weight 0.700\n{state_best('c1', 'c0')}\n"
+    assert (
+        said.err == f"candidate c1 after step 2, weight 0.700\n{describe_best('c1', 'c0', True)}\n"
+    )
     assert evoprompt("best", str(tmp_path), "--explain") == 2
     assert "does not say what sentences are worth" in capsys.readouterr().err
     worth = (SentenceWorth("Look twice.", 0.06, 0.02, 3), SentenceWorth("Be nice.", 0.01, 0.02, 2))

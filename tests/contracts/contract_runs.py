@@ -18,7 +18,7 @@ from evoprompt.proposers.language import CANDIDATES
 from evoprompt.proposers.reflection import Reflection
 from evoprompt.roles import ProposalRequest, Proposer, VerificationRequest
 from evoprompt.storage import STATE_FILE
-from evoprompt.types import Proposal, StepReport, Trajectory, Verification
+from evoprompt.types import ADMITTED, REJECTED, Proposal, StepReport, Trajectory, Verification
 from evoprompt.verifiers import ReplayTopN, measured, verification_of
 
 WORDS = ("search", "think", "guess", "look", "answer", "slow", "fast", "twice", "never", "always")
@@ -67,7 +67,7 @@ class AdmitsNobody(Verifier):
     def verify(self, request: VerificationRequest) -> Verification:
         """The results of three questions, all of them refusals."""
         found = ReplayTopN(3, "top").verify(request)
-        refused = [replace(result, admitted=False) for result in found.results]
+        refused = [replace(result, decision=REJECTED) for result in found.results]
         return replace(found, results=tuple(refused))
 
 
@@ -91,6 +91,7 @@ class VerifierInBatches(Verifier):
 
     def verify(self, request: VerificationRequest) -> Verification:
         """Return one result per proposal, and all rollouts of all batches."""
+        assert request.rollout is not None
         parent = request.parents[0].candidate
         trajectories: list[Trajectory] = []
         questions = request.replay.questions(self.questions, request.rng)
@@ -103,7 +104,9 @@ class VerifierInBatches(Verifier):
             )
         results = [measured(child, trajectories) for child in request.proposed]
         admitted = [
-            replace(result, admitted=number < request.slots and result.mean is not None)
+            replace(result, decision=ADMITTED)
+            if number < request.slots and result.mean is not None
+            else result
             for number, result in enumerate(results)
         ]
         return Verification(tuple(admitted), (measured(parent, trajectories),), tuple(trajectories))

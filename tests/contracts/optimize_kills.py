@@ -80,7 +80,7 @@ class Teacher(Proposer):
         return [Proposal({**parent.components, name: f"{base} {wanted}"}, (parent.id,))]
 
     def feedback(self, results: Sequence[VerificationResult]) -> None:
-        self.refused += sum(not one.admitted for one in results)
+        self.refused += sum(not one.is_admitted for one in results)
 
     def state_dict(self) -> dict[str, Any]:
         return {"moods": self.moods, "refused": self.refused, "words": list(self.words)}

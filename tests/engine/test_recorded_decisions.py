@@ -1,4 +1,6 @@
-"""What preset ``inspo`` decides stays what it was: a recording that outlives restructuring.
+"""Decisions of whole runs stay what they were: recordings that outlive restructuring.
+
+The default is recorded with five candidates of a question and with one, the preset ``inspo`` with one.
 
 Rewards come from a seeded world, texts from a proposer that looks at its request; all else is the
 engine. After a change that was meant, write the recording anew and say in the commit what changed:
@@ -24,8 +26,20 @@ from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.types import Assignment, Proposal, Question, Trajectory
 
 RECORDING = Path(__file__).parent / "recorded_decisions.json"
-SIZES = {"16x5": (16, 45), "512x5": (512, 31)}
-RUNS = [("16x5", 0), ("16x5", 1), ("512x5", 5)]
+SIZES = {"16x5": (16, 160), "64x5": (64, 80), "512x5": (512, 31)}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "inspo": {"preset": "inspo"},
+    "default": {"candidates_per_question": 5},
+    "default, one candidate a question": {"candidates_per_question": 1},
+}
+RUNS = [
+    ("inspo", "16x5", 0),
+    ("inspo", "16x5", 1),
+    ("inspo", "512x5", 5),
+    ("default", "16x5", 3),
+    ("default", "64x5", 3),
+    ("default, one candidate a question", "64x5", 3),
+]
 ADVICE = ("Add the tens first.", "Count twice.", "Say what you know.", "Draw a line.", "Be brief.")
 
 
@@ -84,20 +98,21 @@ class World:
         return told
 
 
-def decisions(size: str, seed: int) -> dict[str, Any]:
+def decisions(settings: str, size: str, seed: int) -> dict[str, Any]:
     """What the engine decided in one run."""
     questions, steps = SIZES[size]
     world = World(seed)
     engine = Engine(
         [instruction(0, 0.0, 0)],
-        config=EngineConfig(preset="inspo"),
+        config=EngineConfig(**SETTINGS[settings]),
         proposer=Writer(),
         seed=seed,
     )
     drawn = []
     for step in range(1, steps + 1):
         engine.evolve(world.rollout)
-        assignments = engine.ask(world.batch(step, questions), 5)
+        each = 5 // engine.selection.candidates_per_question
+        assignments = engine.ask(world.batch(step, questions), each)
         drawn.append(digest(one.candidate.id for one in assignments)[:6])
         engine.tell(world.rollout(assignments))
     engine.evolve(world.rollout)
@@ -112,6 +127,11 @@ def decisions(size: str, seed: int) -> dict[str, Any]:
             for event in proposed
         ),
         "admitted": [listed(event, "admitted") for event in events if event["event"] == "evolved"],
+        "decided": [
+            f"{event['step']}: {event['candidate']} {'admitted' if event['admitted'] else 'rejected'}"
+            for event in events
+            if event["event"] == "verified" and not event["parent"]
+        ],
         "alive": " ".join(candidate.id for candidate in engine.population.alive),
         "best": [listed(event, "candidate") for event in events if event["event"] == "best"],
         "best at the end": engine.best.id,
@@ -130,15 +150,18 @@ def digest(parts: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
-@pytest.mark.parametrize(("size", "seed"), RUNS)
-def test_decisions_are_the_recorded_ones(size: str, seed: int) -> None:
-    recorded = json.loads(RECORDING.read_text(encoding="utf-8"))[f"{size} seed {seed}"]
-    found = json.loads(json.dumps(decisions(size, seed)))
+@pytest.mark.parametrize(("settings", "size", "seed"), RUNS)
+def test_decisions_are_the_recorded_ones(settings: str, size: str, seed: int) -> None:
+    recorded = json.loads(RECORDING.read_text(encoding="utf-8"))[f"{settings} {size} seed {seed}"]
+    found = json.loads(json.dumps(decisions(settings, size, seed)))
     for name, value in recorded.items():
         assert found[name] == value, name
     assert list(found) == list(recorded)
 
 
 if __name__ == "__main__":
-    runs = [(f"{size} seed {seed}", decisions(size, seed)) for size, seed in RUNS]
+    runs = [
+        (" ".join([name, size, f"seed {seed}"]), decisions(name, size, seed))
+        for name, size, seed in RUNS
+    ]
     RECORDING.write_text(json.dumps(dict(runs), indent=1) + "\n", encoding="utf-8")

@@ -2,10 +2,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from evoprompt.comparison import state_best
-
 from evoprompt.agents.recipe import Recipe
 from evoprompt.experiments.export.card import card
+from evoprompt.leads import describe_best
 
 RECIPE = Recipe(
     candidate="c0", components={"instruction": "Think."}, placement="append", template="x", step=30
@@ -14,10 +13,10 @@ RECIPE = Recipe(
 
 def test_a_folder_is_no_base_model_that_others_could_look_up(tmp_path: Path) -> None:
     """Whether the instruction is shown to be better is said, too."""
-    stated = {"statement": state_best("c0", "c0")}
+    stated = {"statement": describe_best("c0", "c0", False)}
     local = card(tmp_path, RECIPE.model_copy(update={"base": "../smollm2", **stated}))
     assert "| base model | smollm2 |" in local
     assert "base_model" not in local
-    assert "is not distinguishable from the first instruction" in local
+    assert "the best is the first instruction, c0" in local
     named = card(tmp_path, RECIPE.model_copy(update={"base": "Qwen/Qwen2.5-3B"}))
     assert "base_model: Qwen/Qwen2.5-3B" in named

@@ -13,7 +13,7 @@ from evoprompt.proposers.background import Background
 from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.testing.proposers import ProposerSuite
 from evoprompt.testing.samples import request
-from evoprompt.types import Proposal, VerificationResult
+from evoprompt.types import ADMITTED, Proposal, VerificationResult
 
 
 class Slow(Proposer):
@@ -118,7 +118,7 @@ def test_verdicts_wait_until_the_thread_has_ended() -> None:
     slow = Slow()
     background = Background(slow)
     background.anticipate(request())
-    result = VerificationResult(request().parents[0].candidate, 0.5, 0.1, 4, True)
+    result = VerificationResult(request().parents[0].candidate, 0.5, 0.1, 4, ADMITTED)
     background.feedback([result])
     assert slow.taught == []
     slow.go.set()

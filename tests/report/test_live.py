@@ -34,7 +34,7 @@ from evoprompt.experiments.report.source import read_source
 from evoprompt.experiments.report.verdict import standings
 from evoprompt.experiments.summary import SeedSummary, to_json
 from evoprompt.requests import RequestFiles
-from evoprompt.types import Candidate, VerificationResult
+from evoprompt.types import ADMITTED, Candidate, VerificationResult
 
 
 @pytest.fixture
@@ -238,7 +238,11 @@ def waiting(root: Path) -> Path:
     log.append(Proposed(1, "c1", {"instruction": "Look twice."}, ("c0",), "p"))
     log.append(Verified(1, "c1", 1, 0.75, 0.1, 8, True))
     RequestFiles(log.path).announce(
-        [VerificationResult(Candidate("c1", {"instruction": "Look twice."}), 0.75, 0.1, 8, True)]
+        [
+            VerificationResult(
+                Candidate("c1", {"instruction": "Look twice."}), 0.75, 0.1, 8, ADMITTED
+            )
+        ]
     )
     return root
 

@@ -51,8 +51,8 @@ def test_what_every_arm_would_do_is_known_without_building_a_trainer() -> None:
     assert model == MODEL
     static, long, free = found.arms
     assert (static.budget, static.generations, static.verification) == (80, 0, 0)
-    # Six offspring, their parent and a dead best, ten questions each, after 15 steps of 8 rollouts.
-    assert (long.budget, long.generations, long.verification) == (800, 4, 10 * (6 + 1 + 1))
+    # Six proposals and their parent, ten questions each, after 15 steps of 8 rollouts.
+    assert (long.budget, long.generations, long.verification) == (800, 4, 10 * (6 + 1))
     # Verified in training, which takes ten steps or so.
     assert (free.budget, free.generations, free.verification) == (800, 9, 0)
     assert ("rollouts a step", "8") in long.plan.figures
@@ -65,13 +65,12 @@ def test_what_every_arm_would_do_is_known_without_building_a_trainer() -> None:
 @pytest.mark.parametrize(
     ("verifier", "most"),
     [
-        ({"name": "replay-top-n", "questions": 30}, 30 * (6 + 1) + 10),
-        ({"name": "replay-top-n", "questions": 30, "accept": "top"}, 30 * 6 + 10),
+        ({"name": "replay-top-n", "questions": 30}, 30 * (6 + 1)),
+        ({"name": "replay-top-n", "questions": 30, "accept": "top"}, 30 * 6),
         ({"name": "unverified"}, 0),
     ],
 )
 def test_a_verifier_says_itself_what_it_spends(verifier: dict[str, object], most: int) -> None:
-    """A dead best answers the engine's ``verify_questions`` besides."""
     given = {"population_size": 4, "proposer": "fake", "verifier": verifier}
     found = look_ahead(config(arms={"one": {"engine": given}}, seeds=[0]))
     assert [arm.verification for arm in found.arms] == [most]
@@ -87,7 +86,7 @@ def test_it_counts_as_what_is_said_when_an_engine_is_attached(
     bound = Binding(engine, SimpleNamespace())
     with caplog.at_level("INFO", logger="evoprompt"):
         bound.announce()
-    assert arm.verification == 200 * (12 + 1 + 1)
+    assert arm.verification == 200 * (12 + 1)
     assert caplog.messages[-1].endswith(
         f"at most {arm.verification * 5:,} rollouts of verification"  # five rounds
     )
