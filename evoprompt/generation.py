@@ -620,8 +620,8 @@ def _no_place(population_size: int, is_in_training: bool) -> str:
     if not is_in_training:
         kept = "the best, the parents, pinned members and members that are not measured yet"
     return (
-        f"no instruction is proposed at this step: all places of the population ({population_size}) "
-        f"are taken by {kept}; raise population_size, or unpin a member"
+        "no instruction is proposed at this step: all places of the population "
+        f"({population_size}) are taken by {kept}; raise population_size, or unpin a member"
     )
 
 

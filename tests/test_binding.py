@@ -84,12 +84,20 @@ def test_the_last_line_names_those_who_were_on_trial(caplog: pytest.LogCaptureFi
     assert re.search(r"c1, .* were on trial: nothing was shown of them$", lines(caplog)[-1])
 
 
-@pytest.mark.parametrize(("every", "said"), [(1, "every step"), (7, "every 7 steps")])
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"evolve_every": 1}, "every step to the end"),
+        ({"evolve_every": 7}, "every 7 steps to the end"),
+        ({"evolve_every": 1, "evolve_until": 150}, "every step up to step 150"),
+        ({"evolve_every": 7, "evolve_until": 150}, "every 7 steps up to step 147"),
+    ],
+)
 def test_how_often_it_evolves_is_said_in_words(
-    every: int, said: str, caplog: pytest.LogCaptureFixture
+    settings: Mapping[str, int], words: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    Binding(engine(accept="not-worse", evolve_every=every), Trainer()).announce()
-    assert f"; evolves {said} to the end: " in lines(caplog)[-1]
+    Binding(engine(accept="not-worse", **settings), Trainer()).announce()
+    assert f"; evolves {words}: " in lines(caplog)[-1]
 
 
 def test_only_the_process_that_owns_the_engine_speaks(caplog: pytest.LogCaptureFixture) -> None:

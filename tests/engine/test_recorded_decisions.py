@@ -1,6 +1,6 @@
 """Decisions of whole runs stay what they were: recordings that outlive restructuring.
 
-The default is recorded with five candidates of a question and with one, the preset ``inspo`` with one.
+The default is recorded with five candidates of a question and with one, ``inspo`` with one.
 
 Rewards come from a seeded world, texts from a proposer that looks at its request; all else is the
 engine. After a change that was meant, write the recording anew and say in the commit what changed:
@@ -40,6 +40,7 @@ RUNS = [
     ("default", "64x5", 3),
     ("default, one candidate a question", "64x5", 3),
 ]
+VERDICTS = {True: "admitted", False: "rejected"}
 ADVICE = ("Add the tens first.", "Count twice.", "Say what you know.", "Draw a line.", "Be brief.")
 
 
@@ -128,7 +129,7 @@ def decisions(settings: str, size: str, seed: int) -> dict[str, Any]:
         ),
         "admitted": [listed(event, "admitted") for event in events if event["event"] == "evolved"],
         "decided": [
-            f"{event['step']}: {event['candidate']} {'admitted' if event['admitted'] else 'rejected'}"
+            f"{event['step']}: {event['candidate']} {VERDICTS[event['admitted']]}"
             for event in events
             if event["event"] == "verified" and not event["parent"]
         ],

@@ -11,7 +11,7 @@ import pytest
 from contract_runs import EngineSpec
 from gateway_kills import ENGINE, GROUPS, ROLLOUTS, have
 
-from evoprompt import Engine, InputError, Question
+from evoprompt import Engine, EvopromptWarning, InputError, Question
 from evoprompt.errors import AttachError, StateError
 from evoprompt.gateway.conversations import (
     Conversations,
@@ -212,7 +212,8 @@ def test_a_reward_without_an_answer_that_came_whole_says_nothing_of_the_instruct
     answered(one, mended)
     assert "never answered" in one.reward(never, 0.0)
     assert one.reward(broken, 0.0) == "the upstream died"
-    assert one.reward(mended, 1.0) == ""
+    with pytest.warns(EvopromptWarning, match="^2 of 3 rollouts of step 1 have no reward"):
+        assert one.reward(mended, 1.0) == ""
     (told,) = events(one, "told")
     assert (told["unscored"], told["reward"]) == (2, 1.0)
     one.close()
@@ -231,7 +232,8 @@ def test_silence_ends_a_group_and_what_is_open_in_it_has_failed(tmp_path: Path) 
         one.expire()  # it is busy
         assert one.engine.step == 0
     clock.now = 600.0
-    one.expire()
+    with pytest.warns(EvopromptWarning, match="^2 of 3 rollouts of step 1 have no reward"):
+        one.expire()
     (told,) = events(one, "told")
     assert (told["trajectories"], told["unscored"], told["reward"]) == (3, 2, 1.0)
     with pytest.raises(UnknownConversationError):

@@ -15,7 +15,7 @@ import pytest
 from contract_runs import EngineSpec
 from upstream import KEY, MODEL, USAGE, Reply, Upstream, serving
 
-from evoprompt import Engine, Question
+from evoprompt import Engine, EvopromptWarning, Question
 from evoprompt.errors import AttachError
 from evoprompt.gateway import KEY_HEADER, Gateway, GatewaySettings, UnknownConversationError
 from evoprompt.gateway.server import SPENDING
@@ -186,7 +186,8 @@ def test_an_agent_in_turns_with_tools(gateway: Gateway, upstream: Upstream) -> N
     assert systems == ["Turn 1.\n\nBe brief.", "Turn 2.\n\nBe brief."]
     assert upstream.asked[1]["messages"][1:] == messages[1:]
     gateway.reward(key, 0.0)
-    gateway.reward(gateway.conversation(QUESTION, "g"), None)
+    with pytest.warns(EvopromptWarning, match="^1 of 2 rollouts of step 1 have no reward"):
+        gateway.reward(gateway.conversation(QUESTION, "g"), None)
     (failed,) = gateway.engine.replay.failures(1, gateway.engine.rng)
     assert failed.turns[0].observation == "2 apples"
     assert failed.turns[1].action == "4"
@@ -266,7 +267,8 @@ def test_a_request_that_is_sent_again_is_one_turn(gateway: Gateway, upstream: Up
         upstream.reply = answering(Reply(text))
         agent(gateway, key).chat.completions.create(**CHAT)
     gateway.reward(key, 0.0)
-    gateway.reward(gateway.conversation(QUESTION, "g"), None)
+    with pytest.warns(EvopromptWarning, match="^1 of 2 rollouts of step 1 have no reward"):
+        gateway.reward(gateway.conversation(QUESTION, "g"), None)
     (failed,) = gateway.engine.replay.failures(1, gateway.engine.rng)
     assert [turn.action for turn in failed.turns] == ["second"]
 
@@ -313,7 +315,7 @@ def test_what_the_upstream_objects_to_is_the_agents_to_read(
 def test_an_upstream_that_is_busy_or_broken_is_no_fault_of_the_instruction(
     gateway: Gateway, upstream: Upstream
 ) -> None:
-    for status, kind in ((429, openai.RateLimitError), (503, openai.InternalServerError)):
+    def fail(status: int, kind: type[openai.APIStatusError]) -> None:
         key = gateway.conversation(QUESTION, "g")
         agent(gateway, key).chat.completions.create(**CHAT)
         reply = Reply(status=status, raw=b'{"error": {}}', headers={"Retry-After": "7"})
@@ -323,6 +325,10 @@ def test_an_upstream_that_is_busy_or_broken_is_no_fault_of_the_instruction(
         assert caught.value.response.headers["Retry-After"] == "7"
         upstream.reply = lambda body: Reply()
         assert gateway.reward(key, 0.0) == f"the upstream answers {status}"
+
+    fail(429, openai.RateLimitError)
+    with pytest.warns(EvopromptWarning, match="^2 of 2 rollouts of step 1 have no reward"):
+        fail(503, openai.InternalServerError)
     assert told(gateway.engine)[0]["unscored"] == 2
 
 

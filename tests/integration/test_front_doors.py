@@ -67,13 +67,25 @@ def label(example: Mapping[str, Any], output: str) -> Score:
     return Score(right, "" if right else f"Letters on {example['about']} are sorted as Q7.")
 
 
+PATIENCE = 50
+"""Iterations; without it, an optimization ends after ten in which every reward is 0, as here."""
+
 LETTERS = [{"question": f"Letter {n}", "about": f"a{n}", "label": "Q7"} for n in range(40)]
 
 
 def test_optimize_says_that_the_model_stays_and_that_facts_may_be_written_down(
     server: OpenAIServer,
 ) -> None:
-    optimize("Sort the letter.", LETTERS, label, program=classify, lm=lm(server), budget=120)
+    options = OptimizeOptions(patience=PATIENCE)
+    optimize(
+        "Sort the letter.",
+        LETTERS,
+        label,
+        program=classify,
+        lm=lm(server),
+        budget=120,
+        options=options,
+    )
     first, *others = asked_of(server)
     told = fields(first)
     assert "being trained" not in first
@@ -113,9 +125,8 @@ def test_coevolve_says_what_each_component_is_and_shows_the_others() -> None:
     cities = [dspy.Example(question=f"Rain in City{n}?").with_inputs("question") for n in range(20)]
     student = dspy.ReAct("question -> answer: str", tools=[weather], max_iters=2)
     with OpenAIServer([], writing("Look at the sky first.")) as server:
-        optimizer = CoEvolve(
-            rain, lm=lm(server), budget=120, options=OptimizeOptions(max_concurrency=1)
-        )
+        options = OptimizeOptions(max_concurrency=1, patience=PATIENCE)
+        optimizer = CoEvolve(rain, lm=lm(server), budget=120, options=options)
         with dspy.context(lm=scripted(agent)):
             optimizer.compile(student, trainset=cities[:10], valset=cities[10:])
         asked = {
