@@ -69,12 +69,12 @@ def replicate(lead: float, children: int, seed: int) -> Result:
     """Plays one generation."""
     better = effect_of(lead)
     nature = Nature(seed, lambda _, number: better * (number == 1), QUESTIONS, _MOST_STEPS)
-    engine = nature.engine(seed, {"evolve_until": None, "proposals_per_round": children})
+    engine = nature.engine(seed, {"proposals_per_round": children})
     each = engine.share_out(5, "rollouts")
     steps = 0
     while steps < _MOST_STEPS:
         engine.tell(nature(engine.ask(nature.batch(), each)))
-        if steps and not engine.selection.challengers.candidates:
+        if steps and not engine.generations.trials.trials:
             break
         if not steps:
             engine.evolve(nature)

@@ -202,7 +202,7 @@ class Engine:
                 "attributor that estimates them, or a verifier with rollouts of its own; set "
                 "accept to 'not-worse', or give verifier=ReplayTopN()"
             )
-        if verifier.share and config.unmeasured == "explore":
+        if verifier.share and proposer is not None and config.unmeasured == "explore":
             self.selection.min_groups = max(config.min_groups, MIN_GROUPS)
         self.requests = ProposalRequests(
             config,

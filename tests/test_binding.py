@@ -77,7 +77,7 @@ def test_the_last_line_names_those_who_were_on_trial(caplog: pytest.LogCaptureFi
     found = engine(accept="in-training")
     each = found.share_out(5, "num_generations")
     bound = Binding(found, Trainer())
-    for step in range(2):
+    for step in range(4):
         asked = bound.begin([Question(f"q{step}", "why?", ("so",))], each, rolled)
         bound.end((one, [RolloutOutcome(0.5)] * one.rollouts) for one in asked)
     bound.conclude()

@@ -172,7 +172,7 @@ def test_it_is_asked_as_soon_as_the_last_candidate_on_trial_is_decided(latency: 
     steps_without_trials = []
     for _ in range(150):
         training.run(1)
-        if not training.engine.generations.trials.trials:
+        if training.writer.asked and not training.engine.generations.trials.trials:
             steps_without_trials.append(training.engine.step)
     requests = [step for step, _ in training.writer.asked]
     assert len(requests) > 2

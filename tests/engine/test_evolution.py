@@ -94,7 +94,7 @@ class TestEvolve:
             parent_selector=Deap("worst"),
         )
         policy = ScriptedPolicy(lambda a: float(number_of(a)))
-        FakeTrainer(policy, QUESTIONS * 3).train(one, 1)
+        FakeTrainer(policy, QUESTIONS * 3).train(one, 5)  # until each has a dozen groups
         assert "probabilities" in next(e for e in one.log if e["event"] == "asked")
         one.evolve(policy)
         assert isinstance(one.proposer, Numbered)

@@ -178,7 +178,7 @@ class TestStatefulParts:
         state = json.loads(json.dumps(original.state_dict()))
         moody, counting = Moody(), Counting()
         build(sampler=moody, proposer=counting).load_state_dict(state)
-        assert moody.draws == drew.draws > 8 * len(QUESTIONS)
+        assert moody.draws == drew.draws > 6 * len(QUESTIONS)
         assert counting.asked == 2
 
     @pytest.mark.filterwarnings("ignore::evoprompt.errors.EvopromptWarning")

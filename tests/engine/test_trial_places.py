@@ -15,7 +15,8 @@ POLICY = ScriptedPolicy(lambda assignment: float(int(assignment.question.id[1:])
 def on_trial() -> Engine:
     """Return an engine with six candidates on trial."""
     engine_ = engine()
-    engine_.tell(POLICY(engine_.ask(QUESTIONS, 2)))
+    while not engine_.evolution_due:  # until the seed has a dozen groups
+        engine_.tell(POLICY(engine_.ask(QUESTIONS, 2)))
     engine_.evolve(POLICY)
     return engine_
 

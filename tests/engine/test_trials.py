@@ -493,7 +493,7 @@ class TestWrongVerifiers:
     )
     def test_are_named_when_they_decide(self, verifier: Verifier, message: str) -> None:
         world = World()
-        settings = {"evolve_every": 1} if not verifier.share else {}
+        settings: dict[str, Any] = {} if verifier.share else {"evolve_every": 1}
         size = 3 if not verifier.share else 1
         engine = world.engine(
             verifier=verifier, proposals_per_round=2, population_size=size, **settings
