@@ -17,8 +17,8 @@ GUIDE = (Path(__file__).parents[1] / "docs" / "plugins.md").read_text(encoding="
 EXAMPLES = dict(re.findall(r'^```python title="(\w+)"\n(.*?)^```$', GUIDE, re.M | re.S))
 
 
-def test_the_role_that_no_command_writes_has_an_example() -> None:
-    assert set(EXAMPLES) == {"population"}
+def test_roles_that_the_guide_explains_have_an_example() -> None:
+    assert set(EXAMPLES) == {"population", "verifier"}
 
 
 @pytest.mark.parametrize("role", EXAMPLES)

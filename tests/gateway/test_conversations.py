@@ -326,21 +326,26 @@ def test_one_engine_has_one_gateway_and_one_folder_one_process(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("settings", "given"),
+    "settings",
     [
-        ({"accept": "top", "candidates_per_question": 1}, {}),
-        ({"preset": "inspo"}, {}),
-        ({}, {"rollouts": 7}),
+        {"accept": "top", "candidates_per_question": 1},
+        {"preset": "inspo"},
     ],
 )
 def test_an_engine_that_needs_rollouts_of_its_own_is_refused(
-    tmp_path: Path, settings: dict[str, Any], given: dict[str, Any]
+    tmp_path: Path, settings: dict[str, Any]
 ) -> None:
     engine = EngineSpec(("be brief",), settings=settings).build()
     with pytest.raises(InputError, match="required"):
-        conversations(tmp_path, engine, **given)
+        conversations(tmp_path, engine)
     assert not list(tmp_path.iterdir())
     conversations(tmp_path, ENGINE.build()).close()
+
+
+def test_groups_that_cannot_be_shared_out_have_one_instruction_each(tmp_path: Path) -> None:
+    engine = EngineSpec(("be brief",)).build()
+    conversations(tmp_path, engine, rollouts=7).close()
+    assert engine.selection.candidates_per_question == 1
 
 
 def test_new_instructions_are_tried_in_the_conversations_that_there_are(tmp_path: Path) -> None:

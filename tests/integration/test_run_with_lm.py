@@ -18,6 +18,7 @@ task: fake
 host: {{name: fake}}
 engine:
   population_size: 4
+  accept: not-worse
   evolve_every: 6
   verify_questions: 10
   proposer:
