@@ -53,7 +53,7 @@ def test_the_price_is_told_before_and_kept_to(
         assert run(tmp_path, server.url) == 0
         assert len(server.requests) == 3
     before, _, _ = capsys.readouterr().out.partition("share solved")
-    assert "language model: about 14 calls" in before
+    assert "language model: about 16 calls" in before
     trial = tmp_path / "out" / "trials" / "coevolve" / "seed-0"
     exchanges = (trial / "exchanges.jsonl").read_text(encoding="utf-8").splitlines()
     assert len(exchanges) == 2
