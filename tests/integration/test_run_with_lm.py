@@ -18,7 +18,6 @@ task: fake
 host: {{name: fake}}
 engine:
   population_size: 4
-  accept: not-worse
   evolve_every: 6
   verify_questions: 10
   proposer:
@@ -53,7 +52,8 @@ def test_the_price_is_told_before_and_kept_to(
         assert run(tmp_path, server.url) == 0
         assert len(server.requests) == 3
     before, _, _ = capsys.readouterr().out.partition("share solved")
-    assert "language model: about 16 calls" in before
+    # One each ten steps, and one at the start: this host does not say that a step has 40 rollouts.
+    assert "language model: about 119 calls" in before
     trial = tmp_path / "out" / "trials" / "coevolve" / "seed-0"
     exchanges = (trial / "exchanges.jsonl").read_text(encoding="utf-8").splitlines()
     assert len(exchanges) == 2
