@@ -244,8 +244,14 @@ class InTraining(Verifier):
         return 0
 
     def proposals(self, places: int, rounds: int, scale: TrainingScale) -> int:
-        """Return 6 for small steps and 12 for steps of 64 questions or more."""
-        return _PROPOSALS[scale.questions >= _MANY_QUESTIONS]
+        """Return 6, and 12 in steps of 64 questions or more.
+
+        In a step with fewer places for candidates on trial there are as many proposals as places,
+        at least 2: else a decision would take dozens of steps.
+        """
+        places = int(self.share * scale.questions * scale.candidates)
+        most = _PROPOSALS[scale.questions >= _MANY_QUESTIONS]
+        return min(most, max(places, 2)) if scale.questions else most
 
     def verify(self, request: VerificationRequest) -> Verification:
         """Return a decision for each candidate as soon as the training shows it.
