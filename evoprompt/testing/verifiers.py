@@ -127,7 +127,9 @@ class VerifierSuite(DrawingSuite[Verifier]):
         policy = ScriptedPolicy(by_quality)
         found = component.verify(asked(policy, seed=seed))
         questions = [(one.candidate.id, one.question.id) for one in policy.assignments]
-        decisions = [(one.candidate.id, one.decision) for one in found.results]
+        decisions: list[tuple[str, str]] = [
+            (one.candidate.id, one.decision) for one in found.results
+        ]
         if component.share:
             decisions += self.decide(component, after_training([0.4, -0.4, 0.01], 200))
         return questions, decisions
