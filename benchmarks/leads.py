@@ -1,4 +1,4 @@
-"""Who is found to be better than its parent in training, and how often somebody is who is not.
+"""How often training shows which candidate is better than its parent, and errs, by simulation.
 
     python -m benchmarks.leads FOLDER --replications 200
     python -m benchmarks.leads FOLDER --looks 10000   # pairs of equals, looked at after each step
@@ -48,8 +48,8 @@ class Result:
         lead: of the first child, in points.
         children: of the generation; -1 where equals are looked at.
         seed: of the replication.
-        found: whether the first child took its parent's place.
-        others: other children that took the place of whoever had it then.
+        found: whether the first child was admitted.
+        others: other children that were admitted.
         rollouts: of the first child.
         steps: until all were decided, or looks.
         odds: the highest of the equals.
@@ -69,15 +69,15 @@ def replicate(lead: float, children: int, seed: int) -> Result:
     """Plays one generation."""
     better = effect_of(lead)
     nature = Nature(seed, lambda _, number: better * (number == 1), QUESTIONS, _MOST_STEPS)
-    engine = nature.engine(seed, {"proposals_per_round": children})
+    engine = nature.engine(seed, {"evolve_until": None, "proposals_per_round": children})
     each = engine.share_out(5, "rollouts")
     steps = 0
     while steps < _MOST_STEPS:
         engine.tell(nature(engine.ask(nature.batch(), each)))
-        if steps and not engine.generations.trials.trials:
-            break
-        if not steps:
+        if not engine.generation_stats.generations:
             engine.evolve(nature)
+        elif not engine.generations.trials.trials:
+            break
         nature.step += 1
         steps += 1
     ended = [event for event in engine.log if event["event"] == "verified"]

@@ -402,6 +402,14 @@ class TestDecisions:
         assert all(is_high) if scale > 0 else not any(is_high)
         assert (int(engine.best.text[5:-1]) >= 3) == (scale > 0)
 
+    def test_the_range_of_rewards_survives_a_resume(self) -> None:
+        world = World(lambda number: 1.0, scale=100.0)
+        engine = world.engine()
+        world.train(engine, 1)
+        resumed = world.engine(log=engine.log)
+        resumed.load_state_dict(json.loads(json.dumps(engine.state_dict())))
+        assert resumed.generations.scale().rewards == (0.0, 100.0)
+
     def test_of_two_that_are_equally_better_the_older_is_admitted(self) -> None:
         world = World(lambda number: float(number in (1, 2)))
         engine = world.engine(proposals_per_round=2)
