@@ -70,7 +70,7 @@ class Lead:
             useful: a lead that is worth having, in units of the rewards.
 
         >>> round(Lead(0.1, 0.04).odds(), 1), round(Lead(-0.1, 0.04).odds(), 2)
-        (8.2, 0.21)
+        (7.7, 0.19)
         """
         if not self.is_known:
             return 1.0

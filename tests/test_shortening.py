@@ -47,7 +47,7 @@ def test_a_text_that_gets_better_is_not_cut_back_to_the_old_value() -> None:
 
     found = simplify("Think. Hurry.", range(200), harmed)
     assert found.text == "Think."
-    assert found.lead.value == pytest.approx(0.2, abs=0.01)
+    assert found.lead.value == pytest.approx(0.2, abs=0.02)  # of the examples that were needed
 
 
 def test_noise_leaves_sentences_that_help_in_nearly_always() -> None:

@@ -13,7 +13,7 @@ POLICY = ScriptedPolicy(lambda assignment: float(int(assignment.question.id[1:])
 
 
 def on_trial() -> Engine:
-    """Return an engine with six candidates on trial."""
+    """Return an engine with candidates on trial."""
     engine_ = engine()
     while not engine_.evolution_due:  # until the seed has a dozen groups
         engine_.tell(POLICY(engine_.ask(QUESTIONS, 2)))
@@ -29,7 +29,7 @@ def test_each_meets_all_questions_though_the_batches_are_in_a_fixed_order() -> N
         assignments = engine_.ask(QUESTIONS, 2)
         for assignment in assignments:
             met.setdefault(assignment.candidate.id, set()).add(assignment.question.id)
-    assert len(names) == 6
+    assert len(names) == 4  # as many as a step of eight questions has places for
     for name in names | {"c0"}:
         assert met[name] == {question.id for question in QUESTIONS}
 

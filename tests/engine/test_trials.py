@@ -262,7 +262,7 @@ class TestPopulation:
     def test_members_that_are_pinned_during_a_trial_keep_their_places(self) -> None:
         world = World(lambda number: 0.2 + 0.6 * (number > 0))
         engine = world.engine(population_size=1, proposals_per_round=2)
-        world.train(engine, 2)
+        world.begin_trials(engine)
         assert on_trial(engine) == ["c1", "c2"]
         engine.pin("c0")
         world.train(engine, 80)
@@ -369,8 +369,8 @@ class TestDecisions:
                 world.train(engine, 1)
             return json.dumps([engine.state_dict(), list(engine.log)], sort_keys=True)
 
-        assert run(None, True) == run(2, True) == run(7, True)
-        assert run(None, False) == run(2, False) == run(7, False)
+        assert run(None, True) == run(2, True) == run(8, True)
+        assert run(None, False) == run(2, False) == run(8, False)
 
     def test_questions_of_one_candidate_decide_without_an_extra_rollout(self) -> None:
         world = World(lambda number: 0.2 + 0.6 * (number >= 2))
@@ -420,7 +420,7 @@ class TestDecisions:
 
     def test_a_candidate_that_was_never_drawn_is_not_decided(self) -> None:
         world = World(questions=1)
-        engine = world.engine()
+        engine = world.engine(proposals_per_round=6)
         world.begin_trials(engine)
         steps = world.train(engine, 1)
         drawn = {one.candidate.id for step in steps for one in step}
