@@ -118,16 +118,15 @@ class Engine:
         required: substrings every instruction must hold, such as protocol tags.
         sampler: draws the candidate of each question; ``Softmax(config.reward_temperature)``.
         survivor: keeps candidates when pruning; ``Deap("best")``.
-        parent_selector: picks whom to improve; ``Deap("best")``.
-        attributor: rewards to weights; ``Adjusted()``, or whatever ``config.weights`` says.
-        verifier: what ``config.accept`` says: ``ReplayTopN``, none for ``"all"``, and for
-            ``"in-training"`` none where children can be verified in training.
+        parent_selector: picks the candidates to improve; ``Deap("best")``.
+        attributor: estimates weights and leads; ``Adjusted()``, or what ``config.weights`` says.
+        verifier: decides about proposals; what ``config.accept`` says, ``InTraining()`` by default.
         population: ``SteadyPopulation()``.
         rules: of screening, each a function; ``default_rules()``.
 
     Attributes:
-        population: who lives.
-        proposer: who writes new candidates.
+        population: its members.
+        proposer: writes new candidates.
         is_static: whether nothing is ever proposed, as there was no proposer.
         generation_stats: how the generations ended so far.
         budget: most rollouts to spend, verification included; None for no end. A verification

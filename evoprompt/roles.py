@@ -1,9 +1,10 @@
 """The five roles of the loop, and the one thing it asks of the outside. Read this first.
 
-``engine.ask`` lets the *sampler* draw a candidate of the *population* for every question.
-``engine.tell`` hands the scored trajectories to the *attributor* and prunes with the *survivor*
-selector. ``engine.evolve`` picks parents with the *parent* selector, asks the *proposer* for texts,
-screens them and lets the *verifier* roll the rest out.
+``engine.ask`` draws members of the *population* for every question with the *sampler*, beside the
+candidates on trial. ``engine.tell`` hands the scored trajectories to the *attributor*, asks the
+*verifier* about the candidates on trial, and prunes with the *survivor* selector. ``engine.evolve``
+picks parents with the *parent* selector, asks the *proposer* for texts, screens them, and hands the
+rest to the *verifier*, which decides with extra rollouts or leaves them on trial.
 
 Each role is a base class with one to four methods to write. What :class:`Component` and the roles
 have besides does nothing by default; an implementation that holds state between calls also writes
@@ -170,7 +171,7 @@ class Population(Component, ABC):
 
     @abstractmethod
     def add(self, candidate: Candidate) -> None:
-        """Lets ``candidate`` live.
+        """Add ``candidate`` to the population.
 
         Raises:
             ValueError: its id is in use, or a parent of it was never alive.
@@ -356,14 +357,14 @@ class Proposer(Component, ABC):
         return Estimate(0, 0, 0.0)
 
     def anticipate(self, request: ProposalRequest) -> None:
-        """Starts to propose for ``request`` in the background; returns at once.
+        """Begin to propose for ``request`` in the background; return immediately.
 
         Write it, and ``ready``, so that training need not wait. The answer to an earlier request
-        that ``propose`` did not return yet is dropped. The engine calls it from ``tell``, as many
-        steps before evolution is due as earlier answers took, and once more if the parent has died
-        meanwhile. When evolution is due and ``ready`` is False, an attached trainer goes on, the
-        log notes it, and the engine looks again at every following step. Without a trainer the
-        engine calls ``propose`` all the same, which then waits for its own thought.
+        that ``propose`` did not return yet is dropped. The engine calls it from ``tell``, when the
+        last candidate on trial is decided, or one step before a generation with extra rollouts is
+        due. When evolution is due and ``ready`` is False, an attached trainer goes on, the log has
+        a notice, and the engine looks again at every following step. Without a trainer the engine
+        calls ``propose`` all the same, which then waits for its own answer.
         """
 
     @property

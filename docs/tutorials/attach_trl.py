@@ -83,7 +83,7 @@ trainer.remove_callback(PrinterCallback)  # which would print every metric here
 # model; `diagnose` turns the feedback of a failure into a name under which the bank lists remedies. To let a language
 # model write instead, take `build("proposer", {"name": "reflection", "lm": {"model": "openai/gpt-5-mini"}})`
 # from `evoprompt.plugins`; it reads the feedback itself. Everything else is the default: new instructions are
-# [tried inside training](../concepts.md#verification-and-the-best), at no extra rollouts.
+# [tried inside training](../concepts.md#what-a-default-run-does), at no extra rollouts.
 
 # %%
 DIAGNOSES = {"answered without a call": ["no calculation"], "no valid call": ["malformed call"]}
