@@ -433,8 +433,7 @@ def _require_served(engine: Engine) -> None:
     if extra:
         raise InputError(
             f"accept is {config.accept!r}: candidates would be verified by extra rollouts, which "
-            "no client of a gateway makes; required: accept 'in-training' or 'all', and rollouts "
-            "that two to five candidates can share, such as 4, 5 or 8"
+            "no client of a gateway makes; required: accept 'in-training' or 'all'"
         )
 
 
