@@ -369,19 +369,6 @@ class Selection:
             kept.add(incumbent.id)
         return self.keep_only(step, kept)
 
-    def prune_worse(self, step: int) -> tuple[str, ...]:
-        """Prune the members that are shown to be worse than the incumbent; return their ids."""
-        incumbent = self.incumbent
-        worse = {
-            member.id
-            for member in self.members
-            if member.id != incumbent.id and self.is_better(incumbent, member)
-        }
-        if not worse - self.pinned:
-            return ()
-        self.remember(step, self.candidate_stats())
-        return self.keep_only(step, {member.id for member in self.members} - worse)
-
     def make_room(self, step: int, places: int = 0) -> None:
         """Prune members until so many ``places`` are free, those of the lowest weight first."""
         candidate_stats = self.candidate_stats()
