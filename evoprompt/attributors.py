@@ -23,8 +23,8 @@ __all__ = ["Adjusted", "WindowMean"]
 
 
 HALF_LIFE = 60.0
-"""Steps after which an observation counts half. With 30 *scaffold* ended at .860, with 60 and 120 at
-.957; *ladder* showed no difference (ten seeds, docs/notes/2026-11-28-one-method.md)."""
+"""Steps after which an observation counts half. With 30 *scaffold* ended at .860, with 60 and 120
+at .957; *ladder* showed no difference (ten seeds, docs/notes/2026-11-28-one-method.md)."""
 
 _MOST_QUESTIONS = 256  # per candidate; enough for case-by-case selection, bounded in memory
 
