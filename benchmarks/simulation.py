@@ -19,7 +19,8 @@ from statistics import fmean, stdev
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-from scipy.stats import t
+from scipy.special import logit
+from scipy.stats import norm, t
 
 from evoprompt import (
     Assignment,
@@ -141,6 +142,10 @@ class Nature(Proposer):
         """Rewards of 0 or 1."""
         return answered(assignments, self.chances(assignments, np.array(self.effects)), self.rng)
 
+    def advance(self) -> None:
+        """Begin the next step."""
+        self.step += 1
+
     def worth(self, candidate_text: str) -> float:
         """Expected share of right answers under an instruction, in points."""
         return worth_of(self.effects[number_of(candidate_text)])
@@ -156,6 +161,53 @@ class Nature(Proposer):
             rules=[],  # the texts say nothing
             **roles,
         )
+
+
+class RestlessNature(Nature):
+    """A world whose effects fade and walk, with very hard questions and luck shared by a group.
+
+    What an instruction brings fades while the policy learns it (``FADING`` a step), and walks
+    (``WALK`` logits a step). Difficulty has Student's t distribution with two degrees of freedom,
+    scaled to the quartiles of the other world. All rollouts of one question under one candidate share a
+    draw of ``SHOCK`` logits. The numbers were chosen before the first run.
+    """
+
+    FADING, WALK, SHOCK = 0.002, 0.02, 1.0
+
+    def __init__(
+        self,
+        seed: int,
+        child: Callable[[float, int], float],
+        questions: int,
+        steps: int,
+        pool: int = 0,
+    ) -> None:
+        super().__init__(seed, child, questions, steps, pool)
+        difficulty = np.random.default_rng([seed, 0]).standard_t(2, len(self.ease))
+        self.ease = difficulty * (norm.ppf(0.75) / t.ppf(0.75, 2))
+        self._walk = np.random.default_rng([seed, 3])
+        self._shocks = np.random.default_rng([seed, 4])
+
+    def advance(self) -> None:
+        """Begin the next step: every effect fades and walks, the first instruction's stays 0."""
+        super().advance()
+        steps = self._walk.normal(0.0, self.WALK, len(self.effects))
+        self.effects = [
+            0.0 if not number else effect * (1 - self.FADING) + float(steps[number])
+            for number, effect in enumerate(self.effects)
+        ]
+
+    def __call__(self, assignments: Sequence[Assignment], /) -> list[Trajectory]:
+        """Answer with 0 or 1; the rollouts of an assignment share one draw of luck."""
+        chances = self.chances(assignments, np.array(self.effects))
+        luck = self._shocks.normal(0.0, self.SHOCK, len(assignments))
+        return answered(assignments, 1 / (1 + np.exp(-(logit(chances) + luck))), self.rng)
+
+    def worth(self, candidate_text: str) -> float:
+        """Return the expected share of right answers, in points, over this world's questions."""
+        logits = MEAN + SPREAD * self.ease + self.effects[number_of(candidate_text)]
+        luck = self.SHOCK * NODES
+        return float(points(logits[:, None] + luck).mean())
 
 
 class Journal(Generic[ResultT]):

@@ -2,11 +2,14 @@
 
     python -m benchmarks.whole_runs FOLDER --replications 24 --first-seed 5000
     python -m benchmarks.whole_runs FOLDER --questions 16 --rollouts 5000
+    python -m benchmarks.whole_runs FOLDER --world restless --questions 16 --rollouts 12000
 
 The real engine at its default settings starts from one instruction. Good ideas get rarer: a child
 is worth its parent's effect, less three tenths of it, and N(m, .3) logits. Questions never come
 twice. Noted are true values in points above the first instruction: of the one that is used at
-the end (gain), of ``engine.best``, and of the rollouts of training on average.
+the end (gain), of ``engine.best``, and of the rollouts of training on average. In the world
+*restless* effects fade and walk, some questions are very hard, and the rollouts of a group share
+their luck. The *oracle* writes as many candidates at the same steps, and always knows the best.
 """
 
 from __future__ import annotations
@@ -20,10 +23,11 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.simulation import Journal, Nature, mean, number_of, table, text_of
+from benchmarks.simulation import Journal, Nature, RestlessNature, mean, number_of, table, text_of
 from evoprompt.engine import Engine
 from evoprompt.selectors import Deap
 
+WORLDS = {"still": Nature, "restless": RestlessNature}
 WRITERS = {"mixed": -0.1, "harmful": -0.4}
 SIZES = {16: 20_000, 512: 100_000}
 """Rollouts of a run where none are given, by the questions of a step, with five rollouts each."""
@@ -69,6 +73,7 @@ class Result:
     """One replication.
 
     Attributes:
+        world: in which it is played.
         writer: how good the children are.
         questions: of a step.
         rollouts: of the whole run.
@@ -80,8 +85,10 @@ class Result:
         verification: share of the rollouts that verification took.
         generations: in which the writer was asked.
         worse: who took a place, and is worse than the leader of that moment.
+        oracle: gain of somebody who knows the true values, with as many candidates.
     """
 
+    world: str
     writer: str
     questions: int
     rollouts: int
@@ -93,19 +100,22 @@ class Result:
     verification: float
     generations: int
     worse: int
+    oracle: float
 
 
-def replicate(writer: str, questions: int, budget: int, design: str, seed: int) -> Result:
+def replicate(
+    world: str, writer: str, questions: int, budget: int, design: str, seed: int
+) -> Result:
     """Plays one engine until its rollouts are spent."""
     leads = WRITERS[writer] + 0.3 * np.random.default_rng([seed, 2]).standard_normal(10_000)
     played = DESIGNS[design]
     kept = 0.0 if played.blind else 0.7
-    nature = Nature(
-        seed,
-        lambda parent, number: kept * parent + float(leads[number]),
-        questions,
-        budget // (5 * questions) + 2,
-    )
+
+    def child(parent: float, number: int) -> float:
+        return kept * parent + float(leads[number])
+
+    steps = budget // (5 * questions) + 2
+    nature = WORLDS[world](seed, child, questions, steps)
     roles = ("sampler", "survivor", "parent_selector") if played.at_random else ()
     engine = nature.engine(
         seed,
@@ -116,6 +126,7 @@ def replicate(writer: str, questions: int, budget: int, design: str, seed: int) 
     each = engine.share_out(5, "rollouts")
     engine.budget = budget
     training: list[float] = []
+    written: list[int] = []
     worse = 0
     while engine.rollouts < budget:
         asked = engine.ask(nature.batch(), each)
@@ -127,8 +138,10 @@ def replicate(writer: str, questions: int, budget: int, design: str, seed: int) 
         engine.evolve(nature)
         new = [number_of(one.text) for one in engine.population.alive if one not in before]
         worse += sum(bool(nature.effects[number] < bar) for number in new)
-        nature.step += 1
+        written.append(len(nature.effects))
+        nature.advance()
     return Result(
+        world,
         writer,
         questions,
         budget,
@@ -140,7 +153,24 @@ def replicate(writer: str, questions: int, budget: int, design: str, seed: int) 
         engine.verification_rollouts / engine.rollouts,
         engine.generation_stats.generations,
         worse,
+        informed_gain(WORLDS[world](seed, child, questions, steps), written),
     )
+
+
+def informed_gain(nature: Nature, written: list[int]) -> float:
+    """Return the gain of an oracle, in points.
+
+    Args:
+        nature: a fresh world.
+        written: number of candidates that exist after each step.
+    """
+    for count in written:
+        parent = max(nature.effects)
+        first = len(nature.effects)
+        nature.effects += [nature.child(parent, number) for number in range(first, count)]
+        nature.advance()
+    best = int(np.argmax(nature.effects))
+    return nature.worth(text_of(best)) - nature.worth(text_of(0))
 
 
 def used(engine: Engine) -> str:
@@ -150,10 +180,11 @@ def used(engine: Engine) -> str:
 
 def main() -> None:
     """Goes on with the replications, then prints a table."""
-    key = ("writer", "questions", "rollouts", "design", "seed")
+    key = ("world", "writer", "questions", "rollouts", "design", "seed")
     journal = Journal(__doc__ or "", Result, key, 24)
     journal.parser.add_argument("--questions", nargs="*", type=int, default=list(SIZES))
     journal.parser.add_argument("--rollouts", type=int, help="of a whole run")
+    journal.parser.add_argument("--world", choices=list(WORLDS), default="still")
     journal.parser.add_argument("--designs", nargs="*", default=list(DESIGNS))
 
     def plan(given: Namespace, seed: int) -> Iterator[tuple[tuple[Any, ...], Callable[[], Result]]]:
@@ -161,33 +192,45 @@ def main() -> None:
             rollouts = given.rollouts or SIZES[questions]
             for writer in WRITERS:
                 for design in given.designs:
-                    names = writer, questions, rollouts, design
+                    names = given.world, writer, questions, rollouts, design
                     yield (*names, seed), partial(replicate, *names, seed)
 
     results = journal.run(plan)
-    groups: dict[tuple[str, int, int, str], list[Result]] = {}
-    for one in results:
-        world = one.writer, one.questions, one.rollouts
-        groups.setdefault((*world, one.design), []).append(one)
+    groups: dict[tuple[str, str, int, int, str], list[Result]] = {}
+    for result in results:
+        place = result.world, result.writer, result.questions, result.rollouts
+        groups.setdefault((*place, result.design), []).append(result)
     rows = []
-    for (writer, questions, rollouts, design), found in sorted(groups.items()):
-        base = groups.get((writer, questions, rollouts, BASE), [])
+    for (world, writer, questions, rollouts, design), found in sorted(groups.items()):
+        base = groups.get((world, writer, questions, rollouts, BASE), [])
         gained = {one.seed: one.gain for one in base}
         generations = sum(one.generations for one in found)
         rows.append(
             [
-                f"{writer}, {questions}, {rollouts:,}",
+                f"{world}, {writer}, {questions}, {rollouts:,}",
                 design,
                 str(len(found)),
                 mean([one.gain for one in found]),
                 mean([one.gain - gained[one.seed] for one in found if one.seed in gained]),
                 mean([one.best for one in found]),
+                mean([one.oracle for one in found]),
                 mean([one.training for one in found]),
                 mean([one.verification for one in found]),
                 f"{sum(one.worse for one in found) / (generations or 1):.2f}",
             ]
         )
-    header = ["writer", "verified", "n", "gain", "more", "best", "training", "share", "worse"]
+    header = [
+        "world",
+        "verified",
+        "n",
+        "gain",
+        "more",
+        "best",
+        "oracle",
+        "training",
+        "share",
+        "worse",
+    ]
     print(table(header, rows))
 
 
