@@ -168,8 +168,8 @@ class RestlessNature(Nature):
 
     What an instruction brings fades while the policy learns it (``FADING`` a step), and walks
     (``WALK`` logits a step). Difficulty has Student's t distribution with two degrees of freedom,
-    scaled to the quartiles of the other world. All rollouts of one question under one candidate share a
-    draw of ``SHOCK`` logits. The numbers were chosen before the first run.
+    scaled to the quartiles of the other world. All rollouts of one question under one candidate
+    share a draw of ``SHOCK`` logits. The numbers were chosen before the first run.
     """
 
     FADING, WALK, SHOCK = 0.002, 0.02, 1.0
