@@ -576,11 +576,13 @@ class Engine:
     def _announce_end_of_evolution(self) -> None:
         """Log a notice after the step at which ``evolve_until`` ends the evolution."""
         if not self.is_static and self.step == self.config.evolve_until:
+            every = self.config.prune_every
+            pruning = f"; pruning goes on every {every} steps" if every else ""
             self.log.append(
                 events.Notice(
                     self.step,
                     f"evolution ends: evolve_until is {self.step}, so no instruction is proposed "
-                    "after this step; set evolve_until to null to evolve to the end",
+                    f"after this step{pruning}; set evolve_until to null to evolve to the end",
                 )
             )
 

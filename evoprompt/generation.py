@@ -391,7 +391,13 @@ class Generations:
         with naming("verifier", self.verifier):
             verification = self.verifier.verify(request)
             _require_sound(verification, candidates, slots, self.verifier)
-        decided = [result for result in verification.results if not result.is_on_trial]
+        limit = self.verifier.max_trial_rollouts(request.scale)
+        overdue = {trial.candidate.id for trial in trials.trials if trial.scored >= limit}
+        decided = [
+            self._reject_undecided(result, limit, step) if result.is_on_trial else result
+            for result in verification.results
+            if not result.is_on_trial or result.candidate.id in overdue
+        ]
         if not decided:
             return []
         admitted = [result for result in decided if result.is_admitted]
@@ -416,6 +422,19 @@ class Generations:
         self.selection.forget([one.candidate.id for one in decided if not one.is_admitted])
         self._close_trials(step, decided)
         return decided
+
+    def _reject_undecided(
+        self, result: VerificationResult, limit: int, step: int
+    ) -> VerificationResult:
+        """Return the rejection of a candidate that was on trial for too long, with a notice."""
+        name, incumbent = result.candidate.id, self.selection.incumbent
+        lead = self.selection.lead(result.candidate, incumbent)
+        standing = "its lead over the incumbent is not known: that takes more different questions"
+        if lead.is_known:
+            standing = f"its lead over {incumbent.id} is {lead.value:.3f} ± {lead.stderr:.3f}"
+        reason = f"undecided after {limit} rollouts, the limit of a trial; {standing}"
+        self._notify(step, f"{name} is rejected: {reason}")
+        return replace(result, decision=REJECTED, reason=reason)
 
     def _close_trials(self, step: int, decided: Sequence[VerificationResult]) -> None:
         """Report decided candidates to log, proposer and counts."""

@@ -460,9 +460,17 @@ class Verifier(Component, ABC):
     def verify(self, request: VerificationRequest) -> Verification:
         """Return one result per candidate, at most ``request.slots`` of them admitted.
 
-        Only a verifier with a ``share`` may leave some on trial. It has to decide each within a
-        bounded number of rollouts.
+        Only a verifier with a ``share`` may leave some on trial, for :meth:`max_trial_rollouts`
+        each at most.
         """
+
+    def max_trial_rollouts(self, scale: TrainingScale) -> int:
+        """Return the training rollouts after which an undecided candidate is rejected.
+
+        The engine rejects it with a notice. The default lets the slowest decisions of
+        :class:`~evoprompt.verifiers.InTraining` end by themselves.
+        """
+        return 5_000
 
     def most_rollouts(self, proposed: int, parents: int) -> int | None:
         """Return the most extra rollouts of a round that tries so many candidates.

@@ -253,6 +253,10 @@ class InTraining(Verifier):
         most = _PROPOSALS[scale.questions >= _MANY_QUESTIONS]
         return min(most, max(places, 2)) if scale.questions else most
 
+    def max_trial_rollouts(self, scale: TrainingScale) -> int:
+        """Return four over the square of the lead that is waited for: 1,600, or 4,444."""
+        return round(_MAX_ROLLOUTS / self._worthwhile_share(scale) ** 2)
+
     def verify(self, request: VerificationRequest) -> Verification:
         """Return a decision for each candidate as soon as the training shows it.
 
@@ -287,14 +291,12 @@ class InTraining(Verifier):
         self, result: VerificationResult, incumbent: Candidate, request: VerificationRequest
     ) -> str:
         """Return why a candidate is rejected; empty while it is undecided."""
-        lead, scored = self._lead(result, incumbent, request), result.scored
+        lead = self._lead(result, incumbent, request)
+        if self._verdict(lead, request) != "drop":
+            return ""
         side = "behind" if lead.value < 0 else "ahead of"
-        standing = f"{abs(lead.value):.3f} {side} {incumbent.id} after {scored} rollouts"
-        if self._verdict(lead, request) == "drop":
-            return f"{standing}; unlikely to be {self.worthwhile_lead(request.scale):.3f} ahead"
-        if scored >= _MAX_ROLLOUTS / self._worthwhile_share(request.scale) ** 2:
-            return f"{standing}, which decides nothing"
-        return ""
+        standing = f"{abs(lead.value):.3f} {side} {incumbent.id} after {result.scored} rollouts"
+        return f"{standing}; unlikely to be {self.worthwhile_lead(request.scale):.3f} ahead"
 
     def _lead(
         self, result: VerificationResult, incumbent: Candidate, request: VerificationRequest

@@ -17,7 +17,7 @@ from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
 from evoprompt.errors import ComponentError, EvopromptWarning, InputError
 from evoprompt.eventlog import EventLog
-from evoprompt.roles import ProposalRequest, VerificationRequest, Verifier
+from evoprompt.roles import ProposalRequest, TrainingScale, VerificationRequest, Verifier
 from evoprompt.types import (
     ADMITTED,
     Assignment,
@@ -129,6 +129,13 @@ class Waiting(InTraining):
         return Verification(
             tuple(VerificationResult(one, None, None, 0) for one in request.proposed)
         )
+
+
+class Impatient(Waiting):
+    """Verifier that never decides, with a limit of 50 rollouts."""
+
+    def max_trial_rollouts(self, scale: TrainingScale) -> int:
+        return 50
 
 
 class AdmittingFirst(Waiting):
@@ -392,6 +399,16 @@ class TestDecisions:
         assert engine.generation_stats.generations >= 2
         assert members(engine) == ["Note 0."]
         assert all(event["reason"] for event in decisions(engine).values())
+
+    def test_a_verifier_that_never_decides_is_overruled_with_a_notice(self) -> None:
+        world = World()
+        engine = world.engine(verifier=Impatient(), proposals_per_round=2)
+        world.begin_trials(engine)
+        before = on_trial(engine)
+        world.train(engine, 20)
+        assert not set(before) & set(on_trial(engine))
+        assert f"{before[0]} is rejected: undecided after 50 rollouts" in notices(engine)
+        assert "its lead over c0 is" in decisions(engine)[before[0]]["reason"]
 
     @pytest.mark.parametrize("scale", [100.0, -3.0])
     def test_rewards_beyond_their_range_decide_and_break_nothing(self, scale: float) -> None:

@@ -415,7 +415,6 @@ SEEDS = "starts from instructions that hold what is required"
         (PopulationSuite, Forgetful, {"knows all ancestors nearest first"}),
         (PopulationSuite, Reversed, {"lists the living oldest first"}),
         (VerifierSuite, Training, {"rolls out only whom and what it was given"}),
-        (VerifierSuite, Endless, {"decides after a bounded number of rollouts"}),
         (VerifierSuite, Endless, {REJECTS}),
         (VerifierSuite, Rash, {"leaves candidates without a rollout on trial"}),
         (VerifierSuite, Generous, {REJECTS}),
