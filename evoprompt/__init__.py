@@ -32,11 +32,13 @@ if TYPE_CHECKING:
     from evoprompt.optimizer.options import OptimizeOptions as OptimizeOptions
     from evoprompt.optimizer.result import OptimizationResult as OptimizationResult
     from evoprompt.plugins import named as named
-    from evoprompt.roles import (
-        Attributor as Attributor,
+    from evoprompt.components import (
         BuildContext as BuildContext,
         Component as Component,
         NoSettings as NoSettings,
+    )
+    from evoprompt.roles import (
+        Attributor as Attributor,
         Population as Population,
         ProposalRequest as ProposalRequest,
         Proposer as Proposer,
@@ -64,10 +66,10 @@ _HOMES = {
     "AttachRequest": "attachment",
     "Attachment": "attachment",
     "Attributor": "roles",
-    "BuildContext": "roles",
+    "BuildContext": "components",
     "Candidate": "types",
     "CoEvolve": "optimizer.coevolve",
-    "Component": "roles",
+    "Component": "components",
     "Engine": "engine",
     "EngineConfig": "config",
     "Event": "events",
@@ -77,7 +79,7 @@ _HOMES = {
     "EvopromptWarning": "errors",
     "Gateway": "gateway",
     "InputError": "errors",
-    "NoSettings": "roles",
+    "NoSettings": "components",
     "OptimizationResult": "optimizer.result",
     "OptimizeOptions": "optimizer.options",
     "Population": "roles",

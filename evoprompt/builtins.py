@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from evoprompt.attributors import Adjusted, WindowMean
+from evoprompt.components import Component
 from evoprompt.config import EngineConfig
 from evoprompt.hookspecs import hookimpl
 from evoprompt.plugins import named
@@ -19,7 +20,7 @@ from evoprompt.proposers.sentences import (
     SentenceEdit,
     SentenceRandom,
 )
-from evoprompt.roles import Attributor, Component, Selector, Verifier
+from evoprompt.roles import Attributor, Selector, Verifier
 from evoprompt.selectors import (
     Deap,
     Softmax,

@@ -15,8 +15,8 @@ import pluggy
 if TYPE_CHECKING:
     import typer
 
+    from evoprompt.components import Component
     from evoprompt.events import Event
-    from evoprompt.roles import Component
 
 GROUP = "evoprompt"
 hookspec = pluggy.HookspecMarker(GROUP)

@@ -19,14 +19,10 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
-from pydantic import BaseModel, JsonValue
-
-from evoprompt.bank import BankOwner
+from evoprompt.components import Component
 from evoprompt.leads import Lead
-from evoprompt.lm.budget import SpendTracker
 from evoprompt.replay import ReplayBuffer
 from evoprompt.types import (
     Assignment,
@@ -52,107 +48,6 @@ class RolloutFn(Protocol):
         failed has ``reward=None``.
         """
         ...
-
-
-class NoSettings(BaseModel, extra="forbid"):
-    """For components that have nothing to set."""
-
-
-@dataclass(frozen=True, slots=True)
-class ProposerSyntax:
-    """How a user sets the proposer where an engine is described; messages name it as a remedy.
-
-    Attributes:
-        writer: sets a proposer that asks a language model.
-        static: sets no proposer.
-    """
-
-    writer: str = '{"name": "reflection", "lm": {"model": "openai/gpt-5-mini"}}'
-    static: str = "proposer=None"
-
-
-@dataclass(frozen=True, slots=True)
-class BuildContext:
-    """What a component may use while it is built; nothing is needed outside a run.
-
-    Attributes:
-        task: the task of the run.
-        directory: where the trial writes, for a component that keeps files of its own.
-        spending: what all language models of the run spend.
-        check: whether a component is checked as soon as it is built.
-        given: a language model that was handed over as an object, to be asked in place of the one
-            that the settings name; a ``dspy.LM``, or a function of a prompt.
-        syntax: how the user sets the proposer; that of Python if not given.
-    """
-
-    task: BankOwner | None = None
-    directory: Path | None = None
-    spending: SpendTracker = field(default_factory=SpendTracker)
-    check: bool = True
-    given: object = None
-    syntax: ProposerSyntax = ProposerSyntax()
-
-
-class Component:
-    """What an implementation of any role can do besides; nothing here has to be written.
-
-    A plugin returns the class from its hook ``evoprompt_components``. A configuration names it by
-    the name of the class (``WindowMean`` is ``window-mean``), and the first line of the docstring
-    is its description.
-
-    Attributes:
-        role: which role it fills; the base class of the role says so.
-        Settings: what a configuration may set, as a pydantic model that forbids other keys.
-    """
-
-    role: ClassVar[str] = ""
-    Settings: ClassVar[type[BaseModel]] = NoSettings
-
-    @classmethod
-    def build(cls, settings: Any, context: BuildContext) -> Component:
-        """Makes one as a configuration describes it: by default, settings are its arguments.
-
-        Import what is slow in here, and not where the class is defined.
-
-        Args:
-            settings: an instance of ``Settings``.
-            context: what else it may use.
-        """
-        return cls(**dict(settings))
-
-    def check(self, probe: bool = False) -> None:
-        """Makes sure that it can work here, as far as can be known without sending anything.
-
-        ``evoprompt.plugins.build`` checks what it has built; ``attach``, ``evoprompt run`` and
-        veRL's start also probe, so that a wrong key is found before the training and not after it.
-
-        Args:
-            probe: also ask the service behind it once, as cheaply as possible; not where it has
-                answered before in this run.
-
-        Raises:
-            InputError: it cannot; the message names what was given, what is required and the
-                remedy.
-        """
-
-    def notices(self) -> Sequence[str]:
-        """What a person should know and was not told yet; the engine logs it as Notice events.
-
-        Called in the engine's own thread, after every ``propose`` and before every ``tell``
-        returns.
-        """
-        return ()
-
-    def metrics(self) -> Mapping[str, float]:
-        """Totals of the run so far, such as ``lm/calls`` and ``lm/usd``, to be logged."""
-        return {}
-
-    def state_dict(self) -> dict[str, JsonValue]:
-        """Everything needed to continue after a kill, as JSON values."""
-        return {}
-
-    def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
-        """Continues from ``state``; raises :class:`~evoprompt.errors.StateError` if it cannot."""
 
 
 class Population(Component, ABC):

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, JsonValue
 
+from evoprompt.components import BuildContext
 from evoprompt.config import EngineConfig
 from evoprompt.plugins import Choice, build
-from evoprompt.roles import BuildContext
 
 if TYPE_CHECKING:  # slow to import; a configuration is read, and its run announced, without
     from evoprompt.engine import Engine

@@ -15,7 +15,7 @@ import tiny_trl
 from provider import openai, rewriting
 
 from evoprompt import Engine, hookspecs
-from evoprompt.roles import BuildContext
+from evoprompt.components import BuildContext
 from evoprompt.testing import samples
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")

@@ -14,9 +14,9 @@ from evoprompt.agents.tasks import (
     Task,
     scored,
 )
+from evoprompt.components import Component
 from evoprompt.errors import InputError
 from evoprompt.plugins import Plugins, PluginSource
-from evoprompt.roles import Component
 from evoprompt.types import Question, Turn
 
 ACCURACY = MainMetric("accuracy", "accuracy")

@@ -1,7 +1,7 @@
 """The extra ``lm`` alone: a proposer asks a server on this machine."""
 
+from evoprompt.components import BuildContext
 from evoprompt.plugins import build
-from evoprompt.roles import BuildContext
 from evoprompt.testing import samples
 from evoprompt.testing.openai_server import OpenAIServer, chat_fields
 

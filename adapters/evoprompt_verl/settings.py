@@ -10,6 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 from pydantic import Field, ValidationError
 
 from evoprompt.agents.tasks import Task
+from evoprompt.components import BuildContext, ProposerSyntax
 from evoprompt.config import Preset
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
@@ -17,7 +18,6 @@ from evoprompt.eventlog import EventLog
 from evoprompt.lm.budget import SPENDING_FILE, SpendTracker
 from evoprompt.plugins import Choice, build, plugins
 from evoprompt.prompts import PLACEMENTS, Placement, Render
-from evoprompt.roles import BuildContext, ProposerSyntax
 from evoprompt.section import EngineSection
 from evoprompt.validation import explain
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from evoprompt.agents.tasks import SAMPLING, Need, Plan, Task
+from evoprompt.components import Component
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
 from evoprompt.errors import InputError
@@ -18,7 +19,7 @@ from evoprompt.experiments.requirements import need_of
 from evoprompt.experiments.trial import build_engine, host_for, trial_of
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.plugins import build
-from evoprompt.roles import Component, Proposer
+from evoprompt.roles import Proposer
 from evoprompt.section import Settings
 from evoprompt.types import Estimate
 

@@ -22,6 +22,7 @@ from pydantic import (
 )
 
 from evoprompt import yamlfile
+from evoprompt.components import ProposerSyntax
 from evoprompt.errors import InputError
 from evoprompt.experiments.hosts.settings import HostSettings
 from evoprompt.experiments.sections import (
@@ -33,7 +34,6 @@ from evoprompt.experiments.sections import (
 )
 from evoprompt.experiments.settings import FROZEN, differences, merge, nested
 from evoprompt.plugins import Choice, build
-from evoprompt.roles import ProposerSyntax
 from evoprompt.section import EngineSection, Settings
 from evoprompt.text import masked_data
 from evoprompt.validation import explain, nearest

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from evoprompt.agents.tasks import Task, Trial
+from evoprompt.components import BuildContext
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Evaluated, Event, Notice
 from evoprompt.experiments.config import PROPOSER_SYNTAX
@@ -21,7 +22,7 @@ from evoprompt.optimizer.problem import Problem, solve
 from evoprompt.optimizer.runner import Runner
 from evoprompt.plugins import build, plugins
 from evoprompt.proposers.combinators import NoProposer
-from evoprompt.roles import BuildContext, Proposer
+from evoprompt.roles import Proposer
 from evoprompt.screening import usable_seeds
 from evoprompt.section import EngineSection
 

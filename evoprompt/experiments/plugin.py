@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from evoprompt.components import Component
 from evoprompt.experiments.hosts.frozen import FrozenHost
 from evoprompt.experiments.hosts.trl.component import TrlHost
 from evoprompt.experiments.hosts.verl.host import VerlHost
@@ -14,7 +15,6 @@ from evoprompt.experiments.questions import QUESTIONS, Questions
 from evoprompt.experiments.settings import FROZEN
 from evoprompt.hookspecs import hookimpl
 from evoprompt.plugins import named
-from evoprompt.roles import Component
 
 
 @hookimpl

@@ -8,11 +8,11 @@ from pathlib import Path
 from pydantic import Field, ValidationError
 
 from evoprompt import yamlfile
+from evoprompt.components import BuildContext
 from evoprompt.errors import InputError
 from evoprompt.experiments.config import PROPOSER_SYNTAX
 from evoprompt.gateway import Gateway, GatewaySettings
 from evoprompt.lm.budget import SPENDING_FILE, SpendTracker
-from evoprompt.roles import BuildContext
 from evoprompt.section import EngineSection
 from evoprompt.types import Written
 from evoprompt.validation import explain

@@ -12,6 +12,7 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 
 from evoprompt.agents.tasks import Task
+from evoprompt.components import BuildContext
 from evoprompt.errors import InputError
 from evoprompt.events import Event, Excerpt, Notice
 from evoprompt.experiments.config import PROPOSER_SYNTAX, RunConfig
@@ -27,7 +28,7 @@ from evoprompt.optimizer.options import OptimizeOptions
 from evoprompt.optimizer.outcome import BudgetSpentError
 from evoprompt.optimizer.writer import Writer
 from evoprompt.plugins import build
-from evoprompt.roles import BuildContext, ProposalRequest, Proposer
+from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.rows import text_of
 from evoprompt.screening import usable_seeds
 from evoprompt.text import words_of

@@ -16,6 +16,7 @@ from pydantic import JsonValue
 from evoprompt.agents.tasks import Host, Task, TrainingJob, Trial
 from evoprompt.attachment import Attachment, attach
 from evoprompt.binding import silent
+from evoprompt.components import BuildContext
 from evoprompt.engine import Engine
 from evoprompt.errors import EvopromptError, EvopromptWarning, InputError, StateError
 from evoprompt.evaluation import Evaluation, MainMetric
@@ -31,7 +32,6 @@ from evoprompt.experiments.summary import Clock, SeedSummary, rollouts_to, to_js
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.plugins import build, plugins
 from evoprompt.requests import supervise
-from evoprompt.roles import BuildContext
 from evoprompt.screening import Seed
 from evoprompt.section import EngineSection
 from evoprompt.storage import RECIPE_FILE, only_writer, write_whole

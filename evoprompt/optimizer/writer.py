@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
+from evoprompt.components import BuildContext
 from evoprompt.errors import BudgetError, InputError
 from evoprompt.events import Event, Notice
 from evoprompt.lm.budget import SpendTracker
@@ -19,7 +20,7 @@ from evoprompt.optimizer.outcome import LM_SPENT, BudgetSpentError
 from evoprompt.plugins import build, naming, plugins, require_type
 from evoprompt.proposers.combinators import signed
 from evoprompt.replay import ReplayBuffer
-from evoprompt.roles import BuildContext, ProposalRequest, Proposer
+from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.screening import Screening, summarise
 from evoprompt.text import format_error_with_place
 from evoprompt.types import (

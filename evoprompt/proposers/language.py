@@ -10,8 +10,9 @@ from typing import Any
 
 from pydantic import BaseModel, Field, JsonValue
 
+from evoprompt.components import BuildContext
 from evoprompt.lm import Answer, Call, Estimate, LanguageModel, LmError, LmSettings
-from evoprompt.roles import BuildContext, ProposalRequest, Proposer
+from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.turns import clip
 from evoprompt.types import TOOL, Candidate, CandidateStats, Proposal, estimate_tokens
 

@@ -13,8 +13,9 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from evoprompt.bank import BankOwner, Diagnose, SentenceBank
+from evoprompt.components import BuildContext
 from evoprompt.errors import InputError
-from evoprompt.roles import BuildContext, ProposalRequest, Proposer
+from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.types import Candidate, Proposal, Trajectory
 
 Genome = list[str]

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from evoprompt.roles import Component
+from evoprompt.components import Component
 from evoprompt.text import format_error_with_place
 
 Checked = TypeVar("Checked", covariant=True)

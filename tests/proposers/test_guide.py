@@ -10,9 +10,9 @@ import pytest
 from provider import openai, rewriting
 
 from evoprompt import yamlfile
+from evoprompt.components import BuildContext
 from evoprompt.plugins import build, plugins
 from evoprompt.proposers.language import LmProposer
-from evoprompt.roles import BuildContext
 from evoprompt.rules import default_rules
 from evoprompt.testing.fakes import SampleTask
 from evoprompt.testing.samples import request

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evoprompt.bank import SentenceBank
+from evoprompt.components import BuildContext
 from evoprompt.errors import InputError
 from evoprompt.plugins import build
 from evoprompt.proposers.sentences import (
@@ -21,7 +22,7 @@ from evoprompt.proposers.sentences import (
     SentenceProposer,
     SentenceRandom,
 )
-from evoprompt.roles import BuildContext, ProposalRequest, Proposer
+from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.testing import SampleTask
 from evoprompt.testing.samples import REQUIRED, question, request, trajectory
 from evoprompt.types import Candidate, CandidateStats, Trajectory

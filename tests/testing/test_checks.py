@@ -12,10 +12,10 @@ import pytest
 from pydantic import BaseModel
 
 from evoprompt import Selector, hookimpl, named
+from evoprompt.components import BuildContext, Component
 from evoprompt.errors import InputError, PluginError
 from evoprompt.experiments.testing import SUITES
 from evoprompt.plugins import Plugins, PluginSource, installed_sources
-from evoprompt.roles import BuildContext, Component
 from evoprompt.selectors import Softmax
 from evoprompt.testing import OpenAIServer, check
 from evoprompt.testing.checks import checking

@@ -24,8 +24,8 @@ from evoprompt.agents import (
     Tools,
 )
 from evoprompt.agents.tasks import Score
+from evoprompt.components import Component
 from evoprompt.hookspecs import hookimpl
-from evoprompt.roles import Component
 from evoprompt.types import Question, Trajectory
 from evoprompt_calculator.bank import BANK, SEED_IDEAS, diagnose
 from evoprompt_calculator.calculator import calculate

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from evoprompt.components import Component
 from evoprompt.hookspecs import hookimpl
 from evoprompt.plugins import named
-from evoprompt.roles import Component
 from evoprompt_search_qa.open.task import OpenQa
 from evoprompt_search_qa.tiny.task import SearchQa
 

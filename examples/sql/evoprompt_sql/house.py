@@ -24,8 +24,8 @@ from pydantic import Field
 
 from evoprompt.agents import Episode, Limits
 from evoprompt.agents.tasks import MainMetric, Score
+from evoprompt.components import Component
 from evoprompt.hookspecs import hookimpl
-from evoprompt.roles import Component
 from evoprompt.types import Question
 from evoprompt_sql.shop import Shop
 

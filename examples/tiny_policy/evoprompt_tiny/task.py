@@ -12,8 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from evoprompt.agents import Episode, Move, Protocol, Sampler, TextTokenizer, ToolCallProtocol
 from evoprompt.agents.tasks import MainMetric, Score, Task
+from evoprompt.components import BuildContext
 from evoprompt.errors import InputError
-from evoprompt.roles import BuildContext
 from evoprompt.types import Question
 
 if TYPE_CHECKING:

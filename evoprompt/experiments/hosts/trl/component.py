@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 
 from evoprompt.agents.tasks import Host, Need, Plan, Task, TrainingJob, Trial
+from evoprompt.components import BuildContext
 from evoprompt.errors import InputError
 from evoprompt.experiments.hosts.trl.settings import TrlSettings
-from evoprompt.roles import BuildContext
 
 _INSTALL = 'pip install "evoprompt[trl]"'
 
