@@ -453,7 +453,10 @@ class Binding:
         rounds = engine.generations.most_rounds(engine.waits)
         proposals = engine.requests.wanted(places, 1, rounds, engine.generations.scale())
         most = engine.generations.most_rollouts(proposals) * rounds
-        found = [f"at most {most:,} rollouts of verification" if most else "no extra rollouts"]
+        found = ["no extra rollouts"]
+        if most:
+            share = "" if engine.generations.trials.questions else ", and a fifth of the training's"
+            found = [f"at most {most:,} rollouts of verification{share}"]
         written = engine.proposer.estimate(rounds, proposals, config.parents)
         if written.calls:
             found.append(f"{written} of its language model".replace("about", "at most about", 1))

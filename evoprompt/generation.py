@@ -42,7 +42,7 @@ from evoprompt.types import (
     Verification,
     VerificationResult,
 )
-from evoprompt.verifiers import RolloutsSpentError, VerificationRollouts
+from evoprompt.verifiers import MIN_VERIFICATION, RolloutsSpentError, VerificationRollouts
 
 _IN_A_ROW = 3  # failed generations that are no longer bad luck
 _MAX_SHARE = 0.2
@@ -275,13 +275,18 @@ class Generations:
         )
 
     def most_rollouts(self, proposed: int) -> int:
-        """Return the most extra rollouts of a round that tries so many."""
+        """Return the most extra rollouts of a round that tries so many.
+
+        Where the size of a step is known, that is within the share of the training that a
+        generation may take, but never less than the least verification.
+        """
+        tried = proposed + self.config.parents
         most = self.verifier.most_rollouts(proposed, self.config.parents)
-        return (
-            self.config.verify_questions * (proposed + self.config.parents)
-            if most is None
-            else most
-        )
+        if most is None:
+            most = self.config.verify_questions * tried
+        if self.trials.questions:
+            most = min(most, max(self._max_rollouts, MIN_VERIFICATION * tried))
+        return most
 
     def most_rounds(self, waits: bool) -> int:
         """Return the most rounds of a generation; one of a background proposer that none awaits."""

@@ -108,7 +108,7 @@ class ReplayTopN(Verifier):
         if max_rollouts is None:
             return self.questions
         most = max_rollouts // max(candidates, 1)
-        return min(self.questions, max(most, _MIN_VERIFICATION))
+        return min(self.questions, max(most, MIN_VERIFICATION))
 
     def verify(self, request: VerificationRequest) -> Verification:
         """One result per proposed candidate, best first, at most half of them admitted."""
@@ -154,7 +154,7 @@ class ReplayTopN(Verifier):
         return Verification(tuple(results), tuple(bars), tuple(trajectories), notice)
 
 
-_MIN_VERIFICATION = 10  # questions: fewer decide nothing, whatever they cost
+MIN_VERIFICATION = 10  # questions: fewer decide nothing, whatever they cost
 
 
 def _at_most(half: int, tried: int) -> str:

@@ -65,18 +65,22 @@ def test_what_every_arm_would_do_is_known_without_building_a_trainer() -> None:
 @pytest.mark.parametrize(
     ("verifier", "most"),
     [
-        ({"name": "replay-top-n", "questions": 30}, 30 * (6 + 1)),
-        ({"name": "replay-top-n", "questions": 30, "accept": "top"}, 30 * 6),
+        ({"name": "replay-top-n", "questions": 9}, 9 * (6 + 1)),
+        ({"name": "replay-top-n", "questions": 9, "accept": "top"}, 9 * 6),
+        # A fifth of fifteen steps is 24 rollouts; no verification has fewer than ten questions.
+        ({"name": "replay-top-n", "questions": 30}, 10 * (6 + 1)),
         ({"name": "unverified"}, 0),
     ],
 )
-def test_a_verifier_says_itself_what_it_spends(verifier: dict[str, object], most: int) -> None:
+def test_a_verifier_states_its_rollouts_within_the_share_of_a_generation(
+    verifier: dict[str, object], most: int
+) -> None:
     given = {"population_size": 4, "proposer": "fake", "verifier": verifier}
     found = look_ahead(config(arms={"one": {"engine": given}}, seeds=[0]))
     assert [arm.verification for arm in found.arms] == [most]
 
 
-def test_it_counts_as_what_is_said_when_an_engine_is_attached(
+def test_the_dry_run_knows_the_size_of_a_step_and_an_attached_engine_states_the_share(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     section = {"proposer": "fake", "accept": "not-worse"}
@@ -86,9 +90,9 @@ def test_it_counts_as_what_is_said_when_an_engine_is_attached(
     bound = Binding(engine, SimpleNamespace())
     with caplog.at_level("INFO", logger="evoprompt"):
         bound.announce()
-    assert arm.verification == 200 * (12 + 1)
-    assert caplog.messages[-1].endswith(
-        f"at most {arm.verification * 5:,} rollouts of verification"  # five rounds
+    assert arm.verification == 10 * (12 + 1)
+    assert caplog.messages[-1].endswith(  # five rounds; the size of a step is not known yet
+        f"at most {200 * (12 + 1) * 5:,} rollouts of verification, and a fifth of the training's"
     )
 
 
