@@ -1,15 +1,15 @@
-"""The five roles of the loop, and the one thing it asks of the outside. Read this first.
+"""Base classes of the five roles, and the rollout function that the engine needs. Read this first.
 
 ``engine.ask`` draws members of the *population* for every question with the *sampler*, beside the
 candidates on trial. ``engine.tell`` hands the scored trajectories to the *attributor*, asks the
 *verifier* about the candidates on trial, and prunes with the *survivor* selector. ``engine.evolve``
 picks parents with the *parent* selector, asks the *proposer* for texts, screens them, and hands the
-rest to the *verifier*, which decides with extra rollouts or leaves them on trial.
+accepted texts to the *verifier*, which decides with extra rollouts or leaves them on trial.
 
-Each role is a base class with one to four methods to write. What :class:`Component` and the roles
-have besides does nothing by default; an implementation that holds state between calls also writes
-``state_dict`` and ``load_state_dict``, and one that a configuration can set has ``Settings``.
-Randomness comes only from the generator handed in, so that a run repeats from its seed.
+Each role is a base class with one to four abstract methods. All other methods have a default. An
+implementation that holds state between calls also overrides ``state_dict`` and
+``load_state_dict``; a class that a configuration can set has ``Settings``. Use only the random
+generator of the call, so that a run can be repeated from its seed.
 """
 
 from __future__ import annotations
@@ -39,54 +39,58 @@ from evoprompt.types import (
 
 
 class RolloutFn(Protocol):
-    """Rolls the current policy out; the only thing the engine asks of the outside."""
+    """Function that rolls out the current policy."""
 
     def __call__(self, assignments: Sequence[Assignment], /) -> Sequence[Trajectory]:
-        """Returns ``rollouts`` trajectories per assignment, in any order.
+        """Roll out each assignment under the current weights, sampled as in training.
 
-        They are made with the policy's weights of this moment and sampled as in training. One that
-        failed has ``reward=None``.
+        Args:
+            assignments: pairs of a question and a candidate, with the number of rollouts of each.
+
+        Returns:
+            ``rollouts`` trajectories per assignment, in any order. A rollout that failed has
+            ``reward=None``.
         """
         ...
 
 
 class Population(Component, ABC):
-    """Who is alive, and who descends from whom."""
+    """Population of candidates, with their lineage."""
 
     role = "population"
 
     @property
     @abstractmethod
     def alive(self) -> Sequence[Candidate]:
-        """The candidates in use, oldest first; never empty once a seed was added."""
+        """Return the members, oldest first; never empty once a seed was added."""
 
     def __contains__(self, candidate_id: object, /) -> bool:
-        """Whether a candidate of this id is alive."""
-        return any(one.id == candidate_id for one in self.alive)
+        """Return whether a candidate with this id is a member."""
+        return any(member.id == candidate_id for member in self.alive)
 
     @abstractmethod
     def add(self, candidate: Candidate) -> None:
-        """Add ``candidate`` to the population.
+        """Add a candidate to the population.
 
         Raises:
-            ValueError: its id is in use, or a parent of it was never alive.
+            ValueError: the id is in use, or a parent of the candidate was never a member.
         """
 
     @abstractmethod
     def remove(self, ids: Collection[str]) -> None:
-        """Ends the life of the named candidates; their lineage stays known.
+        """Remove members from the population; keep their lineage.
 
         Raises:
-            ValueError: one of them is not alive, or none would be left.
+            ValueError: an id is not that of a member, or no member would be left.
         """
 
     @abstractmethod
     def ancestors(self, candidate_id: str) -> Sequence[Candidate]:
-        """All forebears of a candidate, dead ones included, nearest first."""
+        """Return all ancestors of a candidate, pruned ones included, nearest first."""
 
 
 class Selector(Component, ABC):
-    """Chooses candidates, as the sampler, as the survivor selector or as the parent selector."""
+    """Selector of candidates: the sampler, the survivor selector or the parent selector."""
 
     role = "selector"
 
@@ -94,22 +98,27 @@ class Selector(Component, ABC):
     def select(
         self, candidate_stats: Sequence[CandidateStats], k: int, rng: random.Random
     ) -> Sequence[CandidateStats]:
-        """Returns exactly ``k`` of ``candidate_stats``; the same one may be chosen again.
+        """Select exactly ``k`` of ``candidate_stats``; a candidate may be selected repeatedly.
 
-        Survivors and parents have to be distinct: the engine removes repetitions and
-        asks again for the rest. ``candidate_stats`` is never empty; weights are finite; ``k >= 0``.
+        Survivors and parents have to be distinct: the engine removes repetitions and selects again
+        among the remaining candidates.
+
+        Args:
+            candidate_stats: the candidates, never empty, with finite weights.
+            k: number of selections, at least 0.
+            rng: the engine's generator.
         """
 
     def probabilities(self, candidate_stats: Sequence[CandidateStats]) -> Sequence[float]:
-        """The chance of each candidate to be drawn next: non-negative, of sum 1.
+        """Return the probability of each candidate to be drawn next: non-negative, of sum 1.
 
-        Empty, as it is by default, where the selector cannot say.
+        Empty, as by default, if the selector has no fixed probabilities.
         """
         return ()
 
 
 class Attributor(Component, ABC):
-    """Turns rewards of trajectories into an importance weight per candidate (paper Eq. 6)."""
+    """Estimator of the weight of each candidate from rewards of trajectories (paper Eq. 6)."""
 
     role = "attributor"
     has_standard_errors: ClassVar[bool] = True
@@ -117,36 +126,38 @@ class Attributor(Component, ABC):
 
     @abstractmethod
     def observe(self, step: int, trajectories: Sequence[Trajectory]) -> None:
-        """Credits the scored ones of ``trajectories``, all told at engine step ``step``."""
+        """Record the rewards of the trajectories of a step; ignore those without a reward."""
 
     @abstractmethod
     def stats(self, candidate: Candidate) -> CandidateStats:
-        """What is known about ``candidate``; ``groups == 0`` when nothing is."""
+        """Return the estimates for a candidate, with ``groups == 0`` if it was never observed."""
 
     @abstractmethod
     def reset(self, priors: Mapping[str, Sequence[float]]) -> None:
-        """Forgets everything, then starts each named candidate from its list of rewards.
+        """Forget everything, and start the named candidates from prior rewards.
 
-        An empty mapping gives the paper's "all weights are reset to 0".
+        Args:
+            priors: prior rewards by candidate id. With an empty mapping all weights are reset to
+                0, as in the paper.
         """
 
     @abstractmethod
     def forget(self, ids: Collection[str]) -> None:
-        """Drops what is known about candidates that no longer live, observed before or not."""
+        """Drop the estimates of candidates that are no longer used, observed before or not."""
 
     def lead(self, candidate: Candidate, other: Candidate) -> Lead:
         """Return the estimated lead of ``candidate`` over ``other``, with its standard error.
 
-        By default it is the difference of the two weights, with errors that are independent. An
-        attributor that estimates candidates together, or whose errors are about a common mean,
-        overrides it. The standard error is infinite where nothing compares the two, and 0 where all
-        that compares them is equal.
+        The default is the difference of the two weights, with independent errors. Override it in
+        an attributor that estimates candidates together, or whose errors are about a common mean.
+        The standard error is infinite if no reward compares the two, and 0 if all rewards that
+        compare them are equal.
         """
         mine, theirs = self.stats(candidate), self.stats(other)
         return Lead(mine.weight - theirs.weight, math.hypot(mine.stderr, theirs.stderr))
 
     def sentences(self) -> Sequence[SentenceWorth]:
-        """Return what each sentence adds, the clearest first; empty, as by default, if unknown."""
+        """Return the values of sentences, the clearest first; empty by default."""
         return ()
 
     def observe_verification(
@@ -155,42 +166,42 @@ class Attributor(Component, ABC):
         trajectories: Sequence[Trajectory],
         priors: Mapping[str, Sequence[float]],
     ) -> None:
-        """Takes in what a verification showed of the living; not under ``reset="zero"``.
+        """Record the rewards of members in a verification; not called under ``reset="zero"``.
 
-        Its questions are replayed ones, which are harder than usual. By default the attributor is
-        reset to ``priors``; one that can compare those rollouts with those of training keeps what
-        it knows.
+        Questions of a verification are replayed questions, which are harder than usual. The default
+        resets the attributor to ``priors``. An attributor that can compare these rollouts with
+        rollouts of training keeps its estimates.
 
         Args:
-            step: the engine step after which it took place.
-            trajectories: of the verification.
-            priors: rewards of each living candidate that is known: those of the verification, or
-                as many of its old weight as ``min_groups``.
+            step: the engine step before the verification.
+            trajectories: trajectories of the verification.
+            priors: rewards of each measured member by its id: those of the verification, or its
+                previous weight, ``min_groups`` times.
         """
         self.reset(priors)
 
 
 @dataclass(frozen=True, slots=True)
 class ProposalRequest:
-    """Everything a proposer may look at.
+    """Information for a proposer.
 
     Attributes:
-        count: number of proposals wished for, at least 1; fewer or more may be returned.
-        parents: whom to improve upon, best first; never empty.
-        failures: low-reward trajectories, most relevant first, more than need be read; of
-            different questions as long as there are some. May be empty at the start.
+        count: number of proposals, at least 1; a proposer may return fewer or more.
+        parents: candidates to improve, best first; never empty.
+        failures: trajectories of low reward, most relevant first, of different questions as far as
+            possible; more than a proposer has to read. May be empty at the start.
         history: every candidate measured so far with its last weight, oldest first.
         rng: the engine's generator; the only source of randomness allowed.
         step: the engine step.
         required: substrings that every proposal must keep, such as protocol tags.
-        component: which component to rewrite; empty leaves it to the proposer.
-        failures_per_request: how many of the failures to read, where a proposer is not told.
-        successes: beside ``failures``, a success at the same question where there is one.
-        living: everybody in use at the moment, the parents included.
-        refusals: why texts that were proposed the last time did not become candidates.
-        max_tokens: most tokens of all texts of a proposal; None where unknown.
-        setting: what stands around an instruction.
-        sentences: what sentences are worth, as far as the attributor says, the clearest first.
+        component: name of the component to rewrite; empty leaves the choice to the proposer.
+        failures_per_request: number of failures to read, for proposers without a setting for it.
+        successes: successful trajectories on questions of ``failures``, where there are any.
+        living: the members of the population, parents included.
+        refusals: reasons why texts of the last request were rejected by screening.
+        max_tokens: most tokens of all texts of a proposal; None if unknown.
+        setting: context of the instruction, such as prompt, tools and reward.
+        sentences: values of sentences, as far as the attributor estimates them, clearest first.
     """
 
     count: int
@@ -211,65 +222,64 @@ class ProposalRequest:
 
 
 class Proposer(Component, ABC):
-    """Writes new instructions from parents, failures and history (paper §3.2, App. E)."""
+    """Writer of new instructions from parents, failures and history (paper §3.2, App. E)."""
 
     role = "proposer"
     slow: ClassVar[bool] = False
-    """Whether it may keep training waiting, as one that asks a service does.
-
-    Then it proposes in the background unless a configuration says otherwise.
-    """
+    """Whether a proposal may take seconds, as with a service. A slow proposer runs in the
+    background unless a configuration sets otherwise."""
 
     @abstractmethod
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
-        """Returns up to about ``request.count`` proposals; an empty list when it has no idea.
+        """Return about ``request.count`` proposals, or an empty list.
 
-        Proposals may be bad: screening and the verifier come next. Raising ends the generation
-        without an admission; training goes on.
+        Proposals may be bad: screening and the verifier follow. If the method raises, the
+        generation ends without an admission, and training goes on.
         """
 
     def feedback(self, results: Sequence[VerificationResult]) -> None:
-        """Takes in the results of one verification round; called after each round.
+        """Receive the results of a verification round.
 
-        ``VerificationResult.candidate.proposer`` tells whose offspring each was.
+        ``VerificationResult.candidate.proposer`` is the name of the proposer of a candidate.
         """
 
     @property
     def name(self) -> str:
-        """How its proposals are signed: that of the class, by default."""
+        """Return the name with which proposals are signed, by default that of the class."""
         return type(self).__name__
 
     @property
     def failures_caught(self) -> int:
-        """How often in this run another proposer that it asked raised, and it went on.
+        """Return the number of errors of other proposers that this proposer caught in this run.
 
-        Part of its state, like every total; the engine counts the errors that reach it.
+        The number is part of the state, like every total. The engine counts errors that it catches
+        itself.
         """
         return 0
 
     def estimate(self, generations: int, count: int, parents: int) -> Estimate:
-        """The cost of ``generations`` requests for ``count`` proposals from ``parents`` parents."""
+        """Estimate the cost of ``generations`` requests for ``count`` proposals each."""
         return Estimate(0, 0, 0.0)
 
     def anticipate(self, request: ProposalRequest) -> None:
         """Begin to propose for ``request`` in the background; return immediately.
 
-        Write it, and ``ready``, so that training need not wait. The answer to an earlier request
-        that ``propose`` did not return yet is dropped. The engine calls it from ``tell``, when the
-        last candidate on trial is decided, or one step before a generation with extra rollouts is
-        due. When evolution is due and ``ready`` is False, an attached trainer goes on, the log has
-        a notice, and the engine looks again at every following step. Without a trainer the engine
-        calls ``propose`` all the same, which then waits for its own answer.
+        Override this method together with ``ready``, so that training does not wait. A pending
+        answer to an earlier request is dropped. The engine calls it from ``tell``, when the last
+        candidate on trial is decided, or one step before a generation with extra rollouts is due.
+        When evolution is due and ``ready`` is False, an attached trainer goes on, the log has a
+        notice, and the engine checks again after every step. Without a trainer the engine calls
+        ``propose`` anyway, which then waits for the answer.
         """
 
     @property
     def anticipates(self) -> bool:
-        """Whether it thinks ahead: it has an ``anticipate`` of its own."""
+        """Return whether the class overrides ``anticipate``."""
         return type(self).anticipate is not Proposer.anticipate
 
     @property
     def ready(self) -> bool:
-        """Whether ``propose`` would return, or raise, at once with something new."""
+        """Return whether ``propose`` would return or raise immediately, with a new answer."""
         return True
 
 
@@ -297,26 +307,26 @@ class TrainingScale:
 
 @dataclass(frozen=True, slots=True)
 class VerificationRequest:
-    """Everything a verifier may look at and use to decide about candidates.
+    """Information for a verifier, and the rollout function.
 
     Attributes:
-        proposed: candidates to decide about: new ones, or those that are on trial; may be empty.
-        parents: candidates to improve upon, best first; the same in all rounds of a generation.
-        replay: questions to verify on, and how they have gone; may be empty.
-        rollout: rolls assignments out; may be called several times, best in batches. The ids of
-            the assignments are unique within a round. None after a training step: candidates on
-            trial are decided by the rollouts of training alone.
+        proposed: candidates to decide: new candidates, or candidates on trial; may be empty.
+        parents: parents of the candidates, best first; the same in all rounds of a generation.
+        replay: questions to verify on, with their past rewards; may be empty.
+        rollout: rolls out assignments; may be called several times, preferably in batches. The ids
+            of the assignments must be unique within a round. None after a training step, where
+            candidates on trial are decided by training rollouts alone.
         slots: free places, at least 0.
         rng: the engine's generator; the only source of randomness allowed.
-        earlier: what the earlier rounds of this generation have found, oldest first.
+        earlier: verifications of the earlier rounds of this generation, oldest first.
         rounds_left: most rounds that may follow this one in the generation.
         estimator: the engine's attributor, which estimates leads.
-        incumbent: the best candidate so far, which has rollouts beside those on trial; None where
-            the engine does not say.
+        incumbent: the best candidate so far, which is rolled out beside the candidates on trial;
+            None if it is unknown.
         max_rollouts: extra rollouts that the round should not exceed, so that all rounds of a
             generation take a fifth of the training rollouts at most; None for no limit.
-        trials: what is known of those of ``proposed`` that are on trial, with the mean and the
-            number of their rewards in training.
+        trials: results so far of the candidates on trial among ``proposed``: the mean and the
+            number of their training rewards.
         scale: size of the training.
     """
 
@@ -336,16 +346,16 @@ class VerificationRequest:
 
 
 class Verifier(Component, ABC):
-    """Decides which proposed candidates join the population.
+    """Verifier that decides which proposed candidates join the population.
 
-    It decides with rollouts of its own, made by the current policy, or over several training steps.
-    For the latter it has a ``share``, and returns results that are on trial: the engine then gives
-    these candidates that share of each question's rollouts, and asks again after each step until
-    all are decided.
+    A verifier decides with extra rollouts of the current policy, or over several training steps.
+    In the latter case it has a ``share`` and returns results that are on trial. The engine gives
+    these candidates that share of each question's rollouts, and calls the verifier again after
+    each step until all are decided.
 
     Attributes:
-        share: share of the training rollouts for candidates on trial, below 1; 0 where all are
-            decided immediately.
+        share: share of the training rollouts for candidates on trial, below 1; 0 if the verifier
+            decides immediately.
     """
 
     role = "verifier"
@@ -355,8 +365,8 @@ class Verifier(Component, ABC):
     def verify(self, request: VerificationRequest) -> Verification:
         """Return one result per candidate, at most ``request.slots`` of them admitted.
 
-        Only a verifier with a ``share`` may leave some on trial, for :meth:`max_trial_rollouts`
-        each at most.
+        Only a verifier with a ``share`` may leave candidates on trial, for at most
+        :meth:`max_trial_rollouts` each.
         """
 
     def max_trial_rollouts(self, scale: TrainingScale) -> int:
@@ -368,17 +378,21 @@ class Verifier(Component, ABC):
         return 5_000
 
     def most_rollouts(self, proposed: int, parents: int) -> int | None:
-        """Return the most extra rollouts of a round that tries so many candidates.
+        """Return the most extra rollouts of a round; None, as by default, if unknown.
 
-        None, as it is by default, where it cannot say; ``--dry-run`` shows it.
+        The dry run reports the number.
+
+        Args:
+            proposed: number of candidates of the round.
+            parents: number of their parents.
         """
         return None
 
     def proposals(self, places: int, rounds: int, scale: TrainingScale) -> int:
-        """Return how many proposals to ask for; by default two for each place.
+        """Return the number of proposals to request, by default two for each free place.
 
-        Verification rejects half of them. Three are asked for where there is one round: then no
-        more is lost than by waiting for up to five rounds (simulated, docs/selection.md).
+        Verification rejects half of them. With a single round the number is three for each place:
+        then no more is lost than by waiting for up to five rounds (simulated, docs/selection.md).
 
         Args:
             places: free places.
