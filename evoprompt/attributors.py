@@ -598,6 +598,7 @@ class Adjusted(Attributor):
         self._state = _State()
         self._solved: _Equations | None = None
         self._leads: dict[str, dict[str, Lead]] = {}
+        self._sentences: Sequence[SentenceWorth] | None = None
 
     def observe(self, step: int, trajectories: Sequence[Trajectory]) -> None:
         """Credit the scored ones of ``trajectories``, all told at engine step ``step``."""
@@ -622,7 +623,7 @@ class Adjusted(Attributor):
         for name, (account, candidate, scored) in observed.items():
             account.add_metrics(scored)
             state.texts[name] = candidate.text
-        self._solved, self._leads = None, {}
+        self._solved, self._leads, self._sentences = None, {}, None
 
     def observe_verification(
         self,
@@ -692,14 +693,17 @@ class Adjusted(Attributor):
 
     def sentences(self) -> Sequence[SentenceWorth]:
         """Return what each sentence that not all candidates hold adds, the clearest first."""
+        if self._sentences is not None:
+            return self._sentences
         equations, texts = self._equations, self._state.texts
         known = [index for index, name in enumerate(equations.names) if name in texts]
-        return sentence_values(
+        self._sentences = sentence_values(
             [texts[equations.names[index]] for index in known],
             equations.information[np.ix_(known, known)],
             equations.evidence[known],
             equations.noise,
         )
+        return self._sentences
 
     @property
     def noise(self) -> float:
@@ -713,7 +717,7 @@ class Adjusted(Attributor):
             groups={name: len(rewards) for name, rewards in given.items()},
             rewards=[(_PRIOR, name, rewards) for name, rewards in given.items()],
         )
-        self._solved, self._leads = None, {}
+        self._solved, self._leads, self._sentences = None, {}, None
 
     def forget(self, ids: Collection[str]) -> None:
         """Drop the accounts of pruned candidates; their part of the equations fades.
@@ -735,4 +739,4 @@ class Adjusted(Attributor):
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
         """Continue from ``state``."""
         self._state = _STATE.validate_python(dict(state))
-        self._solved, self._leads = None, {}
+        self._solved, self._leads, self._sentences = None, {}, None

@@ -46,7 +46,7 @@ def summarise_tell(
     used: Counter[str] = Counter()
     candidates: dict[str, Candidate] = {}
     failure = ""
-    for trajectory in trajectories:  # once: a large step does not fit into a processor's cache
+    for trajectory in trajectories:
         assignment, reward = trajectory.assignment, trajectory.reward
         used[assignment.candidate.id] += 1
         candidates[assignment.candidate.id] = assignment.candidate
