@@ -7,7 +7,6 @@ from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import groupby
 from typing import Annotated
 
 import numpy as np
@@ -61,16 +60,29 @@ class _Account:
     questions: OrderedDict[str, _Sum] = field(default_factory=OrderedDict)
 
     def add(self, group: Sequence[Trajectory], rewards: Sequence[float]) -> None:
-        """Counts the scored rollouts ``group`` of one question, which earned ``rewards``."""
-        question = group[0].question.id
-        self.questions.setdefault(question, _Sum()).add(rewards)
-        self.questions.move_to_end(question)
+        """Count the scored rollouts ``group`` of one question, with their ``rewards``."""
+        self.add_rewards(group[0].question.id, rewards)
+        self.add_metrics(group)
+
+    def add_rewards(self, question: str, rewards: Sequence[float]) -> None:
+        """Count rewards of one question."""
+        if question in self.questions:
+            self.questions.move_to_end(question)
+        else:
+            self.questions[question] = _Sum()
+        self.questions[question].add(rewards)
         if len(self.questions) > _MOST_QUESTIONS:
             self.questions.popitem(last=False)
+
+    def add_metrics(self, trajectories: Sequence[Trajectory]) -> None:
+        """Count the metrics of scored rollouts, which may come in any order."""
         metrics: dict[str, list[float]] = {}
-        for found in group:
-            for name, value in found.metrics.items():
-                metrics.setdefault(name, []).append(value)
+        for trajectory in trajectories:
+            for name, value in trajectory.metrics.items():
+                if name in metrics:
+                    metrics[name].append(value)
+                else:
+                    metrics[name] = [value]
         for name, values in metrics.items():
             self.metrics.setdefault(name, _Sum()).add(values)
 
@@ -91,11 +103,19 @@ class _Account:
 def _by_assignment(
     trajectories: Sequence[Trajectory],
 ) -> Iterator[tuple[str, list[Trajectory], list[float]]]:
-    """The scored ones of ``trajectories`` that come together, and their rewards."""
-    scored = [trajectory for trajectory in trajectories if trajectory.reward is not None]
-    for identity, rollouts in groupby(scored, key=lambda found: found.assignment.id):
-        together = list(rollouts)
-        yield identity, together, [one.reward for one in together if one.reward is not None]
+    """Yield the scored ones of ``trajectories`` by assignment, and their rewards."""
+    identity, together, rewards = "", list[Trajectory](), list[float]()
+    for trajectory in trajectories:
+        if trajectory.reward is None:
+            continue
+        if together and trajectory.assignment.id != identity:
+            yield identity, together, rewards
+            together, rewards = [], []
+        identity = trajectory.assignment.id
+        together.append(trajectory)
+        rewards.append(trajectory.reward)
+    if together:
+        yield identity, together, rewards
 
 
 @dataclass(slots=True)
@@ -343,19 +363,21 @@ class _Equations:
         alone = {question: cell for question, cell in rewards.items() if len(cell) == 1}
         values = [value for cell in rewards.values() for own in cell.values() for value in own]
         rounding = _ROUNDING * max(map(abs, values))
-        told: dict[str, Floats] = {}
+        parts: list[tuple[list[str], Floats]] = []
         if shared:
-            told |= found._add_shared(shared, rounding)
+            parts.append(found._add_shared(shared, rounding))
         if len(alone) > 1:
-            told |= found._add_alone(alone, rounding)
-        found._keep(told)
+            parts.append(found._add_alone(alone, rounding))
+        if parts:
+            questions = [question for part, _ in parts for question in part]
+            found._keep(questions, np.vstack([scores for _, scores in parts]))
         found._move_level(rewards, extra)
         return found._within(_MAX_CANDIDATES)
 
     def _add_shared(
         self, cells: Mapping[str, Mapping[str, list[float]]], rounding: float
-    ) -> dict[str, Floats]:
-        """Add questions that compare several candidates; return what each says."""
+    ) -> tuple[list[str], Floats]:
+        """Add questions that compare several candidates; return them and their scores."""
         questions = sorted(cells)
         counts, sums = np.zeros((2, len(questions), len(self.names)))
         squares = 0.0
@@ -372,12 +394,14 @@ class _Equations:
         self.evidence += scores.sum(axis=0)
         self.residuals += max(squares - float((asked * means**2).sum()), 0.0)
         self.freedom += float((asked - 1).sum())
-        return dict(zip(questions, scores, strict=True))
+        return questions, scores
 
     def _add_alone(
         self, cells: Mapping[str, Mapping[str, list[float]]], rounding: float
-    ) -> dict[str, Floats]:
-        """Add questions that had one candidate each, compared through the mean of the step.
+    ) -> tuple[list[str], Floats]:
+        """Add questions that had one candidate each; return them and their scores.
+
+        They are compared through the mean of the step.
 
         How easy a question was at earlier steps is taken out of its reward. Which candidate it has
         does not depend on that, so leads become sharper and stay the same on average.
@@ -405,26 +429,25 @@ class _Equations:
         self.freedom += size - 1
         surprise = math.sqrt(size / (size - 1)) * rest  # the mean has taken its part of it
         scores = surprise[:, None] * (under - shares)
-        self._keep(dict(zip(questions, np.zeros_like(scores), strict=True)))
+        self._keep(questions, np.zeros_like(scores))
         rows = {question: row for row, question in enumerate(self.questions)}
         at = [rows[question] for question in questions if question in rows]
         kept = [row for row, question in enumerate(questions) if question in rows]
         self.counts[at] += 1
         self.eases[at] += rewards[kept] - level
-        return dict(zip(questions, scores, strict=True))
+        return questions, scores
 
-    def _keep(self, told: Mapping[str, Floats]) -> None:
-        """Add to what is kept of questions, and sum up those not told for longest."""
-        if not told:
-            return
+    def _keep(self, questions: Sequence[str], scores: Floats) -> None:
+        """Add the scores of questions, and sum up the questions told longest ago."""
+        told = set(questions)
         stays = np.array([question not in told for question in self.questions], dtype=bool)
         rows = {question: row for row, question in enumerate(self.questions)}
-        before = [rows.get(question, -1) for question in told]
-        added = np.stack(list(told.values())) + _rearranged(self.scores.T, before).T
+        before = [rows.get(question, -1) for question in questions]
+        added = scores + _rearranged(self.scores.T, before).T
         self.scores = np.vstack([self.scores[stays], added])
         self.counts = np.append(self.counts[stays], _rearranged(self.counts[None], before)[0])
         self.eases = np.append(self.eases[stays], _rearranged(self.eases[None], before)[0])
-        self.questions = [one for one in self.questions if one not in told] + list(told)
+        self.questions = [one for one in self.questions if one not in told] + [*questions]
         excess = len(self.questions) - max(_MAX_NUMBERS // len(self.names), 1)
         if excess > 0:
             self.squares = self.squares + self.scores[:excess].T @ self.scores[:excess]
@@ -575,6 +598,7 @@ class Adjusted(Attributor):
         self._state = _State()
         self._solved: _Equations | None = None
         self._leads: dict[str, dict[str, Lead]] = {}
+        self._sentences: Sequence[SentenceWorth] | None = None
 
     def observe(self, step: int, trajectories: Sequence[Trajectory]) -> None:
         """Credit the scored ones of ``trajectories``, all told at engine step ``step``."""
@@ -582,15 +606,24 @@ class Adjusted(Attributor):
         if state.step != step:
             state.equations = self._equations
             state.step, state.rewards, state.assignments, state.extra = step, [], {}, []
+        observed: dict[str, tuple[_Account, Candidate, list[Trajectory]]] = {}
         for identity, together, rewards in _by_assignment(trajectories):
-            candidate = together[0].candidate.id
-            state.rewards.append((together[0].question.id, candidate, rewards))
-            state.accounts.setdefault(candidate, _Account()).add(together, rewards)
-            is_new = identity not in state.assignments
-            state.groups[candidate] = state.groups.get(candidate, 0) + is_new
-            state.assignments[identity] = None
-            state.texts[candidate] = together[0].candidate.text
-        self._solved, self._leads = None, {}
+            assignment = together[0].assignment
+            name, question = assignment.candidate.id, assignment.question.id
+            if name not in observed:
+                account = state.accounts.setdefault(name, _Account())
+                observed[name] = account, assignment.candidate, []
+            account, _, scored = observed[name]
+            scored += together
+            account.add_rewards(question, rewards)
+            state.rewards.append((question, name, rewards))
+            if identity not in state.assignments:
+                state.groups[name] = state.groups.get(name, 0) + 1
+                state.assignments[identity] = None
+        for name, (account, candidate, scored) in observed.items():
+            account.add_metrics(scored)
+            state.texts[name] = candidate.text
+        self._solved, self._leads, self._sentences = None, {}, None
 
     def observe_verification(
         self,
@@ -611,7 +644,13 @@ class Adjusted(Attributor):
         if self._solved is None:
             rewards: dict[str, dict[str, list[float]]] = {}
             for question, candidate, own in self._state.rewards:
-                rewards.setdefault(question, {}).setdefault(candidate, []).extend(own)
+                cell = rewards.get(question)
+                if cell is None:
+                    cell = rewards[question] = {}
+                if candidate in cell:
+                    cell[candidate] = [*cell[candidate], *own]
+                else:
+                    cell[candidate] = own
             memory = 0.5 ** (1 / self.half_life)
             before = self._state.equations
             self._solved = before
@@ -654,14 +693,17 @@ class Adjusted(Attributor):
 
     def sentences(self) -> Sequence[SentenceWorth]:
         """Return what each sentence that not all candidates hold adds, the clearest first."""
+        if self._sentences is not None:
+            return self._sentences
         equations, texts = self._equations, self._state.texts
         known = [index for index, name in enumerate(equations.names) if name in texts]
-        return sentence_values(
+        self._sentences = sentence_values(
             [texts[equations.names[index]] for index in known],
             equations.information[np.ix_(known, known)],
             equations.evidence[known],
             equations.noise,
         )
+        return self._sentences
 
     @property
     def noise(self) -> float:
@@ -675,7 +717,7 @@ class Adjusted(Attributor):
             groups={name: len(rewards) for name, rewards in given.items()},
             rewards=[(_PRIOR, name, rewards) for name, rewards in given.items()],
         )
-        self._solved, self._leads = None, {}
+        self._solved, self._leads, self._sentences = None, {}, None
 
     def forget(self, ids: Collection[str]) -> None:
         """Drop the accounts of pruned candidates; their part of the equations fades.
@@ -697,4 +739,4 @@ class Adjusted(Attributor):
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
         """Continue from ``state``."""
         self._state = _STATE.validate_python(dict(state))
-        self._solved, self._leads = None, {}
+        self._solved, self._leads, self._sentences = None, {}, None

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
@@ -413,9 +412,10 @@ class Engine:
         questions = [self.replay.known(question) for question in questions]
         candidate_stats = self.candidate_stats()
         if step_of is not None:
-            out = Counter(one.candidate.id for one in self.assignments.pending.values())
+            pending = self.assignments.count_pending
             candidate_stats = [
-                replace(one, groups=one.groups + out[one.candidate.id]) for one in candidate_stats
+                replace(stats, groups=stats.groups + pending(stats.candidate.id))
+                for stats in candidate_stats
             ]
         share = self.generations.verifier.share
         drawn = self.selection.draw(candidate_stats, len(questions), trials.candidates, share)

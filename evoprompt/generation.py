@@ -110,16 +110,16 @@ class Trials(SavedRecord):
 
     def observe(self, trajectories: Sequence[Trajectory]) -> None:
         """Count the rewards of a training step."""
-        scored = [(t.candidate.id, t.reward) for t in trajectories if t.reward is not None]
-        if not scored:
+        by_candidate: dict[str, list[float]] = {}
+        for trajectory in trajectories:
+            if trajectory.reward is not None:
+                by_candidate.setdefault(trajectory.candidate.id, []).append(trajectory.reward)
+        if not by_candidate:
             return
-        rewards = [reward for _, reward in scored]
+        rewards = [reward for own in by_candidate.values() for reward in own]
         mean = math.fsum(rewards) / len(rewards)
         before = mean if self.mean_reward is None else self.mean_reward
         self.mean_reward = before + _LEVEL * (mean - before)
-        by_candidate: dict[str, list[float]] = {}
-        for name, reward in scored:
-            by_candidate.setdefault(name, []).append(reward)
         for trial in self.trials:
             own = by_candidate.get(trial.candidate.id, [])
             trial.scored += len(own)

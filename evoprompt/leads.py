@@ -133,6 +133,12 @@ def rewards_of(trajectories: Sequence[Trajectory]) -> Rewards:
     rewards: dict[str, dict[str, list[float]]] = {}
     for trajectory in trajectories:
         if trajectory.reward is not None:
-            by_candidate = rewards.setdefault(trajectory.question.id, {})
-            by_candidate.setdefault(trajectory.candidate.id, []).append(trajectory.reward)
+            assignment = trajectory.assignment
+            question, candidate = assignment.question.id, assignment.candidate.id
+            if question not in rewards:
+                rewards[question] = {}
+            if candidate in rewards[question]:
+                rewards[question][candidate].append(trajectory.reward)
+            else:
+                rewards[question][candidate] = [trajectory.reward]
     return rewards

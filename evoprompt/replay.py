@@ -133,32 +133,45 @@ class ReplayBuffer:
         """What makes room last comes first."""
         return (self._read, self._solved, self._unread)
 
-    def _remember(self, memory: Memory) -> None:
-        trajectory = memory.trajectory
-        if self._failed(trajectory):
-            (self._read if trajectory.turns else self._unread).append(memory)
-        elif trajectory.turns:
-            self._solved.append(memory)
+    def _remember(self, step: int, trajectories: Sequence[Trajectory]) -> None:
+        """Remember the scored ones of a step, as many as there is room for."""
+        read: list[Trajectory] = []
+        solved: list[Trajectory] = []
+        unread: list[Trajectory] = []
+        for trajectory in trajectories:
+            if trajectory.reward is None:
+                continue
+            if self._failed(trajectory):
+                (read if trajectory.turns else unread).append(trajectory)
+            elif trajectory.turns:
+                solved.append(trajectory)
+        room = self.capacity
+        for tier, new in zip(self._tiers(), (read, solved, unread), strict=True):
+            for _ in range(min(len(tier) + len(new) - room, len(tier))):
+                tier.popleft()
+            tier.extend(Memory(step, trajectory) for trajectory in new[max(len(new) - room, 0) :])
+            room -= len(tier)
 
     def _failed(self, trajectory: Trajectory) -> bool:
         return trajectory.reward is not None and trajectory.reward < self.failure_below
 
     def add(self, step: int, trajectories: Sequence[Trajectory]) -> None:
         """Remembers the scored ones of ``trajectories``, told at engine step ``step``."""
+        record: QuestionRecord | None = None
         for trajectory in trajectories:
             if trajectory.reward is None:
                 continue
-            self._remember(Memory(step, trajectory))
             question = trajectory.question
-            record = self._questions.get(question.id)
-            if record is None:
-                record = self._questions[question.id] = QuestionRecord(question)
+            if record is None or record.question.id != question.id:
+                record = self._questions.get(question.id)
+                if record is None:
+                    record = self._questions[question.id] = QuestionRecord(question)
+                self._questions.move_to_end(question.id)
             record.scored += 1
             record.failed += self._failed(trajectory)
             record.reward += trajectory.reward
             record.step = step
-            self._questions.move_to_end(question.id)
-        self._make_room()
+        self._remember(step, trajectories)
         for _ in range(len(self._questions) - self.capacity):
             self._questions.popitem(last=False)
 
@@ -168,15 +181,7 @@ class ReplayBuffer:
         How its questions have gone stays as it is: a verification drew them for being hard, and
         would go on drawing the same ones.
         """
-        for trajectory in trajectories:
-            if trajectory.reward is not None and trajectory.turns:
-                self._remember(Memory(step, trajectory))
-        self._make_room()
-
-    def _make_room(self) -> None:
-        for _ in range(len(self) - self.capacity):
-            fullest = next(tier for tier in reversed(self._tiers()) if tier)
-            fullest.popleft()
+        self._remember(step, [trajectory for trajectory in trajectories if trajectory.turns])
 
     @property
     def records(self) -> Sequence[QuestionRecord]:
@@ -281,8 +286,8 @@ class ReplayBuffer:
         ]
         for tier in self._tiers():
             tier.clear()
-        for memory in memories:
-            self._remember(memory)
+        for step, group in groupby(memories, key=lambda memory: memory.step):
+            self._remember(step, [memory.trajectory for memory in group])
         self._questions = OrderedDict((record.question.id, record) for record in records)
 
 

@@ -16,10 +16,12 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import pairwise
 
 from evoprompt.types import Proposal, TextLimits
 
 COPIED = 7  # consecutive words of a training question that count as copied
+_WHOLE = 4  # words of a whole training question that do
 _DENSITY = 0.22  # a text that zlib shrinks to less than this part says the same over and over
 _DENSE = 240  # bytes; zlib needs some text to tell
 
@@ -41,6 +43,7 @@ class ScreeningContext:
         questions: training questions a proposer may have seen.
         answers: their gold answers.
         limits: what the policy's tokenizer and context allow.
+        index: of ``questions`` and ``answers``; :func:`leak` makes one where there is none of them.
     """
 
     parents: Sequence[str] = ()
@@ -52,6 +55,7 @@ class ScreeningContext:
     limits: TextLimits = field(default_factory=TextLimits)
     seeds: Sequence[str] = ()
     trainset: Sequence[str] = ()
+    index: CopyIndex | None = field(default=None, compare=False, repr=False)
 
     @property
     def known(self) -> str:
@@ -286,26 +290,110 @@ def leak(proposal: Proposal, context: ScreeningContext) -> str | None:
     copy if they are the whole of it, and else seven in a row that stand in no other: what several
     questions share is how they are put, or what each of them shows.
     """
-    said = _words(proposal.text)
-    ours, known = f" {' '.join(said)} ", f" {' '.join(_words(context.known))} "
-    for answer in context.answers:
-        joined = f" {' '.join(_words(answer))} "
-        if _gives_away(answer) and joined in ours and joined not in known:
-            return f"the text holds the gold answer {answer!r} of a training question"
-    runs, asked = set(_runs(said)), [*map(_words, context.questions)]
-    copied = [one for one in asked if 4 <= len(one) < COPIED and f" {' '.join(one)} " in ours]
-    if found := {run for one in asked for run in _runs(one) if run in runs}:
-        every = {*asked, *map(_words, context.trainset)}
-        times = Counter(run for one in every for run in {*_runs(one)} & found)
-        copied += [run for one in asked for run in _runs(one) if times[run] == 1]
-    if new := next((run for run in copied if f" {' '.join(run)} " not in known), None):
-        return f"the text copies {' '.join(new)!r} from a training question"
-    return None
+    index = context.index
+    if index is None or not index.is_of(context.questions, context.answers):
+        index = CopyIndex()
+        index.update(context.questions, context.answers)
+    text, known = _words(proposal.text), f" {' '.join(_words(context.known))} "
+    if answers := index.answers_in(text, known):
+        answer = next(answer for answer in context.answers if answer in answers)
+        return f"the text holds the gold answer {answer!r} of a training question"
+    whole, runs = index.questions_in(text, known), index.runs_in(text, known)
+    questions = [_words(question) for question in context.questions] if whole or runs else []
+    copied = next((words for words in questions if words in whole), None)
+    if copied is None and runs:
+        others = {*map(_words, context.trainset)}.difference(questions)
+        runs = runs.difference(*map(_runs, others))
+        ordered = (run for words in questions for run in _runs(words))
+        copied = next((run for run in ordered if run in runs), None)
+    if copied is None:
+        return None
+    return f"the text copies {' '.join(copied)!r} from a training question"
 
 
-def _runs(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    starts = range(len(words) - COPIED + 1)
-    return (tuple(words[start : start + COPIED]) for start in starts)
+Words = tuple[str, ...]
+
+
+class CopyIndex:
+    """Index of training questions and gold answers, by which copies of them are looked up.
+
+    Each text is split into words once, when it is added, and not anew for each proposal.
+    """
+
+    def __init__(self) -> None:
+        self._lists: tuple[Collection[str], Collection[str]] = (), ()
+        self._questions: dict[str, Words] = {}
+        self._answers: dict[str, Words] = {}
+        self._texts: Counter[Words] = Counter()  # how many texts have the same words
+        self._runs: Counter[Words] = Counter()  # how many questions, of different words, have it
+        self._beginnings: dict[Words, dict[str, str]] = {}  # the answers by their first words
+
+    def is_of(self, questions: Collection[str], answers: Collection[str]) -> bool:
+        """Return whether the index was last updated with these very lists."""
+        return self._lists[0] is questions and self._lists[1] is answers
+
+    def update(self, questions: Collection[str], answers: Collection[str]) -> None:
+        """Make these texts the indexed ones; only those that are new or gone take time."""
+        self._lists = questions, answers
+        wanted = set(questions)
+        for text in self._questions.keys() - wanted:
+            words = self._questions.pop(text)
+            self._texts[words] -= 1
+            if not self._texts[words]:
+                del self._texts[words]
+                for run in {*_runs(words)}:
+                    self._runs[run] -= 1
+                    if not self._runs[run]:
+                        del self._runs[run]
+        for text in wanted - self._questions.keys():
+            words = self._questions[text] = _words(text)
+            if not self._texts[words]:
+                self._runs.update({*_runs(words)})
+            self._texts[words] += 1
+        wanted = set(answers)
+        for text in self._answers.keys() - wanted:
+            begins = self._answers.pop(text)[:2]
+            same = self._beginnings.get(begins, {})
+            same.pop(text, None)
+            if not same:
+                self._beginnings.pop(begins, None)
+        for text in wanted - self._answers.keys():
+            words = self._answers[text] = _words(text)
+            if _gives_away(text):
+                self._beginnings.setdefault(words[:2], {})[text] = f" {' '.join(words)} "
+
+    def answers_in(self, text: Words, known: str) -> set[str]:
+        """Return the answers in ``text`` that give something away and are not in ``known``."""
+        joined = f" {' '.join(text)} "
+        pairs = {*pairwise(text), *((word,) for word in text)}
+        return {
+            answer
+            for begins in pairs & self._beginnings.keys()
+            for answer, words in self._beginnings[begins].items()
+            if words in joined and words not in known
+        }
+
+    def questions_in(self, text: Words, known: str) -> set[Words]:
+        """Return the short questions, word by word, in ``text`` that are not in ``known``."""
+        return {
+            words
+            for size in range(_WHOLE, COPIED)
+            for words in self._texts.keys() & _runs(text, size)
+            if f" {' '.join(words)} " not in known
+        }
+
+    def runs_in(self, text: Words, known: str) -> set[Words]:
+        """Return the runs in ``text`` that one question alone has and that are not in ``known``."""
+        return {
+            run
+            for run in {*_runs(text)}
+            if self._runs.get(run) == 1 and f" {' '.join(run)} " not in known
+        }
+
+
+def _runs(words: Sequence[str], size: int = COPIED) -> Iterator[Words]:
+    starts = range(len(words) - size + 1)
+    return (tuple(words[start : start + size]) for start in starts)
 
 
 def duplicate(proposal: Proposal, context: ScreeningContext) -> str | None:

@@ -18,7 +18,7 @@ from pydantic import Field
 from evoprompt.errors import InputError
 from evoprompt.events import Event, Proposed
 from evoprompt.replay import ReplayBuffer
-from evoprompt.rules import Rule, ScreeningContext, default_rules
+from evoprompt.rules import CopyIndex, Rule, ScreeningContext, default_rules
 from evoprompt.storage import SavedRecord
 from evoprompt.text import format_error, masked
 from evoprompt.types import INSTRUCTION, Candidate, Proposal, TextLimits
@@ -184,6 +184,7 @@ class Screening:
         self.replay = replay
         self.required = tuple(required)
         self._rules = default_rules() if rules is None else tuple(rules)
+        self._index = CopyIndex()
 
     @property
     def findings(self) -> Sequence[Finding]:
@@ -261,15 +262,19 @@ class Screening:
         return passed
 
     def _context(self) -> ScreeningContext:
-        questions = [record.question for record in self.replay.records]
+        remembered = [record.question for record in self.replay.records]
+        questions = [question.text for question in remembered]
+        answers = [answer for question in remembered for answer in question.answers]
+        self._index.update(questions, answers)
         return ScreeningContext(
             required=self.required,
             rejected=[*self.known.refused, *self.known.turned_away],
-            questions=[question.text for question in questions],
-            answers=[answer for question in questions for answer in question.answers],
+            questions=questions,
+            answers=answers,
             limits=self.limits,
             seeds=self._seeds,
             trainset=self.trainset,
+            index=self._index,
         )
 
     def screen_written(

@@ -40,19 +40,31 @@ def summarise_tell(
     candidate_stats: Sequence[CandidateStats],
 ) -> Told:
     """Rewards, metrics and the weights of the heaviest candidates after attribution."""
-    rewards = [t.reward for t in trajectories if t.reward is not None]
+    rewards: list[float] = []
     values: dict[str, list[float]] = {}
+    rewards_by_group: dict[str, list[float]] = {}
+    used: Counter[str] = Counter()
+    candidates: dict[str, Candidate] = {}
+    failure = ""
     for trajectory in trajectories:
+        assignment, reward = trajectory.assignment, trajectory.reward
+        used[assignment.candidate.id] += 1
+        candidates[assignment.candidate.id] = assignment.candidate
         for name, value in trajectory.metrics.items():
-            values.setdefault(name, []).append(value)
-    used = Counter(trajectory.candidate.id for trajectory in trajectories)
-    candidates = {trajectory.candidate.id: trajectory.candidate for trajectory in trajectories}
+            if name in values:
+                values[name].append(value)
+            else:
+                values[name] = [value]
+        if reward is None:
+            failure = failure or trajectory.failure
+            continue
+        rewards.append(reward)
+        if assignment.group in rewards_by_group:
+            rewards_by_group[assignment.group].append(reward)
+        else:
+            rewards_by_group[assignment.group] = [reward]
     words = sum(len(candidates[id_].text.split()) * count for id_, count in used.items())
     heaviest = sorted(candidate_stats, key=lambda stats: -stats.weight)[:_MOST_LISTED]
-    rewards_by_group: dict[str, list[float]] = {}
-    for trajectory in trajectories:
-        if trajectory.reward is not None:
-            rewards_by_group.setdefault(trajectory.assignment.group, []).append(trajectory.reward)
     groups = [group for group in rewards_by_group.values() if len(group) > 1]
     return Told(
         step,
@@ -64,7 +76,7 @@ def summarise_tell(
         {name: fmean(found) for name, found in values.items()},
         words / len(trajectories) if trajectories else 0.0,
         {stats.candidate.id: stats.stderr for stats in heaviest if math.isfinite(stats.stderr)},
-        next((t.failure for t in trajectories if t.failure), ""),
+        failure,
         len(groups),
         sum(min(group) == max(group) for group in groups),
     )
@@ -133,8 +145,9 @@ def differences_of(step: int, trajectories: Sequence[Trajectory]) -> tuple[Diffe
         for question, by_candidate in rewards_of(trajectories).items()
     }
     gaps = {name: max(found.values()) - min(found.values()) for name, found in means.items()}
-    texts = {one.question.id: clip(one.question.text, _QUESTION) for one in trajectories}
     different = [name for name, gap in gaps.items() if gap]
+    questions = {trajectory.question.id: trajectory.question for trajectory in trajectories}
+    texts = {name: clip(questions[name].text, _QUESTION) for name in different}
     widest = sorted(different, key=lambda name: (-gaps[name], texts[name], name))
     if not widest:
         return ()

@@ -123,3 +123,18 @@ def test_where_nothing_differs_nothing_is_said() -> None:
     same = one_step(("Be brief. Answer.", 1.0), ("answer", 1.0))
     assert [(one.text, one.holders, one.verdict) for one in same] == [("Be brief.", 1, "not shown")]
     assert all(math.isfinite(one.stderr) for one in same)
+
+
+def test_sentences_are_worked_out_once_for_the_same_rewards() -> None:
+    attributor = Adjusted()
+    lived(attributor, [0.5] * 16, seed=1, steps=6)
+    before = attributor.sentences()
+    assert before
+    assert attributor.sentences() is before
+    saved = json.loads(json.dumps(attributor.state_dict()))
+    lived(attributor, [0.5] * 16, seed=2, steps=6)
+    assert attributor.sentences() != before
+    attributor.load_state_dict(saved)
+    assert attributor.sentences() == before
+    attributor.reset({})
+    assert not attributor.sentences()
