@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from evoprompt.text import sentences
+from evoprompt.support.text import sentences
 
 Texts = Mapping[str, str]
 

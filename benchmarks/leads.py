@@ -31,7 +31,7 @@ from benchmarks.simulation import (
     interval,
     table,
 )
-from evoprompt.leads import Lead
+from evoprompt.support.leads import Lead
 
 QUESTIONS = 16
 ERRORS = (0.2, 0.05, 0.01)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from evoprompt.binding import purpose as purpose
     from evoprompt.config import EngineConfig as EngineConfig
     from evoprompt.engine import Engine as Engine
-    from evoprompt.errors import (
+    from evoprompt.support.errors import (
         EvopromptError as EvopromptError,
         EvopromptWarning as EvopromptWarning,
         InputError as InputError,
@@ -75,10 +75,10 @@ _HOMES = {
     "Event": "events",
     "EventLog": "eventlog",
     "EvolveReport": "types",
-    "EvopromptError": "errors",
-    "EvopromptWarning": "errors",
+    "EvopromptError": "support.errors",
+    "EvopromptWarning": "support.errors",
     "Gateway": "gateway",
-    "InputError": "errors",
+    "InputError": "support.errors",
     "NoSettings": "components",
     "OptimizationResult": "optimizer.result",
     "OptimizeOptions": "optimizer.options",

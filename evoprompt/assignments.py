@@ -11,7 +11,7 @@ from typing import Annotated
 from pydantic import JsonValue, PlainSerializer, TypeAdapter
 
 from evoprompt.config import Grouping
-from evoprompt.errors import AlreadyToldError, InputError, UnknownAssignmentError
+from evoprompt.support.errors import AlreadyToldError, InputError, UnknownAssignmentError
 from evoprompt.types import Assignment, Candidate, Question, Trajectory
 
 STALE_AFTER = 100

@@ -18,14 +18,14 @@ from filelock import FileLock, Timeout
 from packaging.version import Version
 from pydantic import JsonValue
 
-from evoprompt import yamlfile
 from evoprompt.binding import Binding, Prompts, Resume
 from evoprompt.engine import Engine
-from evoprompt.errors import AttachError, InputError, warn
 from evoprompt.plugins import plugins
 from evoprompt.prompts import Render, ShowsTools, system_message
 from evoprompt.requests import supervise
-from evoprompt.storage import LOCK, is_follower, write_whole
+from evoprompt.support import yamlfile
+from evoprompt.support.errors import AttachError, InputError, warn
+from evoprompt.support.storage import LOCK, is_follower, write_whole
 
 SETTINGS = "attached.yaml"
 """File in ``log_dir`` with what the training began with; beside it are events.jsonl and pool/."""

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field, JsonValue, PlainSerializer, PlainValidator, TypeAdapter
 
-from evoprompt.leads import MIN_GROUPS, Lead
 from evoprompt.roles import Attributor
+from evoprompt.support.leads import MIN_GROUPS, Lead
+from evoprompt.support.sentence_values import Floats, sentence_values
 from evoprompt.types import Candidate, CandidateStats, SentenceWorth, Trajectory
-from evoprompt.worth import Floats, sentence_values
 
 __all__ = ["Adjusted", "WindowMean"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from evoprompt.errors import InputError
+from evoprompt.support.errors import InputError
 from evoprompt.types import INSTRUCTION, Trajectory
 
 Diagnose = Callable[[Trajectory], Sequence[str]]

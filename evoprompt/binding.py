@@ -16,12 +16,12 @@ from typing import Any, Literal, Protocol
 from pydantic import BaseModel, JsonValue
 
 from evoprompt.engine import Engine
-from evoprompt.errors import AttachError, InputError
 from evoprompt.evaluation import MainMetric
 from evoprompt.events import Evaluated, Notice
 from evoprompt.requests import supervise
-from evoprompt.storage import RECIPE_FILE, STATE_FILE, load_state, saving, write_whole
-from evoprompt.text import format_error, many
+from evoprompt.support.errors import AttachError, InputError
+from evoprompt.support.storage import RECIPE_FILE, STATE_FILE, load_state, saving, write_whole
+from evoprompt.support.text import format_error, many
 from evoprompt.types import Assignment, Candidate, Question, Trajectory, Turn, legible
 
 Purpose = Literal["train", "verify", "evaluate"]

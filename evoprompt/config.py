@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import ConfigDict, Field, model_validator
 
-from evoprompt.errors import InputError
-from evoprompt.validation import CheckedSettings
+from evoprompt.support.errors import InputError
+from evoprompt.support.validation import CheckedSettings
 
 Preset = Literal["default", "inspo"]
 Grouping = Literal["candidate", "question"]

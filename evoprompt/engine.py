@@ -19,10 +19,8 @@ from evoprompt import events
 from evoprompt.assignments import AssignmentTracker
 from evoprompt.builtins import attributor_of, sampler_of, verifier_of
 from evoprompt.config import MOST_PER_QUESTION, EngineConfig, Grouping
-from evoprompt.errors import InputError, StateError, warn
 from evoprompt.eventlog import EventLog
 from evoprompt.generation import Generations, Offspring
-from evoprompt.leads import MIN_GROUPS, describe_best
 from evoprompt.plugins import naming, require_type
 from evoprompt.populations import SteadyPopulation
 from evoprompt.proposers.combinators import NoProposer
@@ -48,6 +46,8 @@ from evoprompt.summaries import (
     summarise_tell,
     to_read,
 )
+from evoprompt.support.errors import InputError, StateError, warn
+from evoprompt.support.leads import MIN_GROUPS, describe_best
 from evoprompt.types import (
     Assignment,
     Candidate,

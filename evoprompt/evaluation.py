@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from evoprompt.errors import InputError
+from evoprompt.support.errors import InputError
 
 
 @dataclass(frozen=True, slots=True)

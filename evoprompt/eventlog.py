@@ -15,10 +15,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from evoprompt.errors import InputError, warn
 from evoprompt.events import Event, Notice
-from evoprompt.storage import LineFile
-from evoprompt.text import masked
+from evoprompt.support.errors import InputError, warn
+from evoprompt.support.storage import LineFile
+from evoprompt.support.text import masked
 
 # JSON does not escape these, but str.splitlines takes them for the end of a line.
 _LINE_SEPARATORS = {ord(mark): f"\\u{ord(mark):04x}" for mark in "\x85\u2028\u2029"}

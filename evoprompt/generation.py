@@ -28,9 +28,9 @@ from evoprompt.replay import worth_reading
 from evoprompt.roles import TrainingScale, VerificationRequest, Verifier
 from evoprompt.screening import Finding, Screening, summarise
 from evoprompt.selection import Selection
-from evoprompt.storage import SavedRecord
 from evoprompt.summaries import TRIED, to_read
-from evoprompt.text import format_error, format_error_with_place
+from evoprompt.support.storage import SavedRecord
+from evoprompt.support.text import format_error, format_error_with_place
 from evoprompt.types import (
     ADMITTED,
     ON_TRIAL,

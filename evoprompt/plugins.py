@@ -32,9 +32,9 @@ from pydantic import (
 
 from evoprompt import hookspecs
 from evoprompt.components import BuildContext, Component
-from evoprompt.errors import ComponentError, EvopromptError, InputError, PluginError
 from evoprompt.roles import Attributor, Population, Proposer, Selector, Verifier
-from evoprompt.validation import explain, nearest
+from evoprompt.support.errors import ComponentError, EvopromptError, InputError, PluginError
+from evoprompt.support.validation import explain, nearest
 
 if TYPE_CHECKING:
     import typer

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-from evoprompt.errors import InputError
 from evoprompt.rows import text_of
+from evoprompt.support.errors import InputError
 from evoprompt.turns import clip
 from evoprompt.types import INSTRUCTION, PLACE, Candidate
 

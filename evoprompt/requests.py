@@ -15,9 +15,9 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from evoprompt.engine import Engine
-from evoprompt.errors import InputError, warn
 from evoprompt.events import Intervened, Notice
-from evoprompt.storage import write_whole
+from evoprompt.support.errors import InputError, warn
+from evoprompt.support.storage import write_whole
 from evoprompt.types import Candidate, VerificationResult
 
 Action = Literal["add", "retire", "pin", "unpin", "approve", "refuse"]

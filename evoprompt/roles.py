@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
 from evoprompt.components import Component
-from evoprompt.leads import Lead
 from evoprompt.replay import ReplayBuffer
+from evoprompt.support.leads import Lead
 from evoprompt.types import (
     Assignment,
     Candidate,

@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from evoprompt.errors import InputError, warn
+from evoprompt.support.errors import InputError, warn
 from evoprompt.types import Question
 
 _KIND = "evoprompt/kind"  # key of what stands for a value that JSON has no form for

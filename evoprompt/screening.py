@@ -15,12 +15,12 @@ from textwrap import shorten
 
 from pydantic import Field
 
-from evoprompt.errors import InputError
 from evoprompt.events import Event, Proposed
 from evoprompt.replay import ReplayBuffer
 from evoprompt.rules import CopyIndex, Rule, ScreeningContext, default_rules
-from evoprompt.storage import SavedRecord
-from evoprompt.text import format_error, masked
+from evoprompt.support.errors import InputError
+from evoprompt.support.storage import SavedRecord
+from evoprompt.support.text import format_error, masked
 from evoprompt.types import INSTRUCTION, Candidate, Proposal, TextLimits
 
 LONGEST = 65_536

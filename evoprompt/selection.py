@@ -14,10 +14,10 @@ from pydantic import BaseModel, JsonValue, NonNegativeInt
 from evoprompt.config import EngineConfig
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Best, Pruned
-from evoprompt.leads import ADMIT, USEFUL, Lead
 from evoprompt.plugins import naming
 from evoprompt.roles import Attributor, Population, Selector
 from evoprompt.selectors import select_distinct, sound_choice
+from evoprompt.support.leads import ADMIT, USEFUL, Lead
 from evoprompt.types import Candidate, CandidateStats, SentenceWorth, Trajectory
 
 MAX_HISTORY = 256

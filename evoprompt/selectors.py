@@ -17,8 +17,8 @@ import numpy as np
 from deap import base
 from pydantic import BaseModel, Field, JsonValue
 
-from evoprompt.errors import InputError
 from evoprompt.roles import Selector
+from evoprompt.support.errors import InputError
 from evoprompt.types import CandidateStats
 
 __all__ = [

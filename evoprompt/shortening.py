@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Generic, TypeVar
 
-from evoprompt.errors import InputError
-from evoprompt.leads import DROP, Lead
-from evoprompt.text import tags
+from evoprompt.support.errors import InputError
+from evoprompt.support.leads import DROP, Lead
+from evoprompt.support.text import tags
 
 ExampleT = TypeVar("ExampleT")
 Score = Callable[[str, Sequence[ExampleT]], Sequence[float | None]]

@@ -11,8 +11,8 @@ from statistics import fmean
 from evoprompt.config import EngineConfig
 from evoprompt.evaluation import Failures
 from evoprompt.events import Asked, Differed, Event, Excerpt, Shown, Told
-from evoprompt.leads import rewards_of
-from evoprompt.storage import SavedRecord
+from evoprompt.support.leads import rewards_of
+from evoprompt.support.storage import SavedRecord
 from evoprompt.turns import clip, readable
 from evoprompt.types import Candidate, CandidateStats, Trajectory, Turn
 

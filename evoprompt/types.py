@@ -13,9 +13,9 @@ from typing import Final, Literal
 from pydantic import JsonValue
 from pydantic.dataclasses import dataclass as checked
 
-from evoprompt.errors import InputError
 from evoprompt.evaluation import Failures
-from evoprompt.text import many
+from evoprompt.support.errors import InputError
+from evoprompt.support.text import many
 
 INSTRUCTION = "instruction"
 """Name of the component that a single-text candidate consists of."""

@@ -10,8 +10,8 @@ from typing import Literal
 from pydantic import BaseModel, Field
 
 from evoprompt.evaluation import EMPTY, Failures
-from evoprompt.leads import USEFUL, Lead, Verdict
 from evoprompt.roles import RolloutFn, TrainingScale, VerificationRequest, Verifier
+from evoprompt.support.leads import USEFUL, Lead, Verdict
 from evoprompt.types import (
     ADMITTED,
     REJECTED,
@@ -215,8 +215,8 @@ class InTraining(Verifier):
     policy learns from these as from others, and the attributor compares them with the incumbent.
     After each step a candidate is admitted whose lead is shown at odds of 5 : 1, one is rejected
     that is unlikely to have a lead worth waiting for, and the others stay on trial
-    (:meth:`evoprompt.leads.Lead.verdict`). Of several that are better the one with the greatest
-    lead is admitted, and the others are compared with it.
+    (:meth:`evoprompt.support.leads.Lead.verdict`). Of several that are better, the one with the
+    greatest lead is admitted, and the others are compared with it.
 
     Where a question has one candidate, as under veRL, candidates on trial have questions of their
     own, which are compared through the mean of the step. That takes some four times the rollouts

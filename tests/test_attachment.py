@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from evoprompt import AttachRequest, Engine, attach, hookimpl
-from evoprompt.errors import AttachError
 from evoprompt.plugins import Plugins, PluginSource, plugins
+from evoprompt.support.errors import AttachError
 
 
 class Trainer:

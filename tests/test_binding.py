@@ -24,7 +24,7 @@ from evoprompt.binding import (
     silent,
 )
 from evoprompt.evaluation import REWARD
-from evoprompt.storage import STATE_FILE
+from evoprompt.support.storage import STATE_FILE
 from evoprompt.types import Assignment, Candidate, Question, Trajectory
 
 

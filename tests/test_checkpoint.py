@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
-from evoprompt.errors import StateError
-from evoprompt.storage import load_state, save_state, write_whole
+from evoprompt.support.errors import StateError
+from evoprompt.support.storage import load_state, save_state, write_whole
 
 STATE: dict[str, JsonValue] = {"step": 3, "text": "Søk først. \ud800", "weights": [0.1, 1e-300]}
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from evoprompt.config import INSPO, EngineConfig
-from evoprompt.errors import InputError
+from evoprompt.support.errors import InputError
 
 PAPER = {
     "population_size": 7,

@@ -17,7 +17,6 @@ from counted import counted
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
-from evoprompt.errors import InputError, StateError
 from evoprompt.experiments.cli import run as run_command
 from evoprompt.experiments.directory import TrialDirectory
 from evoprompt.experiments.eventfile import read_events
@@ -25,7 +24,8 @@ from evoprompt.experiments.summary import Clock
 from evoprompt.lm.budget import SPENDING_FILE, Charge, SpendTracker
 from evoprompt.lm.recording import Failure, Recorder, Replay, Response
 from evoprompt.lm.settings import BudgetSettings
-from evoprompt.storage import STATE_FILE, load_state
+from evoprompt.support.errors import InputError, StateError
+from evoprompt.support.storage import STATE_FILE, load_state
 
 pytestmark = pytest.mark.slow
 

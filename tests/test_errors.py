@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from evoprompt import errors
+from evoprompt.support import errors
 
 NAMED = {
     errors.InputError: ValueError,

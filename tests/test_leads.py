@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from evoprompt.attributors import Adjusted, WindowMean
-from evoprompt.leads import Lead, describe_best, rewards_of
 from evoprompt.roles import Attributor
+from evoprompt.support.leads import Lead, describe_best, rewards_of
 from evoprompt.testing.samples import question
 from evoprompt.types import Assignment, Candidate, Question, Trajectory
 

@@ -13,12 +13,12 @@ import typer
 from pydantic import BaseModel, Field
 
 from evoprompt import BuildContext, Component, Proposer, Selector, hookimpl, hookspecs, named
-from evoprompt.errors import InputError, PluginError
 from evoprompt.events import Event, Notice
 from evoprompt.plugins import BLOCK_VARIABLE, Plugins, PluginSource, installed_sources, plugins
 from evoprompt.proposers.background import Background
 from evoprompt.proposers.combinators import Fallback, NoProposer
 from evoprompt.selectors import Softmax
+from evoprompt.support.errors import InputError, PluginError
 
 Brought = type[Component] | tuple[str, type[Component]]
 

@@ -6,7 +6,6 @@ import copy
 
 import pytest
 
-from evoprompt.errors import InputError
 from evoprompt.prompts import (
     PLACEMENTS,
     Prompt,
@@ -17,6 +16,7 @@ from evoprompt.prompts import (
     user_prefix,
     without_tool_descriptions,
 )
+from evoprompt.support.errors import InputError
 from evoprompt.types import Candidate
 
 BRIEF = Candidate("c0", {"instruction": "Be brief."})

@@ -11,10 +11,10 @@ from optimizing import Writes
 from waiting import PATIENCE, wait_for
 
 import evoprompt
-from evoprompt.errors import EvopromptWarning, InputError
 from evoprompt.eventlog import EventLog
 from evoprompt.requests import RequestFiles, supervise
-from evoprompt.storage import write_whole
+from evoprompt.support.errors import EvopromptWarning, InputError
+from evoprompt.support.storage import write_whole
 from evoprompt.types import Assignment, Question, Trajectory
 
 QUESTIONS = [Question(f"q{number}", f"What is {number}?") for number in range(6)]

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from evoprompt.errors import EvopromptWarning, InputError
 from evoprompt.rows import question_from_row, row_of, texts_of, unkept
+from evoprompt.support.errors import EvopromptWarning, InputError
 from evoprompt.types import (
     Question,
 )

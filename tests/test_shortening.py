@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from evoprompt.errors import InputError
 from evoprompt.shortening import simplify
+from evoprompt.support.errors import InputError
 
 LONG = (
     "You are an expert. Write <a> and </a>. Look twice. Be polite, check units, and be kind. "

@@ -15,8 +15,8 @@ from evoprompt.agents.tasks import (
     scored,
 )
 from evoprompt.components import Component
-from evoprompt.errors import InputError
 from evoprompt.plugins import Plugins, PluginSource
+from evoprompt.support.errors import InputError
 from evoprompt.types import Question, Turn
 
 ACCURACY = MainMetric("accuracy", "accuracy")

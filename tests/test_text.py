@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from evoprompt.text import format_error, keep_secret, masked, masked_data, printable
+from evoprompt.support.text import format_error, keep_secret, masked, masked_data, printable
 
 
 def test_no_control_reaches_a_terminal() -> None:

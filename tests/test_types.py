@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from evoprompt.errors import InputError
+from evoprompt.support.errors import InputError
 from evoprompt.testing.samples import candidate, question, trajectory
 from evoprompt.types import (
     TextLimits,

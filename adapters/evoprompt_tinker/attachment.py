@@ -21,9 +21,9 @@ from tinker_cookbook.tokenizer_utils import get_tokenizer
 
 from evoprompt.attachment import AttachRequest
 from evoprompt.binding import Binding
-from evoprompt.errors import AttachError, InputError
 from evoprompt.evaluation import REWARD
 from evoprompt.prompts import Render
+from evoprompt.support.errors import AttachError, InputError
 from evoprompt_tinker.batch import Batch
 from evoprompt_tinker.checkpoint import EngineCheckpoint
 from evoprompt_tinker.groups import Setup, TestGroup, TrainingGroup, Watching

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tinker_cookbook.utils import logtree
 
 from evoprompt.binding import Outcomes
-from evoprompt.errors import InputError
+from evoprompt.support.errors import InputError
 from evoprompt.types import Assignment, Question
 from evoprompt_tinker.groups import Setup, TrainingGroup
 from evoprompt_tinker.host import HostBuilder

@@ -13,8 +13,8 @@ from pathlib import Path
 from tinker_cookbook.checkpoint_utils import get_last_checkpoint
 
 from evoprompt.binding import Binding
-from evoprompt.errors import StateError
-from evoprompt.storage import checkpoints, remove
+from evoprompt.support.errors import StateError
+from evoprompt.support.storage import checkpoints, remove
 from evoprompt_tinker.host import HostConfig
 
 FOLDER = "evoprompt"

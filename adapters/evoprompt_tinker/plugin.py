@@ -12,9 +12,9 @@ from evoprompt.attachment import (
     require_methods,
     require_version,
 )
-from evoprompt.errors import AttachError
 from evoprompt.hookspecs import hookimpl
 from evoprompt.prompts import ShowsTools
+from evoprompt.support.errors import AttachError
 from evoprompt_tinker.host import MINIMUM, TESTED, HostConfig
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from tinker_cookbook.rl.message_env import EnvFromMessageEnv
 from tinker_cookbook.rl.problem_env import ProblemEnv
 
 from evoprompt.engine import Engine
-from evoprompt.errors import AttachError, InputError
 from evoprompt.prompts import Message, Render, marked_prompt
 from evoprompt.rows import text_of
-from evoprompt.text import words_of
+from evoprompt.support.errors import AttachError, InputError
+from evoprompt.support.text import words_of
 from evoprompt.types import Candidate, Setting, TextLimits
 from evoprompt_tinker.host import HostPrompt, HostTokenizer
 

@@ -12,10 +12,10 @@ from transformers import TrainerCallback, TrainerState
 from evoprompt.attachment import AttachRequest
 from evoprompt.binding import Binding, Outcomes, RolloutOutcome, rolling_out
 from evoprompt.engine import Engine
-from evoprompt.errors import InputError, warn
 from evoprompt.evaluation import REWARD
 from evoprompt.prompts import ShowsTools
 from evoprompt.rows import row_of
+from evoprompt.support.errors import InputError, warn
 from evoprompt.types import Assignment, Candidate, Question
 from evoprompt_trl.checkpoint import EngineCheckpoint
 from evoprompt_trl.collectives import Collectives

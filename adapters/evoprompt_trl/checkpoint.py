@@ -16,9 +16,16 @@ from pydantic import JsonValue
 from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from evoprompt.binding import Binding, replace
-from evoprompt.errors import StateError, warn
 from evoprompt.events import Notice
-from evoprompt.storage import STATE_FILE, checkpoints, load_state, mend, remove, require_whole
+from evoprompt.support.errors import StateError, warn
+from evoprompt.support.storage import (
+    STATE_FILE,
+    checkpoints,
+    load_state,
+    mend,
+    remove,
+    require_whole,
+)
 from evoprompt_trl.collectives import Collectives
 from evoprompt_trl.host import HostTrainer
 

@@ -6,8 +6,8 @@ import inspect
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from evoprompt.errors import InputError
 from evoprompt.rows import unkept
+from evoprompt.support.errors import InputError
 from evoprompt_trl.host import HostTrainer, Row, has_environments
 
 _LOOKED_AT = 8  # rows; a column is of one type

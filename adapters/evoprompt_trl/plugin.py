@@ -13,8 +13,8 @@ from evoprompt.attachment import (
     require_methods,
     require_version,
 )
-from evoprompt.errors import AttachError
 from evoprompt.hookspecs import hookimpl
+from evoprompt.support.errors import AttachError
 from evoprompt_trl.host import BUFFERS, MINIMUM, SINGLE_TURN, TESTED, HostTrainer
 
 if TYPE_CHECKING:

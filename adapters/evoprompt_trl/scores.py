@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from evoprompt.errors import InputError
+from evoprompt.support.errors import InputError
 from evoprompt.turns import clip
 from evoprompt_trl.host import EXTRA_LOGS, HostTrainer, Row
 

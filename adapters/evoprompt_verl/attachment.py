@@ -11,8 +11,8 @@ from tensordict import TensorDict
 
 from evoprompt.attachment import AttachRequest, require_attributes
 from evoprompt.binding import Binding, Outcomes
-from evoprompt.errors import AttachError, InputError, StateError
 from evoprompt.rows import texts_of
+from evoprompt.support.errors import AttachError, InputError, StateError
 from evoprompt.types import Assignment
 from evoprompt_verl import columns
 from evoprompt_verl.checkpoint import StepFolders

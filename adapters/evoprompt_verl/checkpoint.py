@@ -13,7 +13,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig, open_dict
 
-from evoprompt.storage import (
+from evoprompt.support.storage import (
     STATE_FILE,
     checkpoints,
     mend,

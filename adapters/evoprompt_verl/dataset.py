@@ -13,7 +13,7 @@ from hydra.utils import get_class
 from omegaconf import DictConfig, OmegaConf
 
 from evoprompt.hookspecs import GROUP
-from evoprompt.text import words_of
+from evoprompt.support.text import words_of
 
 
 def prompts_of(dataset: object) -> list[Sequence[Mapping[str, Any]]]:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from evoprompt.agents.tokenizer import Tokenizer
 from evoprompt.attachment import methods_of, require_attributes, require_methods
-from evoprompt.errors import AttachError
+from evoprompt.support.errors import AttachError
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

@@ -21,7 +21,7 @@ from rich.console import Console
 
 from evoprompt.attachment import attach
 from evoprompt.config import Preset
-from evoprompt.errors import AttachError, EvopromptError, NothingEvolvedError
+from evoprompt.support.errors import AttachError, EvopromptError, NothingEvolvedError
 from evoprompt_verl import workplace
 from evoprompt_verl.checkpoint import StepFolders
 from evoprompt_verl.cluster import equip

@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from evoprompt.errors import InputError
+from evoprompt.support.errors import InputError
 
 USAGE = """\
 usage: evoprompt-verl [+evoprompt=inspo|default] [evoprompt.SETTING=VALUE ...] [ARGUMENTS]

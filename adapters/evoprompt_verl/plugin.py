@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from evoprompt.attachment import is_instance, methods_of, require_methods
-from evoprompt.errors import AttachError, InputError
 from evoprompt.hookspecs import hookimpl
+from evoprompt.support.errors import AttachError, InputError
 
 if TYPE_CHECKING:
     from evoprompt.attachment import Attachment, AttachRequest

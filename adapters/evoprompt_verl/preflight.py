@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 from omegaconf import DictConfig, OmegaConf
 
 from evoprompt.config import EngineConfig
-from evoprompt.errors import InputError
 from evoprompt.lm.budget import Charge
 from evoprompt.plugins import build
+from evoprompt.support.errors import InputError
 from evoprompt_verl.host import require_host
 from evoprompt_verl.probing import probe
 from evoprompt_verl.prompt_budget import check_room

@@ -13,9 +13,9 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from evoprompt.errors import InputError
 from evoprompt.prompts import Render
-from evoprompt.text import format_error
+from evoprompt.support.errors import InputError
+from evoprompt.support.text import format_error
 from evoprompt_verl.dataset import tools_of
 from evoprompt_verl.prompts import Messages, VerlPrompts
 

@@ -13,13 +13,13 @@ from evoprompt.agents.tasks import Task
 from evoprompt.components import BuildContext, ProposerSyntax
 from evoprompt.config import Preset
 from evoprompt.engine import Engine
-from evoprompt.errors import InputError
 from evoprompt.eventlog import EventLog
 from evoprompt.lm.budget import SPENDING_FILE, SpendTracker
 from evoprompt.plugins import Choice, build, plugins
 from evoprompt.prompts import PLACEMENTS, Placement, Render
 from evoprompt.section import EngineSection
-from evoprompt.validation import explain
+from evoprompt.support.errors import InputError
+from evoprompt.support.validation import explain
 
 PRESETS: tuple[Preset, ...] = get_args(Preset)
 SECTION = "evoprompt"

@@ -7,7 +7,7 @@ from importlib import metadata
 from packaging.version import Version
 
 from evoprompt.attachment import require_version
-from evoprompt.errors import AttachError, InputError, warn
+from evoprompt.support.errors import AttachError, InputError, warn
 
 MINIMUM = "0.9.0"
 """The oldest veRL whose default trainer this adapter knows."""

@@ -164,8 +164,8 @@ figure.tight_layout()
 # is refused:
 
 # %%
-from evoprompt.errors import EvopromptError
 from evoprompt.plugins import build
+from evoprompt.support.errors import EvopromptError
 
 brief = build("proposer", {"name": "rulebook", "rules": {"nothing else": "Be brief."}})
 brief.rules

@@ -31,8 +31,8 @@ from evoprompt.agents.server import KEY as KEY
 from evoprompt.agents.server import Answered, Server
 from evoprompt.agents.thoughts import Marks
 from evoprompt.agents.tokenizer import TextTokenizer
-from evoprompt.errors import warn
-from evoprompt.text import masked
+from evoprompt.support.errors import warn
+from evoprompt.support.text import masked
 
 
 def _text_or_none(given: object) -> str | None:

@@ -17,7 +17,7 @@ from pydantic import JsonValue
 
 from evoprompt.agents.thoughts import Marks
 from evoprompt.agents.tokenizer import Tokenizer
-from evoprompt.errors import InputError
+from evoprompt.support.errors import InputError
 
 
 @dataclass(frozen=True, slots=True)

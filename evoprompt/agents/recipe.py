@@ -9,7 +9,6 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from evoprompt.agents.tokenizer import described
-from evoprompt.errors import InputError
 from evoprompt.prompts import (
     PLACEMENTS,
     Message,
@@ -19,9 +18,10 @@ from evoprompt.prompts import (
     ShowsTools,
     replace_system_message,
 )
-from evoprompt.storage import RECIPE_FILE
+from evoprompt.support.errors import InputError
+from evoprompt.support.storage import RECIPE_FILE
+from evoprompt.support.validation import read_json
 from evoprompt.types import Candidate
-from evoprompt.validation import read_json
 
 PROBES = ("What is the capital of France?", " {{ two }}\n\nlines, an é and 東京 ")
 """Questions whose tokens tell whether an export asks as the training did."""

@@ -20,11 +20,11 @@ from tenacity import AsyncRetrying
 
 from evoprompt.agents.agent import Sampling
 from evoprompt.agents.episode import Broken
-from evoprompt.errors import BudgetError, InputError, LmError, causes, warn
 from evoprompt.lm.attempts import kinds_of, may_pass, require_size, retry_settings
 from evoprompt.lm.budget import Spending
 from evoprompt.lm.loop import completed
-from evoprompt.text import keep_secret, masked
+from evoprompt.support.errors import BudgetError, InputError, LmError, causes, warn
+from evoprompt.support.text import keep_secret, masked
 
 KEY = "OPENAI_API_KEY"
 """Environment variable that holds the key; a server without keys needs none."""

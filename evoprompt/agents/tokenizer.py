@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from evoprompt.agents.conversation import END, written_action, written_results
-from evoprompt.errors import InputError
 from evoprompt.prompts import Prompt, without_tool_descriptions
+from evoprompt.support.errors import InputError
 
 _PROBE = "probe-4b1f"
 

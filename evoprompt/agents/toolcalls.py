@@ -12,7 +12,7 @@ from evoprompt.agents.callforms import KEY, NAMES, VALUE, CallForm, form_of
 from evoprompt.agents.protocol import Call, Move, Protocol
 from evoprompt.agents.thoughts import Marks, marks_of
 from evoprompt.agents.tokenizer import ChatTokenizer, Tokenizer, rendered
-from evoprompt.errors import InputError
+from evoprompt.support.errors import InputError
 
 _ASKED = "asked-4b1f"
 _RESULT = "result-4b1f-{}."

@@ -16,8 +16,8 @@ from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter, ValidationEr
 
 from evoprompt.agents.episode import Broken, Result
 from evoprompt.agents.protocol import Call
-from evoprompt.errors import EvopromptError, InputError
-from evoprompt.text import format_error
+from evoprompt.support.errors import EvopromptError, InputError
+from evoprompt.support.text import format_error
 
 _JSON: TypeAdapter[object] = TypeAdapter(object)
 _MOST_HANGING = 16

@@ -18,8 +18,8 @@ from evoprompt.agents.tokenizer import (
 )
 from evoprompt.agents.toolcalls import ToolCallProtocol
 from evoprompt.engine import Engine
-from evoprompt.errors import InputError
 from evoprompt.prompts import Message, Prompt, Render, marked_prompt, without_tool_descriptions
+from evoprompt.support.errors import InputError
 from evoprompt.types import INSTRUCTION, Candidate, Question, Setting, TextLimits
 
 Schemas = Sequence[Mapping[str, Any]]

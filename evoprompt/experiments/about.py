@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from evoprompt.validation import read_json
+from evoprompt.support.validation import read_json
 
 _PATIENCE = 20  # seconds for another program to answer
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from evoprompt.agents.tasks import Method
 from evoprompt.experiments.answers import Answer, Asked, Evaluation
 from evoprompt.experiments.intervals import student_quantile
-from evoprompt.storage import write_whole
+from evoprompt.support.storage import write_whole
 
 MOST_UNSCORED = 0.05
 """Share of a kind's questions without a score above which nothing is published: questions that

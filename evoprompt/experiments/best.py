@@ -5,11 +5,11 @@ from __future__ import annotations
 from math import inf
 from typing import NamedTuple
 
-from evoprompt.errors import InputError
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.history import History
 from evoprompt.experiments.summary import SeedSummary
-from evoprompt.validation import nearest
+from evoprompt.support.errors import InputError
+from evoprompt.support.validation import nearest
 
 
 class Best(NamedTuple):

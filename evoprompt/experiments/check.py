@@ -11,7 +11,6 @@ from evoprompt.agents.tasks import SAMPLING, Need, Plan, Task
 from evoprompt.components import Component
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
-from evoprompt.errors import InputError
 from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.pool import with_seeds
@@ -21,6 +20,7 @@ from evoprompt.lm.budget import SpendTracker
 from evoprompt.plugins import build
 from evoprompt.roles import Proposer
 from evoprompt.section import Settings
+from evoprompt.support.errors import InputError
 from evoprompt.types import Estimate
 
 _MANY_QUESTIONS = 64  # of a step

@@ -21,9 +21,7 @@ from pydantic import (
     model_validator,
 )
 
-from evoprompt import yamlfile
 from evoprompt.components import ProposerSyntax
-from evoprompt.errors import InputError
 from evoprompt.experiments.hosts.settings import HostSettings
 from evoprompt.experiments.sections import (
     BUILT_IN_ARMS,
@@ -35,8 +33,10 @@ from evoprompt.experiments.sections import (
 from evoprompt.experiments.settings import FROZEN, differences, merge, nested
 from evoprompt.plugins import Choice, build
 from evoprompt.section import EngineSection, Settings
-from evoprompt.text import masked_data
-from evoprompt.validation import explain, nearest
+from evoprompt.support import yamlfile
+from evoprompt.support.errors import InputError
+from evoprompt.support.text import masked_data
+from evoprompt.support.validation import explain, nearest
 
 _LIMIT = re.compile(r"(^|\.)(budget|host\.seconds|evaluate_every)(\.|$)")
 """Settings that say when an optimization stops; evaluate_every counts in its rollouts, too."""

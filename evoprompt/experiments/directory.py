@@ -35,8 +35,6 @@ from typing import NamedTuple
 
 from pydantic import TypeAdapter
 
-from evoprompt import yamlfile
-from evoprompt.errors import InputError
 from evoprompt.evaluation import QuestionOutcome
 from evoprompt.experiments.about import About
 from evoprompt.experiments.config import RunConfig, is_limit, load, with_host_defaults
@@ -47,8 +45,10 @@ from evoprompt.experiments.summary import (
     to_json,
 )
 from evoprompt.lm.budget import SPENDING_FILE
-from evoprompt.storage import LOCK, STATE_FILE, is_temporary, write_whole
-from evoprompt.validation import read_json
+from evoprompt.support import yamlfile
+from evoprompt.support.errors import InputError
+from evoprompt.support.storage import LOCK, STATE_FILE, is_temporary, write_whole
+from evoprompt.support.validation import read_json
 
 _OUTCOMES = TypeAdapter(list[QuestionOutcome])
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import signal
 import time
 
-from evoprompt.errors import InputError
 from evoprompt.evaluation import Evaluation
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.pool import with_seeds
 from evoprompt.experiments.trial import begin, test_and_save
 from evoprompt.plugins import build
-from evoprompt.storage import is_spread
+from evoprompt.support.errors import InputError
+from evoprompt.support.storage import is_spread
 
 _POLL = 0.5
 

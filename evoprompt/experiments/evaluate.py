@@ -12,7 +12,6 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from evoprompt.agents.tasks import Policy, Task, TrainingJob, Trial
-from evoprompt.errors import InputError
 from evoprompt.evaluation import Evaluation, MainMetric
 from evoprompt.experiments.answers import AGENT, Answer, methods_of
 from evoprompt.experiments.best import best_trial
@@ -22,6 +21,7 @@ from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.requirements import DISK
 from evoprompt.experiments.trial import host_for
 from evoprompt.plugins import build
+from evoprompt.support.errors import InputError
 from evoprompt.types import Candidate, Question, Written
 
 Rewards = Callable[[str, Sequence[Question]], list[float | None]]

@@ -13,9 +13,9 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from evoprompt.errors import InputError
 from evoprompt.events import KINDS, Event
-from evoprompt.text import format_error
+from evoprompt.support.errors import InputError
+from evoprompt.support.text import format_error
 
 _ADAPTERS: Mapping[str, TypeAdapter[Event]] = {kind.kind: TypeAdapter(kind) for kind in KINDS}
 _LARGEST_STEP = 1_000_000_000

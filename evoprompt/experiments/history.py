@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from evoprompt.errors import InputError
 from evoprompt.evaluation import Failures, MainMetric
 from evoprompt.experiments.eventfile import damaged, read_events
-from evoprompt.leads import describe_best
+from evoprompt.support.errors import InputError
+from evoprompt.support.leads import describe_best
+from evoprompt.support.validation import nearest
 from evoprompt.types import SentenceWorth, legible
-from evoprompt.validation import nearest
 
 LOGS = ("events.jsonl", "evoprompt_events.jsonl")
 """Names of a training's log of events; the latter beside veRL's checkpoints."""

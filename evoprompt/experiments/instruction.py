@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from evoprompt.errors import InputError
+from evoprompt.support.errors import InputError
 
 
 def read_instruction(file: Path) -> str:

@@ -9,8 +9,8 @@ from pydantic import BaseModel, ConfigDict
 from evoprompt.evaluation import Evaluation, MainMetric
 from evoprompt.experiments.directory import TrialDirectory
 from evoprompt.experiments.summary import Points, to_json
-from evoprompt.storage import write_whole
-from evoprompt.validation import read_json
+from evoprompt.support.storage import write_whole
+from evoprompt.support.validation import read_json
 
 _RECORD = "kept.json"
 

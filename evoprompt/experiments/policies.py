@@ -12,9 +12,9 @@ from evoprompt.agents.endpoint import ChatEndpoint, TokenEndpoint
 from evoprompt.agents.recipe import Recipe
 from evoprompt.agents.tasks import Policy, Task, limits_of
 from evoprompt.agents.tokenizer import TemplateVariables
-from evoprompt.errors import InputError
 from evoprompt.optimizer.endpoint import OPENAI, address_of
-from evoprompt.storage import RECIPE_FILE
+from evoprompt.support.errors import InputError
+from evoprompt.support.storage import RECIPE_FILE
 
 
 class ServedModel(Policy):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from math import inf
 from pathlib import Path
 
-from evoprompt.errors import InputError
 from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory
 from evoprompt.experiments.history import History, log_in
+from evoprompt.support.errors import InputError
 
 
 def with_seeds(config: RunConfig) -> RunConfig:

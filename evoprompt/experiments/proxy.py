@@ -7,15 +7,15 @@ from pathlib import Path
 
 from pydantic import Field, ValidationError
 
-from evoprompt import yamlfile
 from evoprompt.components import BuildContext
-from evoprompt.errors import InputError
 from evoprompt.experiments.config import PROPOSER_SYNTAX
 from evoprompt.gateway import Gateway, GatewaySettings
 from evoprompt.lm.budget import SPENDING_FILE, SpendTracker
 from evoprompt.section import EngineSection
+from evoprompt.support import yamlfile
+from evoprompt.support.errors import InputError
+from evoprompt.support.validation import explain
 from evoprompt.types import Written
-from evoprompt.validation import explain
 
 
 class ProxySettings(GatewaySettings, frozen=True):

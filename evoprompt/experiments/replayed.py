@@ -33,15 +33,15 @@ from statistics import fmean
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from evoprompt import yamlfile
 from evoprompt.agents import Episode, TextTokenizer
 from evoprompt.agents.tasks import Task
-from evoprompt.errors import InputError
 from evoprompt.evaluation import value_of
 from evoprompt.experiments.answers import Answer
 from evoprompt.experiments.intervals import interval_over_seeds
 from evoprompt.plugins import Choice, build
-from evoprompt.validation import explain, nearest
+from evoprompt.support import yamlfile
+from evoprompt.support.errors import InputError
+from evoprompt.support.validation import explain, nearest
 
 FILE = "results.yaml"
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from evoprompt.agents.tasks import Need
-from evoprompt.errors import InputError
+from evoprompt.support.errors import InputError
 
 GIB = 2**30
 

@@ -12,7 +12,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import FrameType
 
-from evoprompt.errors import InputError
 from evoprompt.events import Event
 from evoprompt.experiments.best import best_trial
 from evoprompt.experiments.config import with_host_defaults
@@ -22,7 +21,8 @@ from evoprompt.experiments.launchers.local import LocalLauncher
 from evoprompt.experiments.pool import with_seeds
 from evoprompt.experiments.summary import SeedSummary, Summary
 from evoprompt.experiments.trial import End, Failure, attempt
-from evoprompt.storage import is_spread, only_writer, write_whole
+from evoprompt.support.errors import InputError
+from evoprompt.support.storage import is_spread, only_writer, write_whole
 
 _PATIENCE = 0.2  # seconds between two looks at the jobs
 

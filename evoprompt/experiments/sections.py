@@ -7,10 +7,10 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from evoprompt.errors import InputError
 from evoprompt.experiments.settings import merge
 from evoprompt.section import Settings
-from evoprompt.validation import explain
+from evoprompt.support.errors import InputError
+from evoprompt.support.validation import explain
 
 MOST_ROLLOUTS = 10**12
 """Rollouts that a run may name."""

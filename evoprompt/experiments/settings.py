@@ -7,9 +7,9 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from evoprompt import yamlfile
-from evoprompt.errors import InputError
 from evoprompt.section import Settings
+from evoprompt.support import yamlfile
+from evoprompt.support.errors import InputError
 
 FROZEN = "frozen"
 """Name of the host that trains nothing."""

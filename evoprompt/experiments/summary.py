@@ -18,10 +18,10 @@ from pydantic import (
     ValidationError,
 )
 
-from evoprompt.errors import InputError
 from evoprompt.evaluation import Evaluation, MainMetric, Spread
-from evoprompt.storage import write_whole
-from evoprompt.text import format_error
+from evoprompt.support.errors import InputError
+from evoprompt.support.storage import write_whole
+from evoprompt.support.text import format_error
 from evoprompt.types import legible
 
 _SECONDS = TypeAdapter(Annotated[float, Field(ge=0, allow_inf_nan=False)])

@@ -9,12 +9,12 @@ from itertools import product
 
 from pydantic import JsonValue
 
-from evoprompt import yamlfile
-from evoprompt.errors import InputError
 from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.sections import Arm
 from evoprompt.experiments.settings import merge, nested
 from evoprompt.section import Settings
+from evoprompt.support import yamlfile
+from evoprompt.support.errors import InputError
 
 _SECTIONS = ("host", "engine")
 

@@ -13,7 +13,6 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, Valida
 
 from evoprompt.agents.tasks import Task
 from evoprompt.components import BuildContext
-from evoprompt.errors import InputError
 from evoprompt.events import Event, Excerpt, Notice
 from evoprompt.experiments.config import PROPOSER_SYNTAX, RunConfig
 from evoprompt.experiments.eventfile import read_events
@@ -31,7 +30,9 @@ from evoprompt.plugins import build
 from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.rows import text_of
 from evoprompt.screening import usable_seeds
-from evoprompt.text import words_of
+from evoprompt.support.errors import InputError
+from evoprompt.support.text import words_of
+from evoprompt.support.validation import explain
 from evoprompt.types import (
     INSTRUCTION,
     Assignment,
@@ -42,7 +43,6 @@ from evoprompt.types import (
     Turn,
     Written,
 )
-from evoprompt.validation import explain
 
 REQUESTS = 4
 """Most requests to the writer, each with as many failures as one of an optimization."""

@@ -18,7 +18,6 @@ from evoprompt.attachment import Attachment, attach
 from evoprompt.binding import silent
 from evoprompt.components import BuildContext
 from evoprompt.engine import Engine
-from evoprompt.errors import EvopromptError, EvopromptWarning, InputError, StateError
 from evoprompt.evaluation import Evaluation, MainMetric
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Evaluated, Event, Notice, Told
@@ -34,8 +33,9 @@ from evoprompt.plugins import build, plugins
 from evoprompt.requests import supervise
 from evoprompt.screening import Seed
 from evoprompt.section import EngineSection
-from evoprompt.storage import RECIPE_FILE, only_writer, write_whole
-from evoprompt.text import format_error, masked, words_of
+from evoprompt.support.errors import EvopromptError, EvopromptWarning, InputError, StateError
+from evoprompt.support.storage import RECIPE_FILE, only_writer, write_whole
+from evoprompt.support.text import format_error, masked, words_of
 from evoprompt.types import Candidate, Setting, Written
 
 Listener = Callable[[Event], None]

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from evoprompt.errors import InputError
 from evoprompt.prompts import Message, Render
 from evoprompt.rows import text_of
+from evoprompt.support.errors import InputError
 from evoprompt.types import Candidate
 
 _DECODER = json.JSONDecoder()

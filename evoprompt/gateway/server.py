@@ -33,7 +33,6 @@ except ModuleNotFoundError as error:
 from pydantic import TypeAdapter, ValidationError, validate_call
 
 from evoprompt.engine import Engine
-from evoprompt.errors import BudgetError, EvopromptError
 from evoprompt.gateway.answers import Answer
 from evoprompt.gateway.conversations import Conversations
 from evoprompt.gateway.rewriting import Body
@@ -41,7 +40,8 @@ from evoprompt.gateway.settings import GatewaySettings
 from evoprompt.lm.budget import Attempt, Spending, SpendTracker, require_prices
 from evoprompt.lm.settings import BudgetSettings
 from evoprompt.prompts import PLACEMENTS, marked_prompt
-from evoprompt.text import format_error, keep_secret, masked
+from evoprompt.support.errors import BudgetError, EvopromptError
+from evoprompt.support.text import format_error, keep_secret, masked
 
 KEY_HEADER = "X-Evoprompt-Conversation"
 """Header with the key of a conversation, for agents whose API key is something else."""

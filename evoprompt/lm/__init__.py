@@ -3,10 +3,10 @@
 Nothing here imports DSPy before the first call is made.
 """
 
-from evoprompt.errors import BudgetError, DeadlineError, LmError, ReplayError
 from evoprompt.lm.budget import SPENDING_FILE, Charge, Spending, SpendTracker
 from evoprompt.lm.client import Answer, Call, GivenLm, LanguageModel, told_apart, verbatim
 from evoprompt.lm.settings import BudgetSettings, LmSettings, Prices
+from evoprompt.support.errors import BudgetError, DeadlineError, LmError, ReplayError
 from evoprompt.types import Estimate
 
 __all__ = [

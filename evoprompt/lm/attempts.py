@@ -26,10 +26,10 @@ from tenacity import (
     wait_random_exponential,
 )
 
-from evoprompt.errors import DeadlineError, LmError
 from evoprompt.lm.budget import Spending, status_of
 from evoprompt.lm.recording import Failure, Recorder, Replay, Response
 from evoprompt.lm.settings import LmSettings
+from evoprompt.support.errors import DeadlineError, LmError
 from evoprompt.turns import thought_apart
 
 Send = Callable[[Any], Awaitable[Any]]

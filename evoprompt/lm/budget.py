@@ -22,9 +22,9 @@ from pydantic import (
     ValidationError,
 )
 
-from evoprompt.errors import BudgetError, InputError, StateError
 from evoprompt.lm.settings import BudgetSettings, Prices
-from evoprompt.storage import LineFile
+from evoprompt.support.errors import BudgetError, InputError, StateError
+from evoprompt.support.storage import LineFile
 
 _MOST_TOKENS = 10_000_000
 """Of a prompt or an answer that a server is believed: no model has a longer context."""

@@ -14,7 +14,6 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from evoprompt.errors import DeadlineError, InputError, LmError, StateError, causes
 from evoprompt.lm.attempts import (
     FINISHED,
     AsyncOnly,
@@ -36,7 +35,8 @@ from evoprompt.lm.settings import (
     model_card,
     use_local_tables,
 )
-from evoprompt.text import format_error, keep_secret
+from evoprompt.support.errors import DeadlineError, InputError, LmError, StateError, causes
+from evoprompt.support.text import format_error, keep_secret
 from evoprompt.types import Estimate
 
 _PROBE = "Reply with the single word: ready"

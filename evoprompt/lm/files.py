@@ -8,9 +8,9 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from evoprompt.errors import InputError, warn
 from evoprompt.lm.recording import read_used
-from evoprompt.storage import unwritable, write_whole
+from evoprompt.support.errors import InputError, warn
+from evoprompt.support.storage import unwritable, write_whole
 
 REQUEST, ANSWER = ".request.md", ".answer.md"
 

@@ -20,10 +20,10 @@ from pydantic import (
     model_validator,
 )
 
-from evoprompt.errors import InputError, ReplayError, StateError
-from evoprompt.storage import LineFile, unwritable
-from evoprompt.text import format_error, masked_data
-from evoprompt.validation import explain
+from evoprompt.support.errors import InputError, ReplayError, StateError
+from evoprompt.support.storage import LineFile, unwritable
+from evoprompt.support.text import format_error, masked_data
+from evoprompt.support.validation import explain
 
 _SHOWN = 40  # characters around the first difference
 

@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from evoprompt.errors import InputError
-from evoprompt.text import masked_data
-from evoprompt.validation import CheckedSettings
+from evoprompt.support.errors import InputError
+from evoprompt.support.text import masked_data
+from evoprompt.support.validation import CheckedSettings
 
 _FILES = "files/"
 _DAY = 86_400.0  # seconds

@@ -13,7 +13,6 @@ from typing import Any, TypeVar, cast
 
 from pydantic import JsonValue
 
-from evoprompt.errors import InputError, warn
 from evoprompt.evaluation import Score
 from evoprompt.eventlog import EventLog
 from evoprompt.lm.budget import SPENDING_FILE, SpendTracker
@@ -31,6 +30,7 @@ from evoprompt.optimizer.runner import Metric, Program, Rollouts, Runner
 from evoprompt.optimizer.writer import built
 from evoprompt.roles import Proposer
 from evoprompt.screening import usable_seeds
+from evoprompt.support.errors import InputError, warn
 from evoprompt.types import INSTRUCTION, Proposal, Question
 
 InstructionT = TypeVar("InstructionT", str, Mapping[str, str])

@@ -18,7 +18,6 @@ except ModuleNotFoundError as error:
     raise
 from pydantic import ValidationError
 
-from evoprompt.errors import InputError, warn
 from evoprompt.lm.budget import Charge, SpendTracker
 from evoprompt.lm.client import GivenLm
 from evoprompt.lm.settings import Prices
@@ -29,7 +28,8 @@ from evoprompt.optimizer.metering import Metering
 from evoprompt.optimizer.options import OptimizeOptions
 from evoprompt.optimizer.scoring import Ran, Scoring, Step
 from evoprompt.roles import Proposer
-from evoprompt.text import format_error, words_of
+from evoprompt.support.errors import InputError, warn
+from evoprompt.support.text import format_error, words_of
 
 _KEPT = 16  # programs that were built last
 

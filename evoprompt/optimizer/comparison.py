@@ -6,9 +6,9 @@ import math
 import random
 from collections.abc import Mapping, Sequence
 
-from evoprompt.leads import Verdict
 from evoprompt.optimizer.data import Item
 from evoprompt.optimizer.results import Results
+from evoprompt.support.leads import Verdict
 from evoprompt.types import Candidate
 
 LEAST = 6

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from evoprompt.errors import InputError
 from evoprompt.rows import question_from_row
+from evoprompt.support.errors import InputError
 from evoprompt.types import Question
 
 

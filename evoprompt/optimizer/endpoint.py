@@ -12,7 +12,6 @@ from evoprompt.agents import Agent, AnswerProtocol, Episode, Limits
 from evoprompt.agents.endpoint import ChatEndpoint
 from evoprompt.agents.server import KEY
 from evoprompt.agents.tasks import EpisodeRunner, Task, scored
-from evoprompt.errors import BudgetError, EvopromptError, InputError, LmError
 from evoprompt.evaluation import EMPTY, Evaluation, Failures, QuestionOutcome, Score, outcomes_of
 from evoprompt.lm.budget import Charge, Spending, SpendTracker, require_prices
 from evoprompt.lm.loop import completed
@@ -20,7 +19,8 @@ from evoprompt.lm.settings import BudgetSettings, Prices
 from evoprompt.optimizer.data import question_of
 from evoprompt.optimizer.runner import is_empty
 from evoprompt.prompts import marked_prompt, system_message
-from evoprompt.text import words_of
+from evoprompt.support.errors import BudgetError, EvopromptError, InputError, LmError
+from evoprompt.support.text import words_of
 from evoprompt.types import Candidate, Question, Setting, Written
 
 OPENAI = "openai:"

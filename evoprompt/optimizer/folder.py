@@ -24,11 +24,11 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from evoprompt import yamlfile
-from evoprompt.errors import InputError
 from evoprompt.lm.budget import SPENDING_FILE
 from evoprompt.optimizer.data import Item
-from evoprompt.storage import is_temporary, only_writer, require_folder, write_whole
+from evoprompt.support import yamlfile
+from evoprompt.support.errors import InputError
+from evoprompt.support.storage import is_temporary, only_writer, require_folder, write_whole
 
 SETTINGS = "settings.yaml"
 EVENTS = "events.jsonl"

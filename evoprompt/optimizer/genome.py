@@ -10,7 +10,7 @@ from typing import Any
 import dspy
 from dspy.adapters.utils import get_field_description_string
 
-from evoprompt.errors import InputError
+from evoprompt.support.errors import InputError
 from evoprompt.types import TOOL, Setting
 
 Key = str | int | None

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, TypeGuard
 
-from evoprompt.errors import InputError
 from evoprompt.optimizer.data import Item, as_lines
 from evoprompt.optimizer.outcome import ExampleOutcome, Reading
 from evoprompt.optimizer.runner import (
@@ -19,7 +18,8 @@ from evoprompt.optimizer.runner import (
     usable_reward,
 )
 from evoprompt.roles import ProposalRequest, Proposer
-from evoprompt.text import format_error
+from evoprompt.support.errors import InputError
+from evoprompt.support.text import format_error
 from evoprompt.types import Candidate, Proposal, Turn
 
 Texts = dict[str, str]

@@ -14,11 +14,11 @@ from pathlib import Path
 
 from pydantic import JsonValue, TypeAdapter
 
-from evoprompt.errors import InputError
 from evoprompt.eventlog import to_line
 from evoprompt.events import Event
 from evoprompt.optimizer.outcome import ExampleOutcome
-from evoprompt.storage import LineFile
+from evoprompt.support.errors import InputError
+from evoprompt.support.storage import LineFile
 from evoprompt.types import Proposal
 
 JOURNAL = "journal.jsonl"

@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from evoprompt import events
-from evoprompt.errors import InputError
 from evoprompt.evaluation import REWARD
 from evoprompt.optimizer.comparison import Comparison
 from evoprompt.optimizer.data import Item
@@ -32,6 +31,7 @@ from evoprompt.optimizer.results import SURE, Results, warning_of
 from evoprompt.optimizer.writer import Writer
 from evoprompt.roles import ProposalRequest
 from evoprompt.summaries import differences_of, excerpts_of
+from evoprompt.support.errors import InputError
 from evoprompt.types import (
     ADMITTED,
     REJECTED,

@@ -13,9 +13,9 @@ import dspy
 from dspy.clients.backend_selection import CLIENT_KEYS
 from dspy.utils.callback import BaseCallback
 
-from evoprompt.errors import BudgetError, InputError
 from evoprompt.lm.budget import Attempt, Charge, Spending, SpendTracker, require_prices
 from evoprompt.lm.settings import BudgetSettings, Prices, model_card
+from evoprompt.support.errors import BudgetError, InputError
 
 _CAPABILITIES = {
     "supports_function_calling",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pydantic import ConfigDict, Field, StrictBool, StrictInt
 
-from evoprompt.validation import CheckedSettings
+from evoprompt.support.validation import CheckedSettings
 
 
 class OptimizeOptions(CheckedSettings):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from evoprompt.errors import EvopromptError
+from evoprompt.support.errors import EvopromptError
 from evoprompt.types import Turn
 
 INTERRUPTED = "it was interrupted"

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from evoprompt.errors import InputError
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Notice
 from evoprompt.lm.budget import Charge
@@ -22,6 +21,7 @@ from evoprompt.optimizer.results import Results, warning_of
 from evoprompt.optimizer.runner import Meter, Rollouts
 from evoprompt.optimizer.writer import Writer
 from evoprompt.roles import Proposer
+from evoprompt.support.errors import InputError
 from evoprompt.types import Proposal
 
 

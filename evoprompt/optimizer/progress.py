@@ -6,11 +6,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from evoprompt.errors import warn
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Event, Notice, Proposed, Verified
 from evoprompt.optimizer.problem import Ended
-from evoprompt.text import printable
+from evoprompt.support.errors import warn
+from evoprompt.support.text import printable
 from evoprompt.types import legible
 
 

@@ -10,14 +10,14 @@ from typing import NamedTuple
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, computed_field
 
-from evoprompt.errors import InputError
 from evoprompt.evaluation import Failures, Spread
 from evoprompt.eventlog import EventLog, to_line
 from evoprompt.lm.budget import Charge
 from evoprompt.optimizer.folder import EVENTS, RESULT
-from evoprompt.storage import write_whole
+from evoprompt.support.errors import InputError
+from evoprompt.support.storage import write_whole
+from evoprompt.support.validation import read_json
 from evoprompt.types import Candidate, CandidateStats, legible
-from evoprompt.validation import read_json
 
 _RESAMPLES = 400
 

@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from time import monotonic
 
-from evoprompt.errors import InputError
 from evoprompt.evaluation import Failures
-from evoprompt.leads import Lead
 from evoprompt.optimizer.data import Item
 from evoprompt.optimizer.flat import RewardRange
 from evoprompt.optimizer.journal import Journal, Key
 from evoprompt.optimizer.outcome import INTERRUPTED, BudgetSpentError, ExampleOutcome, with_remedy
 from evoprompt.optimizer.runner import Asked, Meter, Rollouts
+from evoprompt.support.errors import InputError
+from evoprompt.support.leads import Lead
 from evoprompt.types import Assignment, Candidate, Trajectory, Turn
 
 SURE = 8
@@ -128,8 +128,9 @@ class Results:
     def lead(self, one: Candidate, other: Candidate, names: Iterable[str]) -> Lead:
         """By how much ``one`` earns more than ``other`` at those of the questions that both know.
 
-        As in :mod:`evoprompt.leads`, the standard error comes from the sum of squares, so that
-        a few questions that agree show little; what is the same at a question counts for nothing.
+        As in :mod:`evoprompt.support.leads`, the standard error comes from the sum of squares, so
+        that a few questions that agree show little; a question at which both are equal counts for
+        nothing.
         """
         mine, theirs = self.means(one), self.means(other)
         gains = [mine[name] - theirs[name] for name in names if name in mine and name in theirs]

@@ -15,7 +15,6 @@ from typing import Any
 from tenacity import Retrying
 
 from evoprompt.agents import Episode
-from evoprompt.errors import BudgetError, EvopromptError, InputError, causes
 from evoprompt.evaluation import EMPTY, Score
 from evoprompt.lm.attempts import kinds_of, may_pass, retry_settings
 from evoprompt.lm.budget import Charge, status_of
@@ -28,7 +27,8 @@ from evoprompt.optimizer.outcome import (
     with_remedy,
 )
 from evoprompt.optimizer.threads import CallThreads
-from evoprompt.text import format_error, words_of
+from evoprompt.support.errors import BudgetError, EvopromptError, InputError, causes
+from evoprompt.support.text import format_error, words_of
 from evoprompt.types import INSTRUCTION, Candidate, Setting, Turn
 
 Program = Callable[[Any, Any], Any]

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evoprompt.errors import InputError, warn
 from evoprompt.optimizer.data import as_lines
 from evoprompt.optimizer.outcome import ExampleOutcome, Reading
 from evoprompt.optimizer.runner import parts_of
+from evoprompt.support.errors import InputError, warn
 from evoprompt.types import Turn
 
 _FAULT = 200  # characters of what went wrong, where failures are counted

@@ -10,7 +10,6 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from evoprompt.components import BuildContext
-from evoprompt.errors import BudgetError, InputError
 from evoprompt.events import Event, Notice
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.lm.client import GivenLm, told_apart
@@ -22,7 +21,8 @@ from evoprompt.proposers.combinators import signed
 from evoprompt.replay import ReplayBuffer
 from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.screening import Screening, summarise
-from evoprompt.text import format_error_with_place
+from evoprompt.support.errors import BudgetError, InputError
+from evoprompt.support.text import format_error_with_place
 from evoprompt.types import (
     Assignment,
     Candidate,

@@ -8,9 +8,9 @@ from itertools import islice
 
 from pydantic import BaseModel, JsonValue
 
-from evoprompt.errors import InputError, warn
 from evoprompt.roles import ProposalRequest, Proposer
-from evoprompt.text import format_error_with_place
+from evoprompt.support.errors import InputError, warn
+from evoprompt.support.text import format_error_with_place
 from evoprompt.types import Estimate, Proposal, VerificationResult
 
 _MOST = 1_000  # proposals of one request; a generator may have no end

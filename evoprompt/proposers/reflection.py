@@ -9,7 +9,6 @@ from typing import Any
 
 from pydantic import Field
 
-from evoprompt.errors import InputError
 from evoprompt.lm import LanguageModel
 from evoprompt.proposers.language import (
     ANALYSIS,
@@ -22,6 +21,7 @@ from evoprompt.proposers.language import (
 )
 from evoprompt.roles import ProposalRequest
 from evoprompt.rules import COPIED
+from evoprompt.support.errors import InputError
 from evoprompt.turns import render_episode
 from evoprompt.types import Candidate, Trajectory
 

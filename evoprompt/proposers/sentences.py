@@ -14,8 +14,8 @@ from pydantic import BaseModel, Field
 
 from evoprompt.bank import BankOwner, Diagnose, SentenceBank
 from evoprompt.components import BuildContext
-from evoprompt.errors import InputError
 from evoprompt.roles import ProposalRequest, Proposer
+from evoprompt.support.errors import InputError
 from evoprompt.types import Candidate, Proposal, Trajectory
 
 Genome = list[str]

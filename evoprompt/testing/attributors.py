@@ -6,8 +6,8 @@ import math
 import random
 from collections.abc import Sequence
 
-from evoprompt.leads import ADMIT
 from evoprompt.roles import Attributor
+from evoprompt.support.leads import ADMIT
 from evoprompt.testing.samples import candidate, question, trajectory
 from evoprompt.testing.suite import Suite, continue_from, expect, no_global_randomness
 from evoprompt.types import CandidateStats, Trajectory

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from evoprompt.components import BuildContext
-from evoprompt.errors import InputError
 from evoprompt.plugins import Plugins, Registered, plugins
+from evoprompt.support.errors import InputError
 from evoprompt.testing.attributors import AttributorSuite
 from evoprompt.testing.fakes import SampleTask
 from evoprompt.testing.populations import PopulationSuite

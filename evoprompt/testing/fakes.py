@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from evoprompt.bank import BankOwner, SentenceBank
 from evoprompt.engine import Engine
-from evoprompt.leads import Lead
 from evoprompt.roles import Attributor, RolloutFn
+from evoprompt.support.leads import Lead
 from evoprompt.testing import samples
 from evoprompt.types import Assignment, Candidate, CandidateStats, Question, Trajectory
 

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from evoprompt.components import Component
-from evoprompt.text import format_error_with_place
+from evoprompt.support.text import format_error_with_place
 
 Checked = TypeVar("Checked", covariant=True)
 Drawing = TypeVar("Drawing", bound=Component)

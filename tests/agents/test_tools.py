@@ -10,7 +10,7 @@ from waiting import PATIENCE, wait_for
 
 from evoprompt.agents import Broken, Call, Result, Tools, tools
 from evoprompt.agents.tools import ToolUnavailable
-from evoprompt.errors import InputError
+from evoprompt.support.errors import InputError
 
 
 def divide(a: float, b: Annotated[float, Field(description="Not zero.")] = 2.0) -> float:

@@ -9,7 +9,7 @@ from evoprompt.eventlog import EventLog
 from evoprompt.events import Best, Evolved, Proposed, Seeded, Sentences, Told
 from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory
-from evoprompt.leads import describe_best
+from evoprompt.support.leads import describe_best
 from evoprompt.types import SentenceWorth
 
 CONFIG = RunConfig.model_validate(

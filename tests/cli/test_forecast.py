@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from command_line import evoprompt
 
-from evoprompt import yamlfile
+from evoprompt.support import yamlfile
 
 pytestmark = pytest.mark.usefixtures("fake_task")
 

@@ -7,9 +7,9 @@ import sys
 import pytest
 import typer
 
-from evoprompt.errors import PluginError
 from evoprompt.experiments.cli import COMMANDS, build_app, main
 from evoprompt.plugins import Plugins
+from evoprompt.support.errors import PluginError
 
 pytestmark = pytest.mark.usefixtures("fake_task")
 

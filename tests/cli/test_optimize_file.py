@@ -11,10 +11,10 @@ import pytest
 from command_line import evoprompt
 
 from evoprompt.agents import Episode
-from evoprompt.errors import InputError
 from evoprompt.experiments.directory import RunDirectory
 from evoprompt.experiments.questions import Metric, Questions, QuestionSettings
 from evoprompt.experiments.testing import TaskSuite
+from evoprompt.support.errors import InputError
 from evoprompt.testing.openai_server import OpenAIServer, chat_fields
 from evoprompt.types import Question
 

@@ -11,11 +11,11 @@ import pytest
 from command_line import evoprompt
 
 from evoprompt import Engine, Question
-from evoprompt.errors import InputError
 from evoprompt.experiments.directory import RunDirectory
 from evoprompt.experiments.traces import read_traces
 from evoprompt.gateway.conversations import Conversations
 from evoprompt.gateway.settings import GatewaySettings
+from evoprompt.support.errors import InputError
 from evoprompt.testing.openai_server import OpenAIServer, chat_fields
 from evoprompt.types import Turn
 

@@ -418,7 +418,7 @@ class AdapterContract:
         evoprompt.attach(second, engine).detach()
         evoprompt.attach(trainer, STATIC.build()).detach()
 
-    @pytest.mark.filterwarnings("ignore::evoprompt.errors.EvopromptWarning")
+    @pytest.mark.filterwarnings("ignore::evoprompt.support.errors.EvopromptWarning")
     def test_a_writer_is_told_of_the_prompt_the_score_and_the_room_and_shown_failures(
         self, host: ContractHost, tmp_path: Path
     ) -> None:

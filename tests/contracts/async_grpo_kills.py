@@ -29,7 +29,7 @@ from trl_host import digest
 
 import evoprompt
 from evoprompt.gateway import Gateway, GatewaySettings, UnknownConversationError
-from evoprompt.storage import LineFile
+from evoprompt.support.storage import LineFile
 
 # By name, as mypy reads the pinned TRL, in which it is another one.
 async_grpo: Any = import_module("trl.experimental.async_grpo")

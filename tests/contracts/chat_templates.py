@@ -27,7 +27,7 @@ from evoprompt.agents import (
     play,
 )
 from evoprompt.agents.thoughts import marks_of
-from evoprompt.errors import InputError
+from evoprompt.support.errors import InputError
 
 FOLDER = Path(trl.__file__).parent / "chat_templates"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.jinja"))

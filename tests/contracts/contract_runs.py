@@ -17,7 +17,7 @@ from evoprompt.proposers.background import Background
 from evoprompt.proposers.language import CANDIDATES
 from evoprompt.proposers.reflection import Reflection
 from evoprompt.roles import ProposalRequest, Proposer, VerificationRequest
-from evoprompt.storage import STATE_FILE
+from evoprompt.support.storage import STATE_FILE
 from evoprompt.types import ADMITTED, REJECTED, Proposal, StepReport, Trajectory, Verification
 from evoprompt.verifiers import ReplayTopN, measured, verification_of
 

@@ -11,7 +11,7 @@ from contract_runs import EVOLVING
 from faults import WORK
 
 from evoprompt.eventlog import EventLog
-from evoprompt.storage import load_state, save_state
+from evoprompt.support.storage import load_state, save_state
 from evoprompt.types import Assignment, Question, Trajectory, Turn
 
 QUESTIONS = [Question(f"q{number}", f"Question {number}?") for number in range(6)]

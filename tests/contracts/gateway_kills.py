@@ -14,9 +14,9 @@ from pathlib import Path
 from contract_runs import EngineSpec
 from faults import WORK
 
-from evoprompt.errors import InputError
 from evoprompt.gateway.conversations import Conversations, UnknownConversationError
 from evoprompt.gateway.settings import GatewaySettings
+from evoprompt.support.errors import InputError
 from evoprompt.types import Question
 
 ROLLOUTS, GROUPS = 4, 3

@@ -21,7 +21,7 @@ from faults import WORK
 import evoprompt
 from evoprompt import OptimizeOptions, Proposal, ProposalRequest, Proposer, VerificationResult
 from evoprompt.evaluation import Score
-from evoprompt.storage import LineFile
+from evoprompt.support.storage import LineFile
 
 SETTINGS = "settings.json"
 """File in a job's directory: the fields of :class:`Job` that differ."""

@@ -12,7 +12,7 @@ from trl_host import digest, generators
 
 import evoprompt
 from evoprompt.eventlog import EventLog
-from evoprompt.storage import STATE_FILE
+from evoprompt.support.storage import STATE_FILE
 
 STEPS = 5
 SETTINGS = "settings.json"

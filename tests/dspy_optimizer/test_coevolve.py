@@ -14,7 +14,7 @@ from optimizing import Writes
 from scripted_dspy import Asked, scripted
 
 from evoprompt import CoEvolve, ProposalRequest, optimize
-from evoprompt.errors import EvopromptWarning, InputError
+from evoprompt.support.errors import EvopromptWarning, InputError
 
 pytestmark = pytest.mark.lm
 

@@ -14,7 +14,7 @@ from optimizing import Writes
 from scripted_dspy import Asked, scripted
 
 from evoprompt import CoEvolve, ProposalRequest
-from evoprompt.errors import InputError
+from evoprompt.support.errors import InputError
 
 pytestmark = pytest.mark.lm
 

@@ -14,7 +14,7 @@ from optimizing import Writes
 from scripted_dspy import Asked, scripted
 
 from evoprompt import CoEvolve, OptimizeOptions, Proposal, ProposalRequest, Proposer
-from evoprompt.errors import EvopromptWarning
+from evoprompt.support.errors import EvopromptWarning
 from evoprompt.types import TOOL, Trajectory
 
 pytestmark = pytest.mark.lm

@@ -14,10 +14,10 @@ import pytest
 from evoprompt import Proposer
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
-from evoprompt.errors import InputError
-from evoprompt.leads import Lead
 from evoprompt.roles import Attributor, ProposalRequest
 from evoprompt.selectors import Deap
+from evoprompt.support.errors import InputError
+from evoprompt.support.leads import Lead
 from evoprompt.testing import ScriptedEstimator
 from evoprompt.types import (
     Assignment,

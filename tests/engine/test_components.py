@@ -12,11 +12,11 @@ import pytest
 from evoprompt.attributors import Adjusted, WindowMean
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
-from evoprompt.errors import ComponentError, InputError
 from evoprompt.populations import SteadyPopulation
 from evoprompt.proposers.combinators import NoProposer
 from evoprompt.roles import Selector
 from evoprompt.selectors import Softmax
+from evoprompt.support.errors import ComponentError, InputError
 from evoprompt.testing.samples import question
 from evoprompt.types import Candidate, CandidateStats, Trajectory
 from evoprompt.verifiers import InTraining, ReplayTopN, Unverified

@@ -22,7 +22,7 @@ from numbered_engine import (
 )
 
 from evoprompt.engine import Engine
-from evoprompt.errors import (
+from evoprompt.support.errors import (
     AlreadyToldError,
     EvopromptWarning,
     InputError,

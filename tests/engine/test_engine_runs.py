@@ -22,7 +22,7 @@ from evoprompt.testing.samples import question
 from evoprompt.types import Assignment, Trajectory
 
 # With so few proposals in so odd runs, generations may well fail.
-pytestmark = pytest.mark.filterwarnings("ignore::evoprompt.errors.EvopromptWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::evoprompt.support.errors.EvopromptWarning")
 
 EXAMPLES = settings().max_examples
 REWARDS = (None, 0.0, 0.0, 0.3, 1.0, 1.0, -1e6)

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from evoprompt import Engine, EngineConfig, Proposer, Verifier
-from evoprompt.errors import ComponentError, EvopromptWarning, InputError
 from evoprompt.roles import ProposalRequest, VerificationRequest
+from evoprompt.support.errors import ComponentError, EvopromptWarning, InputError
 from evoprompt.testing import ScriptedPolicy
 from evoprompt.testing.samples import REQUIRED, question, trajectory
 from evoprompt.types import (

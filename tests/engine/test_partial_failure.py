@@ -10,7 +10,7 @@ from contract_runs import RandomWords
 
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
-from evoprompt.errors import EvopromptWarning
+from evoprompt.support.errors import EvopromptWarning
 from evoprompt.types import Assignment, EvolveReport, Question, Trajectory, Turn
 
 

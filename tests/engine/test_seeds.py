@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from evoprompt.engine import Engine
-from evoprompt.errors import InputError
 from evoprompt.eventlog import EventLog
 from evoprompt.screening import Seed, usable_seeds
+from evoprompt.support.errors import InputError
 from evoprompt.types import Proposal
 
 TAGS = ("<answer>", "</answer>")

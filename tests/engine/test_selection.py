@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from evoprompt.attributors import WindowMean
 from evoprompt.config import EngineConfig
-from evoprompt.errors import ComponentError
 from evoprompt.eventlog import EventLog
 from evoprompt.populations import SteadyPopulation
 from evoprompt.roles import Selector
 from evoprompt.selection import Selection
 from evoprompt.selectors import Deap, Softmax
+from evoprompt.support.errors import ComponentError
 from evoprompt.testing.samples import candidate, question, trajectory
 from evoprompt.types import CandidateStats, Trajectory
 

@@ -16,10 +16,10 @@ from pydantic import JsonValue
 from evoprompt import Proposer
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
-from evoprompt.errors import StateError
 from evoprompt.proposers.sentences import SentenceEdit
 from evoprompt.roles import ProposalRequest
 from evoprompt.selectors import Softmax
+from evoprompt.support.errors import StateError
 from evoprompt.testing import FakeTrainer, SampleTask, ScriptedPolicy
 from evoprompt.testing.samples import question
 from evoprompt.types import Proposal
@@ -171,7 +171,7 @@ class Counting(Proposer):
 
 
 class TestStatefulParts:
-    @pytest.mark.filterwarnings("ignore::evoprompt.errors.EvopromptWarning")
+    @pytest.mark.filterwarnings("ignore::evoprompt.support.errors.EvopromptWarning")
     def test_are_saved_and_restored(self) -> None:
         drew = Moody()
         original = trained(9, sampler=drew, proposer=Counting())
@@ -181,7 +181,7 @@ class TestStatefulParts:
         assert moody.draws == drew.draws > 6 * len(QUESTIONS)
         assert counting.asked == 2
 
-    @pytest.mark.filterwarnings("ignore::evoprompt.errors.EvopromptWarning")
+    @pytest.mark.filterwarnings("ignore::evoprompt.support.errors.EvopromptWarning")
     def test_that_cannot_load_leave_the_others_unchanged(self) -> None:
         state = trained(9, proposer=Counting()).state_dict()
 

@@ -15,9 +15,9 @@ import pytest
 from evoprompt import Proposer
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
-from evoprompt.errors import ComponentError, EvopromptWarning, InputError
 from evoprompt.eventlog import EventLog
 from evoprompt.roles import ProposalRequest, TrainingScale, VerificationRequest, Verifier
+from evoprompt.support.errors import ComponentError, EvopromptWarning, InputError
 from evoprompt.types import (
     ADMITTED,
     Assignment,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from evoprompt.agents.recipe import Recipe
 from evoprompt.experiments.export.card import card
-from evoprompt.leads import describe_best
+from evoprompt.support.leads import describe_best
 
 RECIPE = Recipe(
     candidate="c0", components={"instruction": "Think."}, placement="append", template="x", step=30

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from evoprompt.agents.recipe import Recipe
-from evoprompt.errors import InputError
 from evoprompt.experiments.export import export
 from evoprompt.experiments.export.card import tool_parser
 from evoprompt.experiments.export.source import checkpoint_of
-from evoprompt.storage import RECIPE_FILE
+from evoprompt.support.errors import InputError
+from evoprompt.support.storage import RECIPE_FILE
 
 RECIPE = Recipe(
     candidate="c0", components={"instruction": "Be brief."}, placement="append", template="{{ 1 }}"

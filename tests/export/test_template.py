@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evoprompt.agents.recipe import PROBES, Recipe, common_system
-from evoprompt.errors import InputError
 from evoprompt.experiments.export.template import (
     require_same_tokens,
     template_of,
 )
 from evoprompt.prompts import Placement
+from evoprompt.support.errors import InputError
 
 DEFAULTS_SYSTEM = """\
   {%- if tools %}{{ '<|im_start|>system\\n' }}

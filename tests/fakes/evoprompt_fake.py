@@ -39,7 +39,7 @@ from evoprompt.hookspecs import hookimpl
 from evoprompt.plugins import named
 from evoprompt.prompts import Render, system_message
 from evoprompt.roles import ProposalRequest
-from evoprompt.storage import STATE_FILE, checkpoints, load_state, mend, saving
+from evoprompt.support.storage import STATE_FILE, checkpoints, load_state, mend, saving
 from evoprompt.types import (
     Assignment,
     Candidate,

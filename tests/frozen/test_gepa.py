@@ -14,7 +14,7 @@ from optimizing import Writes
 
 import evoprompt
 from evoprompt import ProposalRequest
-from evoprompt.errors import InputError
+from evoprompt.support.errors import InputError
 
 SEED = {"plan": "Plan the answer.", "write": "Write the answer."}
 TRAIN = [f"question {index}" for index in range(8)]

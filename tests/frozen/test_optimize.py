@@ -16,10 +16,10 @@ from command_line import evoprompt as command
 from optimizing import HABITS, SEED, TRAIN, VALIDATION, Teacher, Writes, learn, metric, program
 
 from evoprompt import EvopromptWarning, InputError, Proposal, ProposalRequest
-from evoprompt.errors import BudgetError
 from evoprompt.evaluation import Score
 from evoprompt.experiments.eventfile import read_events
 from evoprompt.experiments.pool import read_pool
+from evoprompt.support.errors import BudgetError
 
 
 class Counted:

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import pytest
 
 from evoprompt import OptimizeOptions
-from evoprompt.errors import BudgetError, InputError
 from evoprompt.optimizer.data import items_of
 from evoprompt.optimizer.outcome import BudgetSpentError, ExampleOutcome
 from evoprompt.optimizer.runner import Meter, Runner
+from evoprompt.support.errors import BudgetError, InputError
 from evoprompt.types import Candidate
 
 

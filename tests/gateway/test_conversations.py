@@ -12,13 +12,13 @@ from contract_runs import EngineSpec
 from gateway_kills import ENGINE, GROUPS, ROLLOUTS, have
 
 from evoprompt import Engine, EvopromptWarning, InputError, Question
-from evoprompt.errors import AttachError, StateError
 from evoprompt.gateway.conversations import (
     Conversations,
     StoppedError,
     UnknownConversationError,
 )
 from evoprompt.gateway.settings import GatewaySettings
+from evoprompt.support.errors import AttachError, StateError
 
 QUESTION = Question("q", "What is 2 + 2?", ("4",))
 

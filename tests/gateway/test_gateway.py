@@ -16,10 +16,10 @@ from contract_runs import EngineSpec
 from upstream import KEY, MODEL, USAGE, Reply, Upstream, serving
 
 from evoprompt import Engine, EvopromptWarning, Question
-from evoprompt.errors import AttachError
 from evoprompt.gateway import KEY_HEADER, Gateway, GatewaySettings, UnknownConversationError
 from evoprompt.gateway.server import SPENDING
 from evoprompt.lm.budget import Charge, SpendTracker
+from evoprompt.support.errors import AttachError
 from evoprompt.types import Setting
 
 QUESTION = Question("q", "What is 2 + 2?", ("4",))

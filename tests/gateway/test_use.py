@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 from upstream import KEY, MODEL, Reply, Upstream, serving
 
-from evoprompt import yamlfile
-from evoprompt.errors import InputError
 from evoprompt.experiments.proxy import gateway_of
+from evoprompt.support import yamlfile
+from evoprompt.support.errors import InputError
 
 PAGE = Path(__file__).parents[2] / "docs/gateway.md"
 

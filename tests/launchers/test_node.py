@@ -18,7 +18,7 @@ from evoprompt.experiments.launchers.base import Job
 from evoprompt.experiments.runner import run
 from evoprompt.experiments.summary import SeedSummary
 from evoprompt.experiments.trial import End, Failure
-from evoprompt.storage import only_writer
+from evoprompt.support.storage import only_writer
 
 pytestmark = pytest.mark.usefixtures("fake_task")
 

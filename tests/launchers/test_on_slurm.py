@@ -8,10 +8,10 @@ import pytest
 import submitit
 from launcher_contract import LauncherContract
 
-from evoprompt.errors import InputError
 from evoprompt.experiments.launchers.base import Launcher
 from evoprompt.experiments.launchers.on_slurm import Slurm, SlurmSettings
 from evoprompt.experiments.testing import LauncherSuite
+from evoprompt.support.errors import InputError
 
 pytestmark = pytest.mark.usefixtures("fake_task")
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from evoprompt.errors import StateError
 from evoprompt.lm import (
     BudgetError,
     BudgetSettings,
@@ -18,6 +17,7 @@ from evoprompt.lm import (
     Spending,
     SpendTracker,
 )
+from evoprompt.support.errors import StateError
 
 FREE = BudgetSettings()
 CALL = Charge(1, 100, 50, 0.01)

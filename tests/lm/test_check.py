@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from strict_openai import StrictServer
 
-from evoprompt.errors import InputError
 from evoprompt.lm import BudgetSettings, LanguageModel, LmSettings, Prices, SpendTracker
 from evoprompt.plugins import build
 from evoprompt.proposers.combinators import Fallback, NoProposer
 from evoprompt.proposers.published import Paraphrase
+from evoprompt.support.errors import InputError
 from evoprompt.testing.openai_server import OpenAIServer, Status
 
 pytestmark = pytest.mark.lm

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from waiting import PATIENCE
 
-from evoprompt.errors import InputError
 from evoprompt.lm import (
     Answer,
     BudgetError,
@@ -23,6 +22,7 @@ from evoprompt.lm import (
     ReplayError,
     told_apart,
 )
+from evoprompt.support.errors import InputError
 from evoprompt.testing.openai_server import (
     Answer as Scripted,
 )

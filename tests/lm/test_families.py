@@ -10,9 +10,9 @@ import pytest
 from provider import openai, rewriting
 from strict_openai import StrictServer
 
-from evoprompt.errors import InputError
 from evoprompt.lm import LanguageModel, LmSettings
 from evoprompt.plugins import build
+from evoprompt.support.errors import InputError
 from evoprompt.testing import samples
 
 pytestmark = pytest.mark.lm

@@ -11,13 +11,15 @@ from typing import Any
 import pytest
 from waiting import wait_for
 
-from evoprompt.errors import InputError, StateError
 from evoprompt.lm import Answer, Call, DeadlineError, LanguageModel, LmError, LmSettings
+from evoprompt.support.errors import InputError, StateError
 from evoprompt.testing.openai_server import chat_fields
 
 pytestmark = [
     pytest.mark.lm,
-    pytest.mark.filterwarnings("ignore:.* waits for an answer:evoprompt.errors.EvopromptWarning"),
+    pytest.mark.filterwarnings(
+        "ignore:.* waits for an answer:evoprompt.support.errors.EvopromptWarning"
+    ),
 ]
 
 GOOD = chat_fields(words=["one", "two"])

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from evoprompt.errors import InputError, StateError
 from evoprompt.lm import ReplayError
 from evoprompt.lm.recording import Failure, Recorder, Replay, Response
+from evoprompt.support.errors import InputError, StateError
 
 
 def request(text: str) -> dict[str, Any]:

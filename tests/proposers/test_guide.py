@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from provider import openai, rewriting
 
-from evoprompt import yamlfile
 from evoprompt.components import BuildContext
 from evoprompt.plugins import build, plugins
 from evoprompt.proposers.language import LmProposer
 from evoprompt.rules import default_rules
+from evoprompt.support import yamlfile
 from evoprompt.testing.fakes import SampleTask
 from evoprompt.testing.samples import request
 

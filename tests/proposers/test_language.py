@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from evoprompt.errors import InputError, PluginError
 from evoprompt.lm import Answer, Call, LanguageModel, LmError, LmSettings
 from evoprompt.plugins import build
 from evoprompt.proposers.language import CANDIDATES, LmProposer
 from evoprompt.proposers.published import EvoPromptDE, EvoPromptGA, History, Paraphrase
 from evoprompt.proposers.reflection import Reflection
 from evoprompt.roles import ProposalRequest
+from evoprompt.support.errors import InputError, PluginError
 from evoprompt.testing.openai_server import OpenAIServer, Status, Text, chat_fields
 from evoprompt.testing.samples import request
 from evoprompt.types import Candidate, CandidateStats, Setting

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from evoprompt.errors import InputError
 from evoprompt.lm import LanguageModel, LmSettings
 from evoprompt.proposers.reflection import REFLECT, Reflection
+from evoprompt.support.errors import InputError
 from evoprompt.testing.openai_server import OpenAIServer, chat_fields
 from evoprompt.testing.samples import candidate, failures, request
 from evoprompt.types import CandidateStats

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from evoprompt.bank import SentenceBank
 from evoprompt.components import BuildContext
-from evoprompt.errors import InputError
 from evoprompt.plugins import build
 from evoprompt.proposers.sentences import (
     SentenceBlind,
@@ -23,6 +22,7 @@ from evoprompt.proposers.sentences import (
     SentenceRandom,
 )
 from evoprompt.roles import ProposalRequest, Proposer
+from evoprompt.support.errors import InputError
 from evoprompt.testing import SampleTask
 from evoprompt.testing.samples import REQUIRED, question, request, trajectory
 from evoprompt.types import Candidate, CandidateStats, Trajectory

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from evoprompt import yamlfile
 from evoprompt.evaluation import REWARD, MainMetric
 from evoprompt.eventlog import EventLog
 from evoprompt.events import (
@@ -31,6 +30,7 @@ from evoprompt.experiments.report import write_report
 from evoprompt.experiments.report.document import document as build
 from evoprompt.experiments.report.source import Source, files_of, read_source
 from evoprompt.lm.budget import SPENDING_FILE, Charge, SpendTracker
+from evoprompt.support import yamlfile
 from evoprompt.types import Turn
 
 pytestmark = pytest.mark.usefixtures("fake_task")

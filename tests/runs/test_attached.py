@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 import evoprompt
-from evoprompt import AttachRequest, Engine, EngineConfig, EventLog, yamlfile
-from evoprompt.errors import InputError
+from evoprompt import AttachRequest, Engine, EngineConfig, EventLog
 from evoprompt.experiments.eventfile import read_events
 from evoprompt.plugins import plugins
 from evoprompt.requests import RequestFiles
+from evoprompt.support import yamlfile
+from evoprompt.support.errors import InputError
 from evoprompt.types import Assignment, Question, Trajectory
 
 QUESTIONS = [Question(f"q{number}", f"What is {number}?") for number in range(4)]

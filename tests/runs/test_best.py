@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from evoprompt.errors import InputError
 from evoprompt.evaluation import Evaluation, MainMetric
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Evaluated, Event, Proposed, Seeded
@@ -12,7 +11,8 @@ from evoprompt.experiments.best import best_trial
 from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.summary import SeedSummary, to_json
-from evoprompt.storage import write_whole
+from evoprompt.support.errors import InputError
+from evoprompt.support.storage import write_whole
 
 CONFIG = RunConfig.model_validate(
     {"task": "fake", "host": "fake", "budget": 80, "evaluate_every": 40, "seeds": 2}

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from contract_runs import RandomWords
 
-from evoprompt import yamlfile
 from evoprompt.agents.tasks import Need, Plan
 from evoprompt.binding import Binding
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
-from evoprompt.errors import InputError
 from evoprompt.experiments.check import check, look_ahead
 from evoprompt.experiments.config import RunConfig
 from evoprompt.lm import SpendTracker
+from evoprompt.support import yamlfile
+from evoprompt.support.errors import InputError
 
 pytestmark = pytest.mark.usefixtures("fake_task")
 MODEL = Need("model", "all here")

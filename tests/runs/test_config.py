@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from evoprompt import yamlfile
-from evoprompt.errors import InputError
 from evoprompt.experiments.config import load
 from evoprompt.section import EngineSection
+from evoprompt.support import yamlfile
+from evoprompt.support.errors import InputError
 
 MINIMAL = """
 task: fake

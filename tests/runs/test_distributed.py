@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from evoprompt.errors import InputError
 from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.distributed import follow, require_one_at_a_time
+from evoprompt.support.errors import InputError
 
 pytestmark = pytest.mark.usefixtures("fake_task")
 

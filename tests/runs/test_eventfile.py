@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from evoprompt.errors import InputError
 from evoprompt.eventlog import EventLog
 from evoprompt.events import Proposed, Seeded, Told, Verified
 from evoprompt.experiments.eventfile import read_events
 from evoprompt.experiments.history import History
+from evoprompt.support.errors import InputError
 
 
 def notice(step: int) -> dict[str, object]:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from evoprompt.errors import InputError
 from evoprompt.evaluation import MainMetric
 from evoprompt.eventlog import EventLog
 from evoprompt.events import (
@@ -25,6 +24,7 @@ from evoprompt.events import (
 )
 from evoprompt.experiments.history import History, Weight
 from evoprompt.experiments.report.document import outcome
+from evoprompt.support.errors import InputError
 
 LOSS = MainMetric("loss", "loss", higher_is_better=False)
 

@@ -9,9 +9,9 @@ from counted import counted
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
-from evoprompt import yamlfile
-from evoprompt.errors import InputError
 from evoprompt.experiments.config import load
+from evoprompt.support import yamlfile
+from evoprompt.support.errors import InputError
 
 MOST_CALLS = 2_000_000
 """Of functions; the most is 230,000."""

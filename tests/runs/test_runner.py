@@ -13,14 +13,14 @@ import pytest
 from watched_runs import Watcher, config, trial_events
 
 from evoprompt.engine import Engine
-from evoprompt.errors import EvopromptWarning, InputError
 from evoprompt.events import Notice
 from evoprompt.experiments.best import best_trial
 from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.runner import run
 from evoprompt.experiments.summary import SeedSummary
-from evoprompt.storage import STATE_FILE
+from evoprompt.support.errors import EvopromptWarning, InputError
+from evoprompt.support.storage import STATE_FILE
 
 pytestmark = pytest.mark.usefixtures("fake_task")
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import optuna
 import pytest
 
-from evoprompt import yamlfile
 from evoprompt.section import Settings
+from evoprompt.support import yamlfile
 
 PAGE = Path(__file__).parents[2] / "docs" / "clusters.md"
 CONFIG: Settings = {

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from watched_runs import config
 
-from evoprompt.errors import InputError
 from evoprompt.experiments.sweep import swept
+from evoprompt.support.errors import InputError
 
 pytestmark = pytest.mark.usefixtures("fake_task")
 

@@ -13,7 +13,6 @@ import pytest
 from optimizing import adding
 
 import evoprompt
-from evoprompt.errors import InputError
 from evoprompt.eventlog import to_line
 from evoprompt.events import Seeded
 from evoprompt.experiments.check import look_ahead
@@ -24,6 +23,7 @@ from evoprompt.experiments.pool import read_pool, with_seeds
 from evoprompt.experiments.runner import run
 from evoprompt.experiments.settings import merge
 from evoprompt.section import Settings
+from evoprompt.support.errors import InputError
 
 pytestmark = pytest.mark.usefixtures("fake_task")
 

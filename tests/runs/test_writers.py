@@ -11,15 +11,15 @@ from watched_runs import Watcher, config
 
 from evoprompt.attachment import keep_log
 from evoprompt.engine import Engine
-from evoprompt.errors import InputError
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.runner import run
-from evoprompt.storage import only_writer
+from evoprompt.support.errors import InputError
+from evoprompt.support.storage import only_writer
 
 HOLD = """\
 import sys
 from pathlib import Path
-from evoprompt.storage import only_writer
+from evoprompt.support.storage import only_writer
 with only_writer(Path(sys.argv[1]), "it"):
     print("mine", flush=True)
     sys.stdin.read()

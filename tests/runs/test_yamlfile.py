@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evoprompt import yamlfile
-from evoprompt.errors import InputError
 from evoprompt.experiments.instruction import read_instruction
+from evoprompt.support import yamlfile
+from evoprompt.support.errors import InputError
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from deap import tools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evoprompt.errors import InputError
 from evoprompt.roles import Selector
 from evoprompt.selectors import Deap
+from evoprompt.support.errors import InputError
 from evoprompt.testing import SelectorSuite
 from evoprompt.testing.samples import candidate, candidate_stats
 from evoprompt.types import CandidateStats

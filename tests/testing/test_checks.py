@@ -13,10 +13,10 @@ from pydantic import BaseModel
 
 from evoprompt import Selector, hookimpl, named
 from evoprompt.components import BuildContext, Component
-from evoprompt.errors import InputError, PluginError
 from evoprompt.experiments.testing import SUITES
 from evoprompt.plugins import Plugins, PluginSource, installed_sources
 from evoprompt.selectors import Softmax
+from evoprompt.support.errors import InputError, PluginError
 from evoprompt.testing import OpenAIServer, check
 from evoprompt.testing.checks import checking
 from evoprompt.testing.openai_server import chat_fields

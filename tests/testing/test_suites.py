@@ -18,10 +18,10 @@ from evoprompt.agents.tasks import MainMetric, Score
 from evoprompt.attributors import WindowMean
 from evoprompt.bank import SentenceBank
 from evoprompt.experiments.testing import Additions, TaskSuite
-from evoprompt.leads import Lead
 from evoprompt.populations import SteadyPopulation
 from evoprompt.roles import ProposalRequest, VerificationRequest
 from evoprompt.selectors import Deap, Softmax
+from evoprompt.support.leads import Lead
 from evoprompt.testing import (
     AttributorSuite,
     PopulationSuite,

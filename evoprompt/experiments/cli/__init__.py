@@ -9,7 +9,6 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from evoprompt.errors import EvopromptError, InputError, PluginError, UnwritableError
 from evoprompt.experiments.cli import (
     best,
     distill,
@@ -27,7 +26,8 @@ from evoprompt.experiments.cli import (
     simplify,
     watch,
 )
-from evoprompt.text import format_error, masked, printable
+from evoprompt.support.errors import EvopromptError, InputError, PluginError, UnwritableError
+from evoprompt.support.text import format_error, masked, printable
 
 PANELS: Mapping[str, Mapping[str, Callable[..., None]]] = {
     "Start": {

@@ -38,7 +38,7 @@ def best(
     rollouts of the training, with its standard error. Two of these are the line between shown and
     not shown.
     """
-    from evoprompt.text import english, printable
+    from evoprompt.support.text import english, printable
 
     found, statement = _best_of(run, arm, seed)
     if statement:
@@ -52,13 +52,13 @@ def best(
 def _best_of(run: Path, arm: str | None, seed: int | None) -> tuple[str, str]:
     """The instruction, and what is shown of it, in words; empty where nothing was compared."""
     from evoprompt.agents.recipe import Recipe
-    from evoprompt.errors import InputError
     from evoprompt.experiments.best import best_trial
     from evoprompt.experiments.directory import RunDirectory
     from evoprompt.experiments.export.source import checkpoint_of
     from evoprompt.experiments.history import History, log_in
     from evoprompt.optimizer.folder import is_begun
     from evoprompt.optimizer.result import read_result
+    from evoprompt.support.errors import InputError
     from evoprompt.types import legible
 
     if is_begun(run):
@@ -88,11 +88,11 @@ def _explain(run: Path, arm: str | None, seed: int | None) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from evoprompt.errors import InputError
     from evoprompt.experiments.best import best_trial
     from evoprompt.experiments.directory import RunDirectory
     from evoprompt.experiments.history import History, log_in
-    from evoprompt.text import english, printable
+    from evoprompt.support.errors import InputError
+    from evoprompt.support.text import english, printable
 
     log, who, remedy = log_in(run), str(run), "wait, or leave --explain out"
     if (run / "config.yaml").is_file():

@@ -20,7 +20,7 @@ from evoprompt.events import (
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.runner import Observer
 from evoprompt.experiments.summary import SeedSummary
-from evoprompt.text import printable
+from evoprompt.support.text import printable
 from evoprompt.types import legible
 
 STYLES: Mapping[str, str] = {

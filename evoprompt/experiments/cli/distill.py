@@ -47,8 +47,6 @@ def distill(
     from rich.console import Console
     from rich.table import Table
 
-    from evoprompt import yamlfile
-    from evoprompt.errors import InputError
     from evoprompt.experiments.best import best_trial
     from evoprompt.experiments.cli.run import launch
     from evoprompt.experiments.config import config_of
@@ -56,6 +54,8 @@ def distill(
     from evoprompt.experiments.distill import table_of
     from evoprompt.experiments.instruction import read_instruction
     from evoprompt.experiments.settings import merge
+    from evoprompt.support import yamlfile
+    from evoprompt.support.errors import InputError
 
     text = None if instruction is None else read_instruction(instruction)
     run = RunDirectory.open(source)

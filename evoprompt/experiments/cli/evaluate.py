@@ -72,12 +72,12 @@ def evaluate(
     twice but what could not be scored, and takes further methods and kinds of questions.
     """
     from evoprompt.agents.tasks import POLICY, Policy
-    from evoprompt.errors import InputError
     from evoprompt.experiments.answers import Evaluation, identity_of, kinds_of, methods_of
     from evoprompt.experiments.check import require
     from evoprompt.experiments.evaluate import policy_of, subject_of, task_of, written_of
     from evoprompt.experiments.instruction import read_instruction
-    from evoprompt.storage import only_writer, require_folder
+    from evoprompt.support.errors import InputError
+    from evoprompt.support.storage import only_writer, require_folder
 
     subject = subject_of(source, changes or (), arm, seed)
     if instruction is not None:
@@ -118,10 +118,10 @@ def _served(task: Task, model: str, base_url: str | None, tokenizer: str | None)
 
 
 def _evaluate(subject: Subject, split: str, json: bool) -> None:
-    from evoprompt.errors import EvopromptError, InputError
     from evoprompt.experiments.evaluate import evaluate as evaluate_subject
-    from evoprompt.storage import is_follower
-    from evoprompt.text import format_error, masked
+    from evoprompt.support.errors import EvopromptError, InputError
+    from evoprompt.support.storage import is_follower
+    from evoprompt.support.text import format_error, masked
 
     try:
         with redirect_stdout(sys.stderr):  # trainers talk; standard output is for the result
@@ -185,8 +185,8 @@ def _ask(
 
 def _listed(option: str, given: str, known: Sequence[str]) -> list[str]:
     """The names in ``given``, each once."""
-    from evoprompt.errors import InputError
-    from evoprompt.validation import nearest
+    from evoprompt.support.errors import InputError
+    from evoprompt.support.validation import nearest
 
     if given == "all":
         return list(known)
@@ -206,7 +206,7 @@ def _show(found: Result) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from evoprompt.text import printable
+    from evoprompt.support.text import printable
 
     values = found.evaluation
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))

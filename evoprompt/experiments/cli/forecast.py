@@ -11,13 +11,13 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from evoprompt import yamlfile
 from evoprompt.agents.tasks import Need, Plan
 from evoprompt.experiments.check import ArmForecast, Forecast
 from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.settings import differences
 from evoprompt.section import Settings
-from evoprompt.text import many
+from evoprompt.support import yamlfile
+from evoprompt.support.text import many
 
 MISSING = 3
 """Exit code of a dry run that found something missing on this machine."""

@@ -21,7 +21,7 @@ def gateway(
     """
     from evoprompt.experiments.proxy import gateway_of
     from evoprompt.gateway.server import TOKEN
-    from evoprompt.text import printable
+    from evoprompt.support.text import printable
 
     ended = threading.Event()
     with gateway_of(config) as found:

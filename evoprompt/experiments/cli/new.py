@@ -34,8 +34,8 @@ def new(
 
     That of a task trains, too, with a configuration and a README.
     """
-    from evoprompt.errors import InputError
-    from evoprompt.storage import require_folder
+    from evoprompt.support.errors import InputError
+    from evoprompt.support.storage import require_folder
 
     module = _module(name, kind)
     folder = Path(name) if output is None else output
@@ -65,8 +65,8 @@ def new(
 
 def _module(name: str, kind: Kind) -> str:
     """The name of the module of what is called ``name``."""
-    from evoprompt.errors import InputError
     from evoprompt.plugins import plugins
+    from evoprompt.support.errors import InputError
 
     module, fault = name.replace("-", "_"), ""
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name) or keyword.iskeyword(module):

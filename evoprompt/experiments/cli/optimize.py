@@ -120,13 +120,13 @@ def optimize(
     With --from-traces failures of a model in use are the writer's first requests, before the model
     is asked anything. Without a task what is written is put into files, and nothing is measured.
     """
-    from evoprompt import yamlfile
-    from evoprompt.errors import InputError
     from evoprompt.experiments.cli.run import launch
     from evoprompt.experiments.config import config_of, load
     from evoprompt.experiments.traces import read_traces, starting_from
     from evoprompt.lm.budget import SpendTracker
-    from evoprompt.text import masked
+    from evoprompt.support import yamlfile
+    from evoprompt.support.errors import InputError
+    from evoprompt.support.text import masked
 
     if writer_base_url is not None and lm is None:
         raise InputError(
@@ -228,13 +228,13 @@ def _write(
     output: Path | None,
 ) -> None:
     """Writes files with instructions that nobody has measured, and says so."""
-    from evoprompt.errors import InputError
     from evoprompt.experiments.instruction import read_instruction
     from evoprompt.experiments.traces import write_from
     from evoprompt.lm.budget import SpendTracker
     from evoprompt.optimizer.options import OptimizeOptions
     from evoprompt.optimizer.writer import built
-    from evoprompt.storage import write_whole
+    from evoprompt.support.errors import InputError
+    from evoprompt.support.storage import write_whole
     from evoprompt.types import Setting, legible
 
     deployed = None if traces is None else traces.deployed

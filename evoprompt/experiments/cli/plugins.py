@@ -76,8 +76,8 @@ def _called(name: str, found: Plugins) -> list[Registered]:
     Raises:
         PluginError: there is none.
     """
-    from evoprompt.errors import PluginError
-    from evoprompt.validation import nearest
+    from evoprompt.support.errors import PluginError
+    from evoprompt.support.validation import nearest
 
     named = [one for one in found.components() if one.name == name]
     if not named:

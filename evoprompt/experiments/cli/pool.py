@@ -26,7 +26,7 @@ def list_(run: Run, arm: OfArm = None, seed: OfSeed = None) -> None:
     """List the living candidates, who waits for approval, and what was asked."""
     from evoprompt.experiments.history import History
     from evoprompt.requests import RequestFiles
-    from evoprompt.text import printable
+    from evoprompt.support.text import printable
 
     log = _log(run, arm, seed)
     history, requests = History.read(log), RequestFiles(log)
@@ -53,7 +53,7 @@ def list_(run: Run, arm: OfArm = None, seed: OfSeed = None) -> None:
 def show(run: Run, candidate: Id, arm: OfArm = None, seed: OfSeed = None) -> None:
     """Print all texts of a candidate, alive or not, with its lineage."""
     from evoprompt.experiments.history import History
-    from evoprompt.text import printable
+    from evoprompt.support.text import printable
 
     entry = History.read(_log(run, arm, seed)).candidate(candidate)
     typer.echo(
@@ -104,9 +104,9 @@ _change("refuse", "Refuse a candidate that waits.")
 
 def _log(path: Path, arm: str | None, seed: int | None) -> Path:
     """The events of the training at ``path``, a run or the folder that holds them."""
-    from evoprompt.errors import InputError
     from evoprompt.experiments.directory import RunDirectory
     from evoprompt.experiments.history import LOGS, log_in
+    from evoprompt.support.errors import InputError
 
     if (path / "config.yaml").is_file():
         directory = RunDirectory.open(path)
@@ -121,7 +121,7 @@ def _log(path: Path, arm: str | None, seed: int | None) -> Path:
 
 
 def _only(directory: RunDirectory, arm: str | None, seed: int | None) -> TrialId:
-    from evoprompt.errors import InputError
+    from evoprompt.support.errors import InputError
 
     found = [
         trial
@@ -144,8 +144,8 @@ def _only(directory: RunDirectory, arm: str | None, seed: int | None) -> TrialId
 
 def _open(log: Path) -> RequestFiles:
     """Where changes are asked of a training that has not ended."""
-    from evoprompt.errors import InputError
     from evoprompt.requests import RequestFiles
+    from evoprompt.support.errors import InputError
 
     if (log.parent / "result.json").is_file():
         raise InputError(
@@ -156,8 +156,8 @@ def _open(log: Path) -> RequestFiles:
 
 
 def _require_candidate(log: Path, requests: RequestFiles, action: Action, name: str) -> None:
-    from evoprompt.errors import InputError
     from evoprompt.experiments.history import History
+    from evoprompt.support.errors import InputError
 
     if action not in ("approve", "refuse"):
         if not History.read(log).candidate(name).alive:

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from evoprompt.errors import InputError
-from evoprompt.text import printable
+from evoprompt.support.errors import InputError
+from evoprompt.support.text import printable
 
 
 def report(

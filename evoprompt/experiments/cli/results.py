@@ -14,7 +14,7 @@ from evoprompt.experiments.directory import RunDirectory
 from evoprompt.experiments.summary import SeedSummary, Summary
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.optimizer.folder import SPENDING
-from evoprompt.text import printable
+from evoprompt.support.text import printable
 
 
 def show_results(directory: RunDirectory, summary: Summary, console: Console) -> None:

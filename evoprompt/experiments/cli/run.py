@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evoprompt.errors import InputError
 from evoprompt.experiments.cli.options import (
     Changes,
     DryRun,
@@ -22,6 +21,7 @@ from evoprompt.experiments.cli.options import (
     SeedsFrom,
     with_seeds_from,
 )
+from evoprompt.support.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -109,7 +109,7 @@ def launch(
         spent: what the writer has cost before.
     """
     from evoprompt.experiments.directory import RunDirectory
-    from evoprompt.storage import is_follower
+    from evoprompt.support.storage import is_follower
 
     root = output or _default_output(config, resume)
     if not dry_run and not is_follower():
@@ -182,7 +182,7 @@ def launch(
 
 
 def _first_line(wanted: RunConfig, config: Path, root: Path) -> str:
-    from evoprompt.text import many
+    from evoprompt.support.text import many
 
     arms = list(wanted.arms)
     compared = ", ".join(arms) if len(arms) < 4 else f"{len(arms)} arms"

@@ -35,11 +35,11 @@ def simplify(
     the trained policy show that no more than delta is lost. What a task requires stays. Prints the
     text alone on standard output.
     """
-    from evoprompt.errors import InputError
     from evoprompt.experiments.evaluate import rewards_of, subject_of, task_of, written_of
     from evoprompt.experiments.instruction import read_instruction
     from evoprompt.shortening import simplify as simplified
-    from evoprompt.text import printable
+    from evoprompt.support.errors import InputError
+    from evoprompt.support.text import printable
     from evoprompt.types import Candidate
 
     subject = subject_of(source, changes or (), arm, seed)

@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
-from evoprompt.errors import InputError
 from evoprompt.experiments.cli.report import require_extra
-from evoprompt.storage import LOCK, is_temporary
+from evoprompt.support.errors import InputError
+from evoprompt.support.storage import LOCK, is_temporary
 
 _PATIENCE = 0.5  # seconds between two looks for a run
 

@@ -21,11 +21,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from evoprompt.agents.recipe import Recipe
-from evoprompt.errors import InputError
 from evoprompt.experiments.export.card import card, serve_line
 from evoprompt.experiments.export.source import checkpoint_of
 from evoprompt.experiments.export.template import require_same_tokens, template_of
-from evoprompt.storage import RECIPE_FILE, require_folder, write_whole
+from evoprompt.support.errors import InputError
+from evoprompt.support.storage import RECIPE_FILE, require_folder, write_whole
 
 __all__ = ["export"]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from evoprompt import yamlfile
 from evoprompt.agents.recipe import Recipe
+from evoprompt.support import yamlfile
 
 _PARSERS = (  # what a chat template writes around a call, and vLLM's name of what reads it
     ("[TOOL_CALLS]", "mistral"),

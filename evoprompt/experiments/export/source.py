@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from evoprompt.errors import InputError
 from evoprompt.experiments.best import best_trial
 from evoprompt.experiments.directory import RunDirectory
 from evoprompt.optimizer.folder import is_begun
-from evoprompt.storage import RECIPE_FILE, checkpoints
+from evoprompt.support.errors import InputError
+from evoprompt.support.storage import RECIPE_FILE, checkpoints
 
 PREFIXES = ("checkpoint-", "global_step_")
 """How TRL and veRL name their checkpoints, before the number of the step."""

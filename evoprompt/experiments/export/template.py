@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from evoprompt.agents.recipe import PROBES, Recipe
-from evoprompt.errors import InputError
+from evoprompt.support.errors import InputError
 
 _SYSTEM = """\
 {%- if messages and messages[0]['role'] == 'system' -%}

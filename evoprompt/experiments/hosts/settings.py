@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from evoprompt.agents import Limits
 from evoprompt.agents.tasks import Task, Trial, limits_of
-from evoprompt.errors import InputError
+from evoprompt.support.errors import InputError
 
 
 class LoraSettings(BaseModel):

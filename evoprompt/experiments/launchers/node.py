@@ -18,14 +18,14 @@ from dataclasses import dataclass
 from multiprocessing import parent_process
 from pathlib import Path
 
-from evoprompt.errors import InputError
 from evoprompt.eventlog import to_line
 from evoprompt.events import Event
 from evoprompt.experiments.check import check
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.trial import End, Failure, attempt
 from evoprompt.lm.budget import SpendTracker
-from evoprompt.text import format_error
+from evoprompt.support.errors import InputError
+from evoprompt.support.text import format_error
 
 _LATE = 60.0
 """Seconds within which a machine sees a folder that another one has made: NFS's default."""

@@ -10,12 +10,12 @@ from pathlib import Path
 from pydantic import BaseModel, Field
 
 from evoprompt.components import BuildContext
-from evoprompt.errors import InputError
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.launchers.base import Done, Job, Launcher, Lost, require_extra
 from evoprompt.experiments.launchers.node import Errand
 from evoprompt.experiments.trial import End, Failure
-from evoprompt.text import format_error
+from evoprompt.support.errors import InputError
+from evoprompt.support.text import format_error
 
 _TIMEOUT = 10.0  # seconds for a connection to the cluster's head
 

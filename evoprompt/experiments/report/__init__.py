@@ -25,7 +25,7 @@ def write_report(root: Path, source: Source | None = None) -> Path:
     # What draws is slow to import, and only needed here.
     from evoprompt.experiments.report.page import render_page
     from evoprompt.experiments.report.source import read_source
-    from evoprompt.storage import write_whole
+    from evoprompt.support.storage import write_whole
 
     page = root / "report.html"
     write_whole(page, render_page(source or read_source(root)))

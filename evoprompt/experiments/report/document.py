@@ -10,7 +10,7 @@ import numpy as np
 
 from evoprompt.experiments.history import Entry, History
 from evoprompt.experiments.report.source import Source, Trial
-from evoprompt.text import english
+from evoprompt.support.text import english
 
 Json = dict[str, object]
 Points = Sequence[tuple[float, float]]

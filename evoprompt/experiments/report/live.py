@@ -10,10 +10,10 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from evoprompt.errors import EvopromptError
 from evoprompt.experiments.report.page import drawing, render_page
 from evoprompt.experiments.report.source import files_of, read_source
-from evoprompt.text import format_error
+from evoprompt.support.errors import EvopromptError
+from evoprompt.support.text import format_error
 
 LOOPBACK = "127.0.0.1"
 _SHARE = 10  # a page that took a second to make is made again ten seconds later at the soonest

@@ -16,7 +16,7 @@ from evoprompt.experiments.report.document import document
 from evoprompt.experiments.report.progress import duration, progress
 from evoprompt.experiments.report.source import Source, Trial
 from evoprompt.experiments.report.verdict import Measure, standings
-from evoprompt.text import english, many, printable, sentences
+from evoprompt.support.text import english, many, printable, sentences
 
 _SCRIPTS = ("table.js", "say.js", "dialog.js", "charts.js", "page.js")
 

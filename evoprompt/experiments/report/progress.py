@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from evoprompt.experiments.report.source import Source, Trial
-from evoprompt.text import many
+from evoprompt.support.text import many
 
 
 def progress(source: Source) -> list[str]:

@@ -11,7 +11,6 @@ from typing import TypeVar, cast
 
 from pydantic import JsonValue
 
-from evoprompt.errors import EvopromptError, InputError
 from evoprompt.evaluation import QuestionOutcome
 from evoprompt.experiments.about import About
 from evoprompt.experiments.best import merit_of
@@ -25,6 +24,7 @@ from evoprompt.optimizer.folder import is_begun
 from evoprompt.optimizer.result import read_result
 from evoprompt.requests import Request, RequestFiles
 from evoprompt.section import Settings
+from evoprompt.support.errors import EvopromptError, InputError
 from evoprompt.types import VerificationResult
 
 _CONFIGS = ("config.yaml", "settings.yaml", "attached.yaml")

@@ -9,7 +9,7 @@ from statistics import fmean
 from evoprompt.evaluation import MainMetric
 from evoprompt.experiments.intervals import Interval, interval
 from evoprompt.experiments.report.source import Source
-from evoprompt.text import many
+from evoprompt.support.text import many
 
 
 @dataclass(frozen=True, slots=True)

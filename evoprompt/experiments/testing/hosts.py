@@ -11,8 +11,8 @@ from pathlib import Path
 
 from evoprompt.agents import Episode
 from evoprompt.agents.tasks import Host, MainMetric, Score, Task, Trial
-from evoprompt.errors import InputError
 from evoprompt.experiments.launchers.base import Launcher
+from evoprompt.support.errors import InputError
 from evoprompt.testing import SampleTask, samples
 from evoprompt.testing.suite import Suite, expect
 from evoprompt.types import Question

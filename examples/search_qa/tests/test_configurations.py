@@ -12,7 +12,6 @@ from evoprompt_search_qa import protocol
 from evoprompt_search_qa.open.task import OpenQa
 
 from evoprompt.agents import Sampling
-from evoprompt.errors import InputError
 from evoprompt.experiments.check import look_ahead
 from evoprompt.experiments.config import RunConfig, load, with_host_defaults
 from evoprompt.experiments.directory import RunDirectory, TrialDirectory, TrialId
@@ -20,7 +19,8 @@ from evoprompt.experiments.hosts.trl.arguments import arguments
 from evoprompt.experiments.hosts.trl.component import TrlHost
 from evoprompt.experiments.trial import host_for, trial_of
 from evoprompt.plugins import build
-from evoprompt.yamlfile import read
+from evoprompt.support.errors import InputError
+from evoprompt.support.yamlfile import read
 
 FOLDER = Path(__file__).parents[1]
 PAPER = ("qwen2.5-3b-trl.yaml", "qwen2.5-7b-trl.yaml")

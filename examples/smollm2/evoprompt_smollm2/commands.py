@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from evoprompt.errors import InputError
+from evoprompt.support.errors import InputError
 from evoprompt_smollm2.model import (
     NOTE,
     QUESTION,

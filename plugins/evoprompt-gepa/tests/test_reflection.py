@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from evoprompt_gepa import GepaReflection
 
-from evoprompt.errors import InputError
 from evoprompt.lm import BudgetSettings, LanguageModel, LmError, LmSettings
+from evoprompt.support.errors import InputError
 from evoprompt.testing import OpenAIServer, ProposerSuite
 from evoprompt.testing.samples import request
 

@@ -15,9 +15,9 @@ from reasoning_gym.composite import DatasetSpec
 from reasoning_gym.dataset import ProceduralDataset
 from reasoning_gym.factory import DATASETS, create_dataset
 
-from evoprompt.errors import InputError
-from evoprompt.text import format_error
-from evoprompt.validation import nearest
+from evoprompt.support.errors import InputError
+from evoprompt.support.text import format_error
+from evoprompt.support.validation import nearest
 from evoprompt_gym.settings import GymSettings
 
 Entry = dict[str, Any]

@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection
 
 from pydantic import JsonValue
 
-from evoprompt.errors import EvopromptError
+from evoprompt.support.errors import EvopromptError
 from evoprompt_gym.datasets import Entry
 
 SECONDS = 5.0

@@ -9,9 +9,9 @@ from reasoning_gym.utils import extract_answer
 
 from evoprompt.agents import Episode, Limits
 from evoprompt.agents.tasks import Score, Task
-from evoprompt.errors import InputError
+from evoprompt.support.errors import InputError
+from evoprompt.support.validation import nearest
 from evoprompt.types import Question, Trajectory
-from evoprompt.validation import nearest
 from evoprompt_gym.bank import IN_TAGS, bank, diagnose
 from evoprompt_gym.datasets import Entry, Splits
 from evoprompt_gym.scoring import Scorer

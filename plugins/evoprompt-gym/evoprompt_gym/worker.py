@@ -12,7 +12,7 @@ from multiprocessing.connection import Connection
 
 from reasoning_gym.dataset import ProceduralDataset
 
-from evoprompt.text import format_error
+from evoprompt.support.text import format_error
 from evoprompt_gym.datasets import Entry, make
 
 MEMORY = 4 << 30

@@ -13,7 +13,7 @@ import numpy as np
 import Stemmer
 from bm25s.stopwords import STOPWORDS_EN
 
-from evoprompt.errors import InputError, warn
+from evoprompt.support.errors import InputError, warn
 from evoprompt_retrieval.corpus import Corpus
 from evoprompt_retrieval.disk_space import Manifest, save_array
 from evoprompt_retrieval.index import Hit, OnProgress

@@ -18,7 +18,7 @@ import httpx
 import msgspec
 import tenacity
 
-from evoprompt.errors import EvopromptError
+from evoprompt.support.errors import EvopromptError
 from evoprompt_retrieval.batching import MicroBatcher
 
 _LOG = logging.getLogger(__name__)

@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.progress import Progress, TaskID
 
 from evoprompt.agents.tasks import Plan
-from evoprompt.errors import InputError
 from evoprompt.experiments.cli.forecast import end_dry_run
+from evoprompt.support.errors import InputError
 from evoprompt_retrieval.index import Backend, Device, Dtype, IndexSettings, open_index
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from evoprompt.errors import InputError
+from evoprompt.support.errors import InputError
 from evoprompt_retrieval.disk_space import Manifest, save_array
 from evoprompt_retrieval.passages import Passage, parse_line
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from sentence_transformers import SentenceTransformer
 
-from evoprompt.errors import InputError
+from evoprompt.support.errors import InputError
 from evoprompt_retrieval.corpus import Corpus
 from evoprompt_retrieval.disk_space import Manifest
 from evoprompt_retrieval.index import Device, Dtype, Hit, IndexSettings, OnProgress

@@ -13,8 +13,8 @@ from typing import Self
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from evoprompt.errors import InputError, UnwritableError
-from evoprompt.storage import write_whole
+from evoprompt.support.errors import InputError, UnwritableError
+from evoprompt.support.storage import write_whole
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 

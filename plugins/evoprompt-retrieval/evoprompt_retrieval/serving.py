@@ -21,7 +21,7 @@ from starlette.applications import Starlette
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors.multiprocess import Multiprocess
 
-from evoprompt.errors import InputError
+from evoprompt.support.errors import InputError
 from evoprompt_retrieval.index import IndexSettings, open_index
 from evoprompt_retrieval.requests import ServerLimits
 from evoprompt_retrieval.server import create_app

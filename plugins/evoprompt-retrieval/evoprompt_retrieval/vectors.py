@@ -12,7 +12,7 @@ from pathlib import Path
 import faiss
 import numpy as np
 
-from evoprompt.errors import InputError
+from evoprompt.support.errors import InputError
 
 _FLOAT = 4
 _ROWS_AT = 8

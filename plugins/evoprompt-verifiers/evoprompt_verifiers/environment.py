@@ -13,7 +13,7 @@ from gepa.core.adapter import EvaluationBatch
 from verifiers.v1.gepa.adapter import GEPAAdapter
 from verifiers.v1.gepa.dataset import resolve_gepa_seed_prompt
 
-from evoprompt.errors import InputError
+from evoprompt.support.errors import InputError
 
 SYSTEM_PROMPT = "system_prompt"
 """The component that evolves."""

@@ -16,7 +16,7 @@ from verifiers.v1.utils.loaders import load_environment
 
 import evoprompt
 from evoprompt import Proposal, ProposalRequest, Proposer
-from evoprompt.errors import InputError
+from evoprompt.support.errors import InputError
 from evoprompt.testing.openai_server import Status
 
 GOOD = "Add the numbers and write the sum at last."

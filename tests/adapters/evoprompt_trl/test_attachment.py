@@ -8,8 +8,8 @@ from evoprompt_trl.attachment import TrlAttachment
 
 import evoprompt
 from evoprompt.attachment import AttachRequest
-from evoprompt.errors import InputError
 from evoprompt.prompts import system_message
+from evoprompt.support.errors import InputError
 
 
 def trainer(**attributes: Any) -> Any:

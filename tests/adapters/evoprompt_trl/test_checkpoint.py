@@ -10,9 +10,9 @@ from transformers import TrainerControl, TrainerState
 
 import evoprompt
 from evoprompt.binding import Binding
-from evoprompt.errors import StateError
 from evoprompt.eventlog import EventLog
-from evoprompt.storage import BEGUN_FILE, STATE_FILE
+from evoprompt.support.errors import StateError
+from evoprompt.support.storage import BEGUN_FILE, STATE_FILE
 
 SENTINEL = "checkpoint-is-incomplete.txt"  # written by transformers before a save on SIGTERM
 

@@ -10,7 +10,7 @@ from evoprompt_trl.host import BUFFERS, HostTrainer
 
 import evoprompt
 from evoprompt.attachment import methods_of
-from evoprompt.errors import AttachError
+from evoprompt.support.errors import AttachError
 
 
 class Trainer:

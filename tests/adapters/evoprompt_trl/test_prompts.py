@@ -12,8 +12,8 @@ from evoprompt_trl.host import SHOWN_TOOLS, HostTrainer
 from evoprompt_trl.prompts import TrlPrompts
 from pydantic import JsonValue
 
-from evoprompt.errors import InputError
 from evoprompt.prompts import ShowsTools, system_message
+from evoprompt.support.errors import InputError
 from evoprompt.types import INSTRUCTION, Candidate, Question
 
 SCHEMA = {"type": "function", "function": {"name": "look", "description": "Looks up"}}

@@ -9,8 +9,8 @@ import pytest
 from evoprompt_verl.checkpoint import StepFolders
 from omegaconf import OmegaConf
 
-from evoprompt.errors import StateError
-from evoprompt.storage import saving
+from evoprompt.support.errors import StateError
+from evoprompt.support.storage import saving
 
 
 def save(found: StepFolders, step: int) -> None:

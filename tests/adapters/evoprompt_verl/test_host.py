@@ -13,7 +13,7 @@ import pytest
 from evoprompt_verl import host
 
 from evoprompt.attachment import methods_of, require_attributes
-from evoprompt.errors import AttachError
+from evoprompt.support.errors import AttachError
 
 V1 = "verl.trainer.ppo.v1"
 PLACES = [

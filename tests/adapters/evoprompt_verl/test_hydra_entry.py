@@ -20,7 +20,7 @@ from omegaconf import DictConfig, OmegaConf
 from ray.exceptions import RayTaskError
 
 from evoprompt.config import EngineConfig
-from evoprompt.errors import AttachError, NothingEvolvedError
+from evoprompt.support.errors import AttachError, NothingEvolvedError
 
 Compose = Callable[..., DictConfig]
 

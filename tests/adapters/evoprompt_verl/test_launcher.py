@@ -11,7 +11,7 @@ import pytest
 from evoprompt_verl import launcher, versions
 from evoprompt_verl.versions import check_versions
 
-from evoprompt.errors import InputError
+from evoprompt.support.errors import InputError
 
 
 @pytest.fixture

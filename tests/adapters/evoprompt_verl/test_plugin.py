@@ -11,7 +11,7 @@ import pytest
 from omegaconf import DictConfig
 
 import evoprompt
-from evoprompt.errors import AttachError
+from evoprompt.support.errors import AttachError
 
 Changed = Callable[[Mapping[str, object]], DictConfig]
 

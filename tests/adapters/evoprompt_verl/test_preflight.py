@@ -9,7 +9,7 @@ import pytest
 from evoprompt_verl import preflight
 from omegaconf import DictConfig, OmegaConf
 
-from evoprompt.errors import EvopromptError
+from evoprompt.support.errors import EvopromptError
 
 Compose = Callable[..., DictConfig]
 Changed = Callable[[Mapping[str, object]], DictConfig]

@@ -12,8 +12,8 @@ from evoprompt_verl.prompt_budget import check_room
 from evoprompt_verl.prompts import VerlPrompts
 from omegaconf import DictConfig, OmegaConf
 
-from evoprompt.errors import InputError
 from evoprompt.prompts import Render, system_message, user_prefix
+from evoprompt.support.errors import InputError
 from evoprompt.types import Candidate, Question
 
 

@@ -16,8 +16,8 @@ from omegaconf import DictConfig
 from provider import openai, rewriting
 
 from evoprompt.engine import Engine
-from evoprompt.errors import InputError
 from evoprompt.lm.budget import SPENDING_FILE, SpendTracker
+from evoprompt.support.errors import InputError
 
 pytestmark = pytest.mark.lm
 

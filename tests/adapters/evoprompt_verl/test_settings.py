@@ -11,8 +11,8 @@ from cpu_support.plugin import SEEDS
 from evoprompt_verl.settings import VerlSettings
 from omegaconf import DictConfig, OmegaConf
 
-from evoprompt.errors import InputError
 from evoprompt.events import Notice
+from evoprompt.support.errors import InputError
 
 
 def config(**section: Any) -> DictConfig:

@@ -13,8 +13,8 @@ from waiting import PATIENCE
 
 from evoprompt.agents import Action, Broken, Episode, Sampling, encode
 from evoprompt.agents.endpoint import ChatEndpoint, TokenEndpoint
-from evoprompt.errors import EvopromptWarning, InputError
 from evoprompt.lm import BudgetError, BudgetSettings, Charge, Spending
+from evoprompt.support.errors import EvopromptWarning, InputError
 from evoprompt.testing.openai_server import Answer, Body, Drop, OpenAIServer, Status, Text
 
 SAMPLING = Sampling(max_tokens=50, stop=("</look>", "</say>"))

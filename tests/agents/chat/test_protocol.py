@@ -11,8 +11,8 @@ from transformers import PreTrainedTokenizerFast
 
 from evoprompt.agents import Call, TagProtocol, ToolCallProtocol, Tools, encode
 from evoprompt.agents.writer import PromptWriter
-from evoprompt.errors import InputError
 from evoprompt.prompts import Prompt, system_message
+from evoprompt.support.errors import InputError
 from evoprompt.types import Question
 
 MakeTokenizer = Callable[[str | None], PreTrainedTokenizerFast]

@@ -11,8 +11,8 @@ from datasets import Dataset
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 import evoprompt
-from evoprompt.errors import InputError
 from evoprompt.prompts import Prompt
+from evoprompt.support.errors import InputError
 from evoprompt.types import Candidate
 
 NOBODY = "no prompt of the first step held an instruction"

@@ -13,8 +13,8 @@ from datasets import Dataset
 from trl_host import digest
 
 import evoprompt
-from evoprompt.errors import EvopromptWarning
 from evoprompt.eventlog import EventLog
+from evoprompt.support.errors import EvopromptWarning
 
 # The random policy of these trainings sometimes says nothing, which has tests of its own.
 pytestmark = pytest.mark.filterwarnings("ignore:of the rollouts of the verification")

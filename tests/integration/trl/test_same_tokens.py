@@ -24,7 +24,7 @@ from evoprompt.experiments.export import export
 from evoprompt.experiments.policies import ServedModel
 from evoprompt.experiments.trial import host_for
 from evoprompt.optimizer.endpoint import Endpoint, TaskAgent
-from evoprompt.storage import RECIPE_FILE
+from evoprompt.support.storage import RECIPE_FILE
 from evoprompt.testing.openai_server import Body, OpenAIServer
 
 TEXT, ASKED = "Look first.", "Where is it?"

@@ -11,7 +11,7 @@ import tiny_trl
 from contract_runs import note_tells
 
 import evoprompt
-from evoprompt.errors import InputError
+from evoprompt.support.errors import InputError
 from evoprompt.types import Trajectory
 
 Log = Callable[[str, list[Any]], None]

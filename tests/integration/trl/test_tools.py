@@ -16,8 +16,8 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 
 import evoprompt
 from evoprompt import Proposer
-from evoprompt.errors import AttachError
 from evoprompt.roles import ProposalRequest
+from evoprompt.support.errors import AttachError
 from evoprompt.types import Candidate, Proposal
 
 SHOWS_TOOLS = """

@@ -14,8 +14,8 @@ from torch.distributed.tensor import DTensor
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from evoprompt.agents.recipe import Recipe
-from evoprompt.errors import InputError
 from evoprompt.experiments.export import export
+from evoprompt.support.errors import InputError
 
 pytestmark = [pytest.mark.verl, pytest.mark.nightly, pytest.mark.timeout(3600)]
 

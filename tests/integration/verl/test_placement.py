@@ -12,7 +12,7 @@ from local_rollouts import LocalManager
 from local_verl import run
 
 import evoprompt
-from evoprompt.errors import AttachError, InputError
+from evoprompt.support.errors import AttachError, InputError
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore"),

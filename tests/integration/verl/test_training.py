@@ -17,7 +17,7 @@ from cpu_support.launch import Training, alive
 
 from evoprompt.binding import FEW
 from evoprompt.replay import ReplayBuffer
-from evoprompt.storage import STATE_FILE
+from evoprompt.support.storage import STATE_FILE
 
 # The first test waits for the trainings that are started before its own.
 pytestmark = [pytest.mark.verl, pytest.mark.timeout(3600)]

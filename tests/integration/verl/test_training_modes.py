@@ -15,7 +15,7 @@ from cpu_support.dumped import groups, instruction_of, of_kind
 from cpu_support.launch import KEY, Training
 from cpu_support.world import FIRST, LOOK_UP
 
-from evoprompt.storage import STATE_FILE
+from evoprompt.support.storage import STATE_FILE
 
 # The first test waits for the trainings that are started before its own.
 pytestmark = [pytest.mark.verl, pytest.mark.nightly, pytest.mark.timeout(3600)]

@@ -20,7 +20,7 @@ from verl.utils.checkpoint.checkpoint_manager import BaseCheckpointManager
 
 import evoprompt
 from evoprompt.eventlog import EventLog
-from evoprompt.storage import STATE_FILE
+from evoprompt.support.storage import STATE_FILE
 
 STEPS = 5
 

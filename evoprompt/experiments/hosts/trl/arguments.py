@@ -12,11 +12,11 @@ from trl.trainer.grpo_config import GRPOConfig
 
 from evoprompt.agents import Limits, Sampling
 from evoprompt.agents.tasks import Trial
-from evoprompt.errors import InputError
 from evoprompt.experiments.hosts.settings import LoraSettings
 from evoprompt.experiments.hosts.trl.generation import ENDING, vllm_arguments
 from evoprompt.experiments.hosts.trl.settings import TrlSettings
-from evoprompt.validation import nearest
+from evoprompt.support.errors import InputError
+from evoprompt.support.validation import nearest
 
 LORA = 'pip install "evoprompt[trl,lora]"'
 

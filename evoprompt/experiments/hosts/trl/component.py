@@ -7,8 +7,8 @@ from importlib.util import find_spec
 
 from evoprompt.agents.tasks import Host, Need, Plan, Task, TrainingJob, Trial
 from evoprompt.components import BuildContext
-from evoprompt.errors import InputError
 from evoprompt.experiments.hosts.trl.settings import TrlSettings
+from evoprompt.support.errors import InputError
 
 _INSTALL = 'pip install "evoprompt[trl]"'
 

@@ -15,7 +15,7 @@ from transformers import (
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from evoprompt.agents import Action, Sampling
-from evoprompt.errors import InputError
+from evoprompt.support.errors import InputError
 
 _TAIL_TOKENS = 16  # enough for a text that ends an action, were it one token per byte
 _DRAWING = ("temperature", "top_k", "top_p", "min_p", "typical_p", "epsilon_cutoff", "eta_cutoff")

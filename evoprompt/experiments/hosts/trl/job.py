@@ -41,7 +41,6 @@ from evoprompt.agents.tasks import (
     scored,
 )
 from evoprompt.engine import Engine
-from evoprompt.errors import InputError
 from evoprompt.experiments.hosts.training import evaluation_of
 from evoprompt.experiments.hosts.trl.arguments import adapters, arguments
 from evoprompt.experiments.hosts.trl.generation import choices, missing, tokenizer_of
@@ -52,6 +51,7 @@ from evoprompt.experiments.hosts.trl.scoring import Scoring
 from evoprompt.experiments.hosts.trl.settings import TrlSettings, running_processes
 from evoprompt.experiments.hosts.watchdog import Watchdog
 from evoprompt.prompts import Prompt, Render
+from evoprompt.support.errors import InputError
 from evoprompt.types import Candidate, Question, Written
 
 OnEvaluation = Callable[[Evaluation], None]

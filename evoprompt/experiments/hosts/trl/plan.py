@@ -6,7 +6,6 @@ from trl.trainer.grpo_config import GRPOConfig
 
 from evoprompt.agents import Limits, Sampling
 from evoprompt.agents.tasks import EpisodeRunner, Plan, Task, Trial, require_questions
-from evoprompt.errors import InputError
 from evoprompt.experiments.hosts.timing import Load, gpu_here
 from evoprompt.experiments.hosts.training import training_plan
 from evoprompt.experiments.hosts.trl.arguments import LORA, arguments
@@ -21,6 +20,7 @@ from evoprompt.experiments.requirements import (
     package,
     positions,
 )
+from evoprompt.support.errors import InputError
 
 _SAVED_8_BIT = 2 * (4 - 1)
 """Bytes a weight that Adam's two moments take less where they have eight bits."""

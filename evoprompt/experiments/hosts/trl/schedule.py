@@ -9,7 +9,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 
 from evoprompt.agents.tasks import Trial
 from evoprompt.engine import Engine
-from evoprompt.storage import STATE_FILE
+from evoprompt.support.storage import STATE_FILE
 
 
 class Pace(TrainerCallback):

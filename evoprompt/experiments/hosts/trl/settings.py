@@ -8,8 +8,8 @@ from typing import ClassVar
 
 from pydantic import Field, JsonValue, model_validator
 
-from evoprompt.errors import InputError
 from evoprompt.experiments.hosts.settings import HostSettings
+from evoprompt.support.errors import InputError
 
 _HALF = ("bfloat16", "float16")
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from evoprompt_verl.versions import check_versions
 
-from evoprompt.errors import InputError
+from evoprompt.support.errors import InputError
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

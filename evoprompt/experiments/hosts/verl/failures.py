@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from evoprompt.text import format_error
+from evoprompt.support.text import format_error
 
 
 class Failures:

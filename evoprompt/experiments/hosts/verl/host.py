@@ -11,12 +11,12 @@ from evoprompt_verl.versions import check_versions
 
 from evoprompt.agents.tasks import Host, Plan, Task, Trial
 from evoprompt.components import BuildContext
-from evoprompt.errors import InputError
 from evoprompt.experiments.hosts.verl.arguments import AGENT, FAILURES, arguments
 from evoprompt.experiments.hosts.verl.configuration import checked
 from evoprompt.experiments.hosts.verl.section import TASK_LOOP, section_text
 from evoprompt.experiments.hosts.verl.settings import VerlHostSettings
 from evoprompt.experiments.requirements import model
+from evoprompt.support.errors import InputError
 
 if TYPE_CHECKING:
     from evoprompt.experiments.hosts.verl.job import VerlTrainingJob

@@ -18,7 +18,6 @@ from omegaconf import DictConfig, OmegaConf
 
 from evoprompt.agents.tasks import Evaluation, Score, Task, Trial
 from evoprompt.engine import Engine
-from evoprompt.errors import InputError
 from evoprompt.experiments.hosts.training import evaluation_of
 from evoprompt.experiments.hosts.verl import cluster
 from evoprompt.experiments.hosts.verl.arguments import AGENT, LOOPS, TRAIN, VALIDATION
@@ -27,6 +26,7 @@ from evoprompt.experiments.hosts.verl.merging import merge_adapters
 from evoprompt.experiments.hosts.verl.rows import Row, rows, write
 from evoprompt.experiments.hosts.verl.trainer import PacedTrainer
 from evoprompt.prompts import Render
+from evoprompt.support.errors import InputError
 from evoprompt.types import Candidate, Written
 
 if TYPE_CHECKING:

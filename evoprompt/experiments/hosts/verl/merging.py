@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from evoprompt.errors import StateError
+from evoprompt.support.errors import StateError
 
 _PREFIX, _BASE = "base_model.model.", ".base_layer"
 _LOW, _HIGH = ".lora_A.default", ".lora_B.default"

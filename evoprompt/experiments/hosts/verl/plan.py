@@ -11,7 +11,6 @@ from omegaconf import DictConfig, OmegaConf
 from evoprompt.agents import Limits
 from evoprompt.agents.tasks import EpisodeRunner, Need, Plan, Task, Trial, require_questions
 from evoprompt.config import EngineConfig
-from evoprompt.errors import InputError
 from evoprompt.experiments.hosts.timing import Load, gpu_here
 from evoprompt.experiments.hosts.training import training_plan
 from evoprompt.experiments.hosts.verl.arguments import arguments
@@ -27,6 +26,7 @@ from evoprompt.experiments.requirements import (
     package,
     ties_embeddings,
 )
+from evoprompt.support.errors import InputError
 
 _ATTENTION = "actor_rollout_ref.model.override_config.attn_implementation"
 _FLASH = "flash_attention_2"

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from evoprompt.errors import InputError
+from evoprompt.support.errors import InputError
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

@@ -17,7 +17,7 @@ from evoprompt.events import Notice
 from evoprompt.experiments.hosts.verl.arguments import FAILURES
 from evoprompt.experiments.hosts.verl.failures import Failures
 from evoprompt.experiments.hosts.watchdog import Watchdog
-from evoprompt.storage import checkpoints, remove
+from evoprompt.support.storage import checkpoints, remove
 
 _POLL_SECONDS = 0.05
 

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from evoprompt.errors import InputError
-from evoprompt.storage import require_folder
+from evoprompt.support.errors import InputError
+from evoprompt.support.storage import require_folder
 from evoprompt_search_qa.data.sets import HUB_REPOSITORY, SETS, TRAIN_MIX
 
 app = typer.Typer(name="data", help="The questions of the real experiment.", no_args_is_help=True)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from evoprompt.errors import InputError
+from evoprompt.support.errors import InputError
 from evoprompt_search_qa.data.overlap import question_key
 from evoprompt_search_qa.data.records import Record, to_row
 from evoprompt_search_qa.data.sets import HUB_REPOSITORY, SETS, TRAIN_MIX, Split, find_sets

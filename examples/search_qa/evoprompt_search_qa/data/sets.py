@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from evoprompt.errors import InputError
+from evoprompt.support.errors import InputError
 
 Split = Literal["train", "test"]
 

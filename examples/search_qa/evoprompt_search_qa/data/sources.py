@@ -7,7 +7,7 @@ from pathlib import Path
 
 from evoprompt_retrieval.passages import decode
 
-from evoprompt.errors import InputError
+from evoprompt.support.errors import InputError
 from evoprompt_search_qa.data.records import Record, parse
 from evoprompt_search_qa.data.sets import QuestionSet, Split
 

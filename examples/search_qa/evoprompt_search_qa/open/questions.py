@@ -7,8 +7,8 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from evoprompt.errors import InputError
 from evoprompt.rows import question_from_row
+from evoprompt.support.errors import InputError
 from evoprompt.types import Question
 
 SOURCE = "data_source"

@@ -11,8 +11,8 @@ from evoprompt_search_qa.data.prepare import Preparation, prepare
 from evoprompt_search_qa.data.sets import SETS
 from typer.testing import CliRunner
 
-from evoprompt.errors import InputError
 from evoprompt.rows import question_from_row
+from evoprompt.support.errors import InputError
 
 
 def questions(name: str, split: str, count: int = 6) -> str:

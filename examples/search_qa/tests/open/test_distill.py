@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from command_line import evoprompt
 
-from evoprompt import yamlfile
 from evoprompt.agents import Action, Episode
-from evoprompt.errors import InputError
 from evoprompt.experiments.config import config_of
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.evaluate import subject_of, task_of
 from evoprompt.experiments.hosts.trl.imitation import row_of
 from evoprompt.section import Settings
+from evoprompt.support import yamlfile
+from evoprompt.support.errors import InputError
 
 TAGS = (
     "write a query inside <search> and </search> , the final answer inside <answer> and </answer> ."

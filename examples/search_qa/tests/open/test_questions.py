@@ -7,7 +7,7 @@ import pyarrow.parquet
 import pytest
 from evoprompt_search_qa.open.questions import read_questions
 
-from evoprompt.errors import InputError
+from evoprompt.support.errors import InputError
 
 
 def test_prepared_questions_are_read(data: Path) -> None:

@@ -7,9 +7,9 @@ from evoprompt_search_qa.open.task import OpenQa, OpenQaSettings
 from pydantic import JsonValue
 
 from evoprompt.agents import Action, Agent, Episode, Limits, Sampling, TextTokenizer, play
-from evoprompt.errors import InputError
 from evoprompt.experiments.testing import TaskSuite
 from evoprompt.plugins import build
+from evoprompt.support.errors import InputError
 from evoprompt.types import Candidate
 
 

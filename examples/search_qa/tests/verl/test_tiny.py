@@ -14,14 +14,14 @@ from evoprompt_search_qa.tiny.task import (
 from evoprompt_verl_cpu.settings import CpuSettings
 from transformers import AutoTokenizer
 
-from evoprompt import yamlfile
 from evoprompt.agents.tasks import Host, Trial
 from evoprompt.attachment import Attachment, attach
 from evoprompt.engine import Engine
-from evoprompt.errors import AttachError
 from evoprompt.experiments.hosts.trl.settings import TrlSettings
 from evoprompt.experiments.settings import merge
 from evoprompt.plugins import build
+from evoprompt.support import yamlfile
+from evoprompt.support.errors import AttachError
 from evoprompt.types import INSTRUCTION, Candidate
 
 EXAMPLES = Path(__file__).parents[2]

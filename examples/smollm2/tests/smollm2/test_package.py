@@ -8,7 +8,7 @@ import pytest
 from evoprompt_smollm2 import package
 from evoprompt_smollm2.package import WEIGHTS, weights
 
-from evoprompt.errors import InputError
+from evoprompt.support.errors import InputError
 
 CONTENT = b"weights of a model"
 

@@ -12,9 +12,9 @@ from statistics import fmean, stdev
 import pytest
 from scipy.stats import t
 
-from evoprompt.errors import InputError
 from evoprompt.experiments.cli import main
 from evoprompt.experiments.replayed import Results
+from evoprompt.support.errors import InputError
 
 FOLDER = Path(__file__).parents[2] / "results"
 PAGE = FOLDER.parents[2] / "docs" / "results-house-rules.md"

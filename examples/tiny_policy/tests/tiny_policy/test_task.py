@@ -6,7 +6,7 @@ import pytest
 from evoprompt_tiny.task import NumberTask, SplitSizes
 
 from evoprompt.agents import Episode
-from evoprompt.errors import InputError
+from evoprompt.support.errors import InputError
 from evoprompt.types import Question
 
 

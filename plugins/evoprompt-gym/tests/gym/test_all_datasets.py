@@ -15,7 +15,7 @@ from evoprompt_gym.task import ReasoningGym
 from reasoning_gym.factory import DATASETS, create_dataset
 
 from evoprompt.agents import Episode
-from evoprompt.errors import InputError
+from evoprompt.support.errors import InputError
 
 pytestmark = [
     pytest.mark.slow,

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from evoprompt import yamlfile
+from evoprompt.support import yamlfile
 
 HERE = Path(__file__).parents[2]
 CLONE = HERE.parents[1]

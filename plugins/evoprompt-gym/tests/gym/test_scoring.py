@@ -7,7 +7,7 @@ from evoprompt_gym.datasets import Entry, make
 from evoprompt_gym.scoring import Scorer
 from waiting import PATIENCE, wait_for
 
-from evoprompt.errors import EvopromptError
+from evoprompt.support.errors import EvopromptError
 
 ENDLESS = "9**9**9**9"
 

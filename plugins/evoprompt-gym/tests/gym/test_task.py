@@ -13,10 +13,10 @@ from evoprompt_gym.task import ReasoningGym
 
 from evoprompt.agents import Episode
 from evoprompt.components import BuildContext
-from evoprompt.errors import InputError
 from evoprompt.experiments.testing import TaskSuite
 from evoprompt.plugins import build
 from evoprompt.roles import ProposalRequest
+from evoprompt.support.errors import InputError
 from evoprompt.types import Assignment, Candidate, CandidateStats, Question, Trajectory, Turn
 
 SMALL = {"train": 40, "validation": 10, "test": 20}

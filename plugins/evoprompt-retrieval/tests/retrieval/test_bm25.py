@@ -13,7 +13,7 @@ import pytest
 from evoprompt_retrieval.bm25 import K1, Analyzer, B, Bm25Index
 from evoprompt_retrieval.corpus import Corpus
 
-from evoprompt.errors import EvopromptWarning, InputError
+from evoprompt.support.errors import EvopromptWarning, InputError
 
 
 def built(folder: Path, *records: dict[str, str]) -> Bm25Index:
@@ -93,7 +93,7 @@ def test_the_title_counts_twice(tmp_path: Path) -> None:
     assert [hit.row for hit in index.search(["copper"], 2)[0]] == [1, 0]
 
 
-@pytest.mark.filterwarnings("ignore::evoprompt.errors.EvopromptWarning")
+@pytest.mark.filterwarnings("ignore::evoprompt.support.errors.EvopromptWarning")
 def test_passages_of_stopwords_alone_are_never_found(tmp_path: Path) -> None:
     index = built(tmp_path, {"contents": "the a"}, {"contents": "of"})
     assert index.search(["the river", "of"], 3) == [[], []]

@@ -17,8 +17,8 @@ from typer.main import get_command
 from typer.testing import CliRunner
 from wrong_paths import Option, leaves, path_parameters, require_refusals
 
-from evoprompt.errors import InputError
 from evoprompt.plugins import plugins
+from evoprompt.support.errors import InputError
 
 ROOT = Path(__file__).parents[4]
 README = (ROOT / "plugins" / "evoprompt-retrieval" / "README.md").read_text(encoding="utf-8")

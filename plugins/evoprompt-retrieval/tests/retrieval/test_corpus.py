@@ -11,7 +11,7 @@ import pytest
 from evoprompt_retrieval.corpus import Corpus, fingerprint
 from evoprompt_retrieval.passages import Passage, parse_line
 
-from evoprompt.errors import InputError
+from evoprompt.support.errors import InputError
 
 RECORDS: list[dict[str, object]] = [
     {"id": "a", "title": "Ulm", "text": "A city."},

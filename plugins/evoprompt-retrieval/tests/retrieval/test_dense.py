@@ -17,7 +17,7 @@ from evoprompt_retrieval.index import Hit, HybridIndex, IndexSettings, open_inde
 from evoprompt_retrieval.vectors import VectorFile
 from transformers import AutoModel, AutoTokenizer
 
-from evoprompt.errors import InputError
+from evoprompt.support.errors import InputError
 
 ROWS, DIMENSION = 1500, 16
 

@@ -19,7 +19,7 @@ from evoprompt_retrieval.requests import RefusedError, ServerLimits, parse
 from evoprompt_retrieval.serving import bind
 from waiting import PATIENCE, wait_for
 
-from evoprompt.errors import InputError
+from evoprompt.support.errors import InputError
 
 Serve = Callable[..., AbstractContextManager[Any]]
 PASSAGES = 10

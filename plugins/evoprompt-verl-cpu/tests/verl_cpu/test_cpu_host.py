@@ -10,9 +10,9 @@ from evoprompt_verl_cpu.host import ARGUMENTS
 from evoprompt_verl_cpu.settings import CpuSettings
 
 from evoprompt.agents.tasks import Trial
-from evoprompt.errors import InputError
 from evoprompt.experiments.testing import Additions, HostSuite
 from evoprompt.plugins import build
+from evoprompt.support.errors import InputError
 
 
 class TestHost(HostSuite):

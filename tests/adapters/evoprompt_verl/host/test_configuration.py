@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from evoprompt.errors import InputError
 from evoprompt.experiments.hosts.verl.configuration import checked, configuration
+from evoprompt.support.errors import InputError
 
 
 def test_settings_are_put_into_verls_own_tree() -> None:
@@ -37,7 +37,7 @@ def test_without_verl_the_host_says_how_to_get_it() -> None:
     code = (
         "import sys\n"
         "from importlib import metadata\n"
-        "from evoprompt.errors import InputError\n"
+        "from evoprompt.support.errors import InputError\n"
         "from evoprompt.plugins import build\n"
         "installed = metadata.version\n"
         "def version(name):\n"

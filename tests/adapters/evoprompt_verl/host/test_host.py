@@ -15,12 +15,12 @@ from omegaconf import OmegaConf
 from verl.utils.import_utils import resolve_config_path
 
 from evoprompt.agents.tasks import Trial
-from evoprompt.errors import InputError
 from evoprompt.experiments.hosts.verl.host import VerlHost
 from evoprompt.experiments.hosts.verl.section import section_text, task_of
 from evoprompt.experiments.hosts.verl.settings import VerlHostSettings
 from evoprompt.experiments.testing import HostSuite
 from evoprompt.plugins import build
+from evoprompt.support.errors import InputError
 
 pytestmark = pytest.mark.usefixtures("colours")
 

@@ -10,8 +10,8 @@ import torch
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
-from evoprompt.errors import StateError
 from evoprompt.experiments.hosts.verl.merging import merge_adapters
+from evoprompt.support.errors import StateError
 
 
 def policy() -> Any:

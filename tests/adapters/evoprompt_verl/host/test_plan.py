@@ -12,11 +12,11 @@ from pydantic import JsonValue
 
 from evoprompt.agents import Limits
 from evoprompt.agents.tasks import Need, Plan, Trial
-from evoprompt.errors import InputError
 from evoprompt.experiments.hosts.verl.host import VerlHost
 from evoprompt.experiments.hosts.verl.settings import VerlHostSettings
 from evoprompt.experiments.requirements import FLASH_ATTENTION
 from evoprompt.plugins import build
+from evoprompt.support.errors import InputError
 from evoprompt.types import Question
 
 ABSENT = "nobody/Nothing-3B"

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from evoprompt.errors import InputError
-from evoprompt.text import masked, masked_data
+from evoprompt.support.errors import InputError
+from evoprompt.support.text import masked, masked_data
 
 _LONGEST = 100  # characters of a setting's name that are told
 

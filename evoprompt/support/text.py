@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from pydantic import JsonValue
 
-from evoprompt.errors import EvopromptError
+from evoprompt.support.errors import EvopromptError
 
 MASK = "***"
 """What stands where a credential was."""

@@ -13,8 +13,8 @@ from ruamel.yaml.events import AliasEvent
 from ruamel.yaml.nodes import ScalarNode
 from ruamel.yaml.representer import SafeRepresenter
 
-from evoprompt.errors import InputError
-from evoprompt.text import format_error
+from evoprompt.support.errors import InputError
+from evoprompt.support.text import format_error
 
 _JSON: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
 

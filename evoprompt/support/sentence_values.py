@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from evoprompt.text import sentences
+from evoprompt.support.text import sentences
 from evoprompt.types import SentenceWorth
 
 Floats = NDArray[np.float64]

@@ -24,7 +24,7 @@ from typing import BinaryIO
 from filelock import FileLock, Timeout
 from pydantic import BaseModel, JsonValue
 
-from evoprompt.errors import InputError, StateError, warn
+from evoprompt.support.errors import InputError, StateError, warn
 
 STATE_FILE = "evoprompt_state.json"
 """Name of the engine's file in a complete checkpoint."""

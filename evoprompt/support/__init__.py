@@ -1,0 +1,1 @@
+"""Errors, texts, storage and statistics without knowledge of the engine."""
