@@ -42,7 +42,7 @@ from evoprompt import (
     Proposer,
     optimize,
 )
-from evoprompt.evaluation import Score
+from evoprompt.log.evaluation import Score
 from evoprompt.optimizer.outcome import ExampleOutcome
 from evoprompt.optimizer.runner import Asked as Rollout
 from evoprompt.optimizer.runner import Meter, Runner

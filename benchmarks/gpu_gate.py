@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from evoprompt import Engine, EngineConfig, Proposer, attach
-from evoprompt.eventlog import EventLog
+from evoprompt.log.eventlog import EventLog
 from evoprompt.roles import ProposalRequest
 from evoprompt.types import Proposal
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
         EvopromptWarning as EvopromptWarning,
         InputError as InputError,
     )
-    from evoprompt.eventlog import EventLog as EventLog
-    from evoprompt.events import Event as Event
+    from evoprompt.log.eventlog import EventLog as EventLog
+    from evoprompt.log.events import Event as Event
     from evoprompt.gateway import Gateway as Gateway
     from evoprompt.hookspecs import hookimpl as hookimpl
     from evoprompt.optimizer.api import optimize as optimize
@@ -72,8 +72,8 @@ _HOMES = {
     "Component": "components",
     "Engine": "engine",
     "EngineConfig": "config",
-    "Event": "events",
-    "EventLog": "eventlog",
+    "Event": "log.events",
+    "EventLog": "log.eventlog",
     "EvolveReport": "types",
     "EvopromptError": "support.errors",
     "EvopromptWarning": "support.errors",

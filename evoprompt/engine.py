@@ -15,12 +15,20 @@ from typing import Protocol
 
 from pydantic import BaseModel, Field, JsonValue, NonNegativeInt
 
-from evoprompt import events
-from evoprompt.assignments import AssignmentTracker
 from evoprompt.builtins import attributor_of, sampler_of, verifier_of
 from evoprompt.config import MOST_PER_QUESTION, EngineConfig, Grouping
-from evoprompt.eventlog import EventLog
 from evoprompt.generation import Generations, Offspring
+from evoprompt.log import events
+from evoprompt.log.assignments import AssignmentTracker
+from evoprompt.log.eventlog import EventLog
+from evoprompt.log.summaries import (
+    FailureWatch,
+    RewardWatch,
+    due_to_show,
+    summarise_ask,
+    summarise_tell,
+    to_read,
+)
 from evoprompt.plugins import naming, require_type
 from evoprompt.populations import SteadyPopulation
 from evoprompt.proposers.combinators import NoProposer
@@ -38,14 +46,6 @@ from evoprompt.rules import Rule
 from evoprompt.screening import Screening, Seed, usable_seeds
 from evoprompt.selection import Selection
 from evoprompt.selectors import Deap
-from evoprompt.summaries import (
-    FailureWatch,
-    RewardWatch,
-    due_to_show,
-    summarise_ask,
-    summarise_tell,
-    to_read,
-)
 from evoprompt.support.errors import InputError, StateError, warn
 from evoprompt.support.leads import MIN_GROUPS, describe_best
 from evoprompt.types import (

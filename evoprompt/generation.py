@@ -19,8 +19,9 @@ from dataclasses import dataclass, field, replace
 from pydantic import Field, NonNegativeInt
 
 from evoprompt.config import EngineConfig
-from evoprompt.eventlog import EventLog
-from evoprompt.events import Notice, Verified
+from evoprompt.log.eventlog import EventLog
+from evoprompt.log.events import Notice, Verified
+from evoprompt.log.summaries import TRIED, to_read
 from evoprompt.plugins import naming
 from evoprompt.proposers.combinators import signed
 from evoprompt.proposing import ProposalRequests
@@ -28,7 +29,6 @@ from evoprompt.replay import worth_reading
 from evoprompt.roles import TrainingScale, VerificationRequest, Verifier
 from evoprompt.screening import Finding, Screening, summarise
 from evoprompt.selection import Selection
-from evoprompt.summaries import TRIED, to_read
 from evoprompt.support.storage import SavedRecord
 from evoprompt.support.text import format_error, format_error_with_place
 from evoprompt.types import (

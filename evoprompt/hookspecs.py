@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import typer
 
     from evoprompt.components import Component
-    from evoprompt.events import Event
+    from evoprompt.log.events import Event
 
 GROUP = "evoprompt"
 hookspec = pluggy.HookspecMarker(GROUP)

@@ -39,7 +39,7 @@ from evoprompt.support.validation import explain, nearest
 if TYPE_CHECKING:
     import typer
 
-    from evoprompt.events import Event
+    from evoprompt.log.events import Event
 
 BLOCK_VARIABLE = "EVOPROMPT_BLOCK"
 """Environment variable: names of plugins or distributions not to load, separated by commas."""

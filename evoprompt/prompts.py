@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
+from evoprompt.log.turns import clip
 from evoprompt.rows import text_of
 from evoprompt.support.errors import InputError
-from evoprompt.turns import clip
 from evoprompt.types import INSTRUCTION, PLACE, Candidate
 
 Message = Mapping[str, Any]

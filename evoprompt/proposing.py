@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pydantic import BaseModel, JsonValue, NonNegativeInt
 
 from evoprompt.config import EngineConfig
-from evoprompt.eventlog import EventLog
-from evoprompt.events import Notice
+from evoprompt.log.eventlog import EventLog
+from evoprompt.log.events import Notice
 from evoprompt.plugins import naming
 from evoprompt.roles import ProposalRequest, Proposer, TrainingScale, Verifier
 from evoprompt.screening import Screening

@@ -15,7 +15,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from evoprompt.engine import Engine
-from evoprompt.events import Intervened, Notice
+from evoprompt.log.events import Intervened, Notice
 from evoprompt.support.errors import InputError, warn
 from evoprompt.support.storage import write_whole
 from evoprompt.types import Candidate, VerificationResult

@@ -15,7 +15,7 @@ from textwrap import shorten
 
 from pydantic import Field
 
-from evoprompt.events import Event, Proposed
+from evoprompt.log.events import Event, Proposed
 from evoprompt.replay import ReplayBuffer
 from evoprompt.rules import CopyIndex, Rule, ScreeningContext, default_rules
 from evoprompt.support.errors import InputError

@@ -13,7 +13,7 @@ from evoprompt.plugins import Choice, build
 
 if TYPE_CHECKING:  # slow to import; a configuration is read, and its run announced, without
     from evoprompt.engine import Engine
-    from evoprompt.eventlog import EventLog
+    from evoprompt.log.eventlog import EventLog
     from evoprompt.screening import Seed
 
 Settings = dict[str, JsonValue]

@@ -12,8 +12,8 @@ from statistics import fmean
 from pydantic import BaseModel, JsonValue, NonNegativeInt
 
 from evoprompt.config import EngineConfig
-from evoprompt.eventlog import EventLog
-from evoprompt.events import Best, Pruned
+from evoprompt.log.eventlog import EventLog
+from evoprompt.log.events import Best, Pruned
 from evoprompt.plugins import naming
 from evoprompt.roles import Attributor, Population, Selector
 from evoprompt.selectors import select_distinct, sound_choice

@@ -13,7 +13,7 @@ from typing import Final, Literal
 from pydantic import JsonValue
 from pydantic.dataclasses import dataclass as checked
 
-from evoprompt.evaluation import Failures
+from evoprompt.log.evaluation import Failures
 from evoprompt.support.errors import InputError
 from evoprompt.support.text import many
 

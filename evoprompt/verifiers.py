@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from evoprompt.evaluation import EMPTY, Failures
+from evoprompt.log.evaluation import EMPTY, Failures
 from evoprompt.roles import RolloutFn, TrainingScale, VerificationRequest, Verifier
 from evoprompt.support.leads import USEFUL, Lead, Verdict
 from evoprompt.types import (

@@ -12,7 +12,7 @@ import re
 import httpx
 
 import evoprompt
-from evoprompt.evaluation import Score
+from evoprompt.log.evaluation import Score
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--model", default="gpt-4.1-nano", help="as the server names it")

@@ -23,7 +23,7 @@ from evoprompt.binding import (
     rolling_out,
     silent,
 )
-from evoprompt.evaluation import REWARD
+from evoprompt.log.evaluation import REWARD
 from evoprompt.support.storage import STATE_FILE
 from evoprompt.types import Assignment, Candidate, Question, Trajectory
 

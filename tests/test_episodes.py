@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from evoprompt.turns import clip, render_episode
+from evoprompt.log.turns import clip, render_episode
 from evoprompt.types import Assignment, Candidate, Question, Trajectory, Turn
 
 REQUIRED = ["<search>", "</search>", "<answer>", "</answer>"]

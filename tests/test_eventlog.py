@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evoprompt.eventlog import EventLog
-from evoprompt.events import (
+from evoprompt.log.eventlog import EventLog
+from evoprompt.log.events import (
     Evaluated,
     Event,
     Evolved,

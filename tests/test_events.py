@@ -7,8 +7,8 @@ import json
 
 import pytest
 
-from evoprompt.evaluation import MainMetric
-from evoprompt.events import (
+from evoprompt.log.evaluation import MainMetric
+from evoprompt.log.events import (
     Asked,
     Best,
     Differed,

@@ -13,7 +13,7 @@ import typer
 from pydantic import BaseModel, Field
 
 from evoprompt import BuildContext, Component, Proposer, Selector, hookimpl, hookspecs, named
-from evoprompt.events import Event, Notice
+from evoprompt.log.events import Event, Notice
 from evoprompt.plugins import BLOCK_VARIABLE, Plugins, PluginSource, installed_sources, plugins
 from evoprompt.proposers.background import Background
 from evoprompt.proposers.combinators import Fallback, NoProposer

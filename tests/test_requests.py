@@ -11,7 +11,7 @@ from optimizing import Writes
 from waiting import PATIENCE, wait_for
 
 import evoprompt
-from evoprompt.eventlog import EventLog
+from evoprompt.log.eventlog import EventLog
 from evoprompt.requests import RequestFiles, supervise
 from evoprompt.support.errors import EvopromptWarning, InputError
 from evoprompt.support.storage import write_whole

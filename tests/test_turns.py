@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from evoprompt.summaries import excerpts_of
-from evoprompt.turns import readable, render_episode
+from evoprompt.log.summaries import excerpts_of
+from evoprompt.log.turns import readable, render_episode
 from evoprompt.types import Assignment, Candidate, Question, Trajectory, Turn
 
 QWEN = "<|im_end|>\n<|im_start|>user\n<tool_response>\n{}\n</tool_response><|im_end|>\n"

@@ -17,7 +17,7 @@ import httpx
 
 import evoprompt
 from evoprompt import EngineConfig, Proposal, ProposalRequest, Proposer
-from evoprompt.evaluation import Score
+from evoprompt.log.evaluation import Score
 
 SUMS = [(a, b) for a in range(2, 6) for b in range(6, 9)]
 CALL = '<tool_call>\n{{"name": "add", "arguments": {{"first": {}, "second": {}}}}}\n</tool_call>'

@@ -24,7 +24,7 @@ from tinker_host import CapitalsBuilder, Observer, config, lines, note_tells, to
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import evoprompt
-from evoprompt.eventlog import EventLog
+from evoprompt.log.eventlog import EventLog
 
 SERVER, BRIDGE = 8123, 8124
 TRANSLATOR = Path(__file__).parents[2] / "tests/integration/tinker/skyrl_bridge.py"

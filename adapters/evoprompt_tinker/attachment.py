@@ -21,7 +21,7 @@ from tinker_cookbook.tokenizer_utils import get_tokenizer
 
 from evoprompt.attachment import AttachRequest
 from evoprompt.binding import Binding
-from evoprompt.evaluation import REWARD
+from evoprompt.log.evaluation import REWARD
 from evoprompt.prompts import Render
 from evoprompt.support.errors import AttachError, InputError
 from evoprompt_tinker.batch import Batch

@@ -10,7 +10,7 @@ from tinker_cookbook.exceptions import AllTrajectoriesFailedError
 from tinker_cookbook.rl.rollouts import do_group_rollout
 
 from evoprompt.binding import Outcomes
-from evoprompt.events import Notice
+from evoprompt.log.events import Notice
 from evoprompt.types import Assignment
 from evoprompt_tinker.groups import Group, Setup
 from evoprompt_tinker.host import HostBuilder, HostDataset

@@ -12,7 +12,7 @@ from transformers import TrainerCallback, TrainerState
 from evoprompt.attachment import AttachRequest
 from evoprompt.binding import Binding, Outcomes, RolloutOutcome, rolling_out
 from evoprompt.engine import Engine
-from evoprompt.evaluation import REWARD
+from evoprompt.log.evaluation import REWARD
 from evoprompt.prompts import ShowsTools
 from evoprompt.rows import row_of
 from evoprompt.support.errors import InputError, warn

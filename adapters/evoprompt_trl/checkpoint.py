@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from evoprompt.binding import Binding, replace
-from evoprompt.events import Notice
+from evoprompt.log.events import Notice
 from evoprompt.support.errors import StateError, warn
 from evoprompt.support.storage import (
     STATE_FILE,

@@ -14,8 +14,8 @@ from typing import Any
 
 import torch
 
+from evoprompt.log.turns import clip
 from evoprompt.support.errors import InputError
-from evoprompt.turns import clip
 from evoprompt_trl.host import EXTRA_LOGS, HostTrainer, Row
 
 FEEDBACK = "feedback"

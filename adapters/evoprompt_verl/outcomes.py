@@ -20,7 +20,7 @@ from evoprompt.agents.thoughts import reader_of
 from evoprompt.agents.tokenizer import Tokenizer
 from evoprompt.binding import Outcomes, RolloutOutcome
 from evoprompt.config import EngineConfig
-from evoprompt.evaluation import MainMetric
+from evoprompt.log.evaluation import MainMetric
 from evoprompt.replay import worth_reading
 from evoprompt.types import Assignment, Turn
 from evoprompt_verl.columns import column

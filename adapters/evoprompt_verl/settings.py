@@ -13,8 +13,8 @@ from evoprompt.agents.tasks import Task
 from evoprompt.components import BuildContext, ProposerSyntax
 from evoprompt.config import Preset
 from evoprompt.engine import Engine
-from evoprompt.eventlog import EventLog
 from evoprompt.lm.budget import SPENDING_FILE, SpendTracker
+from evoprompt.log.eventlog import EventLog
 from evoprompt.plugins import Choice, build, plugins
 from evoprompt.prompts import PLACEMENTS, Placement, Render
 from evoprompt.section import EngineSection

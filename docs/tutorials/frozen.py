@@ -27,7 +27,7 @@ import matplotlib.pyplot as plt
 
 import evoprompt
 from evoprompt import Proposal, Proposer
-from evoprompt.evaluation import Score
+from evoprompt.log.evaluation import Score
 
 MODEL, RECORDING = Path("smollm2"), Path("smollm2.json")
 

@@ -116,7 +116,7 @@ for name, text in {"pyproject.toml": project, "evoprompt_rulebook.py": module}.i
 
 # %%
 import evoprompt
-from evoprompt.evaluation import Score
+from evoprompt.log.evaluation import Score
 
 examples = [
     {"question": f"Add {a} and {b}.", "answer": f"{a + b}"}

@@ -14,7 +14,7 @@ from contextlib import suppress
 
 from pydantic import JsonValue
 
-from evoprompt.turns import CLOSE_THOUGHT, OPEN_THOUGHT
+from evoprompt.log.turns import CLOSE_THOUGHT, OPEN_THOUGHT
 
 CALL, END_CALL = "<tool_call>", "</tool_call>"
 RESULT, END_RESULT = "<tool_response>", "</tool_response>"

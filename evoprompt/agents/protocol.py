@@ -40,7 +40,7 @@ class Move:
     """What an action does; with neither calls nor an answer it is malformed.
 
     Attributes:
-        text: what counts of what was said; a thought stands in it apart, see ``evoprompt.turns``.
+        text: the text that counts; thoughts are marked in it, see ``evoprompt.log.turns``.
         calls: the tools it calls.
         answer: its final answer.
         cut: whether it ended within a thought, so that nothing was said.

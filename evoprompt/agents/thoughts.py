@@ -8,8 +8,8 @@ from typing import Any
 
 from evoprompt.agents.episode import Decode
 from evoprompt.agents.tokenizer import ChatTokenizer, Tokenizer, rendered
+from evoprompt.log.turns import CLOSE_THOUGHT, OPEN_THOUGHT, thought_apart
 from evoprompt.support.errors import InputError
-from evoprompt.turns import CLOSE_THOUGHT, OPEN_THOUGHT, thought_apart
 
 _ASKED, _THOUGHT, _SAID = "asked-4b1f", "thought-4b1f", "said-4b1f"
 _MARK = re.compile(r"<[^<>]+>|\[[^\[\]\s]+\]|\u25c1[^\u25c1\u25b7\s]+\u25b7")

@@ -24,7 +24,7 @@ from evoprompt.agents import CallMany, ChatTokenizer, Episode, EpisodeSteps, Lim
 from evoprompt.agents.episode import Broken, Result
 from evoprompt.agents.protocol import Call
 from evoprompt.agents.tasks import POLICY, EpisodeRunner, Method, Policy, Task, scored
-from evoprompt.evaluation import value_of
+from evoprompt.log.evaluation import value_of
 from evoprompt.support.errors import EvopromptError, InputError
 from evoprompt.support.storage import LOCK, LineFile, write_whole
 from evoprompt.support.text import format_error, masked

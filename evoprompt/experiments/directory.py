@@ -35,7 +35,6 @@ from typing import NamedTuple
 
 from pydantic import TypeAdapter
 
-from evoprompt.evaluation import QuestionOutcome
 from evoprompt.experiments.about import About
 from evoprompt.experiments.config import RunConfig, is_limit, load, with_host_defaults
 from evoprompt.experiments.settings import differences
@@ -45,6 +44,7 @@ from evoprompt.experiments.summary import (
     to_json,
 )
 from evoprompt.lm.budget import SPENDING_FILE
+from evoprompt.log.evaluation import QuestionOutcome
 from evoprompt.support import yamlfile
 from evoprompt.support.errors import InputError
 from evoprompt.support.storage import LOCK, STATE_FILE, is_temporary, write_whole

@@ -10,12 +10,12 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from evoprompt.agents.tasks import Task, TrainingJob
 from evoprompt.engine import Engine
-from evoprompt.evaluation import Evaluation, QuestionOutcome
-from evoprompt.events import Notice
 from evoprompt.experiments.directory import RunDirectory, TrialDirectory, TrialId
 from evoprompt.experiments.intervals import interval_over_seeds
 from evoprompt.experiments.summary import to_json
 from evoprompt.experiments.trial import start_of
+from evoprompt.log.evaluation import Evaluation, QuestionOutcome
+from evoprompt.log.events import Notice
 from evoprompt.support.errors import InputError
 from evoprompt.support.storage import write_whole
 from evoprompt.support.validation import explain

@@ -9,10 +9,10 @@ from __future__ import annotations
 import signal
 import time
 
-from evoprompt.evaluation import Evaluation
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.pool import with_seeds
 from evoprompt.experiments.trial import begin, test_and_save
+from evoprompt.log.evaluation import Evaluation
 from evoprompt.plugins import build
 from evoprompt.support.errors import InputError
 from evoprompt.support.storage import is_spread

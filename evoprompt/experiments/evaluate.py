@@ -12,7 +12,6 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from evoprompt.agents.tasks import Policy, Task, TrainingJob, Trial
-from evoprompt.evaluation import Evaluation, MainMetric
 from evoprompt.experiments.answers import AGENT, Answer, methods_of
 from evoprompt.experiments.best import best_trial
 from evoprompt.experiments.check import require
@@ -20,6 +19,7 @@ from evoprompt.experiments.config import RunConfig, load
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.requirements import DISK
 from evoprompt.experiments.trial import host_for
+from evoprompt.log.evaluation import Evaluation, MainMetric
 from evoprompt.plugins import build
 from evoprompt.support.errors import InputError
 from evoprompt.types import Candidate, Question, Written

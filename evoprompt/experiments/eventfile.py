@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from evoprompt.events import KINDS, Event
+from evoprompt.log.events import KINDS, Event
 from evoprompt.support.errors import InputError
 from evoprompt.support.text import format_error
 

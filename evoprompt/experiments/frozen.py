@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 from evoprompt.agents.tasks import Task, Trial
 from evoprompt.components import BuildContext
-from evoprompt.eventlog import EventLog
-from evoprompt.events import Evaluated, Event, Notice
 from evoprompt.experiments.config import PROPOSER_SYNTAX
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.hosts.frozen import FrozenHost, FrozenModel, tested
 from evoprompt.experiments.summary import Clock, SeedSummary
 from evoprompt.experiments.trial import host_for, seeds_of, start_of, write_result
 from evoprompt.lm.budget import SpendTracker
+from evoprompt.log.eventlog import EventLog
+from evoprompt.log.events import Evaluated, Event, Notice
 from evoprompt.optimizer.data import items_of
 from evoprompt.optimizer.folder import SPENDING
 from evoprompt.optimizer.options import OptimizeOptions

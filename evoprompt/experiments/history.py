@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from evoprompt.evaluation import Failures, MainMetric
 from evoprompt.experiments.eventfile import damaged, read_events
+from evoprompt.log.evaluation import Failures, MainMetric
 from evoprompt.support.errors import InputError
 from evoprompt.support.leads import describe_best
 from evoprompt.support.validation import nearest

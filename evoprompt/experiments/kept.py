@@ -6,9 +6,9 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from evoprompt.evaluation import Evaluation, MainMetric
 from evoprompt.experiments.directory import TrialDirectory
 from evoprompt.experiments.summary import Points, to_json
+from evoprompt.log.evaluation import Evaluation, MainMetric
 from evoprompt.support.storage import write_whole
 from evoprompt.support.validation import read_json
 

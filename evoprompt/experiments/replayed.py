@@ -35,9 +35,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from evoprompt.agents import Episode, TextTokenizer
 from evoprompt.agents.tasks import Task
-from evoprompt.evaluation import value_of
 from evoprompt.experiments.answers import Answer
 from evoprompt.experiments.intervals import interval_over_seeds
+from evoprompt.log.evaluation import value_of
 from evoprompt.plugins import Choice, build
 from evoprompt.support import yamlfile
 from evoprompt.support.errors import InputError

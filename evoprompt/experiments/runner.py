@@ -12,7 +12,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import FrameType
 
-from evoprompt.events import Event
 from evoprompt.experiments.best import best_trial
 from evoprompt.experiments.config import with_host_defaults
 from evoprompt.experiments.directory import RunDirectory, TrialId
@@ -21,6 +20,7 @@ from evoprompt.experiments.launchers.local import LocalLauncher
 from evoprompt.experiments.pool import with_seeds
 from evoprompt.experiments.summary import SeedSummary, Summary
 from evoprompt.experiments.trial import End, Failure, attempt
+from evoprompt.log.events import Event
 from evoprompt.support.errors import InputError
 from evoprompt.support.storage import is_spread, only_writer, write_whole
 

@@ -18,7 +18,7 @@ from pydantic import (
     ValidationError,
 )
 
-from evoprompt.evaluation import Evaluation, MainMetric, Spread
+from evoprompt.log.evaluation import Evaluation, MainMetric, Spread
 from evoprompt.support.errors import InputError
 from evoprompt.support.storage import write_whole
 from evoprompt.support.text import format_error

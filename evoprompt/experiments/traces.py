@@ -13,13 +13,13 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, Valida
 
 from evoprompt.agents.tasks import Task
 from evoprompt.components import BuildContext
-from evoprompt.events import Event, Excerpt, Notice
 from evoprompt.experiments.config import PROPOSER_SYNTAX, RunConfig
 from evoprompt.experiments.eventfile import read_events
 from evoprompt.experiments.frozen import proposer_of
 from evoprompt.experiments.history import History, log_in
 from evoprompt.experiments.questions import numbered_lines
 from evoprompt.lm.budget import SpendTracker
+from evoprompt.log.events import Event, Excerpt, Notice
 from evoprompt.optimizer.data import Item, items_of
 from evoprompt.optimizer.failures import SHOWN
 from evoprompt.optimizer.journal import Journal

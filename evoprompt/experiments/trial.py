@@ -18,9 +18,6 @@ from evoprompt.attachment import Attachment, attach
 from evoprompt.binding import silent
 from evoprompt.components import BuildContext
 from evoprompt.engine import Engine
-from evoprompt.evaluation import Evaluation, MainMetric
-from evoprompt.eventlog import EventLog
-from evoprompt.events import Evaluated, Event, Notice, Told
 from evoprompt.experiments.collapse import RewardWatch
 from evoprompt.experiments.config import PROPOSER_SYNTAX, RunConfig
 from evoprompt.experiments.directory import RunDirectory, TrialDirectory, TrialId
@@ -29,6 +26,9 @@ from evoprompt.experiments.kept import Kept, KeptPolicies
 from evoprompt.experiments.settings import merge
 from evoprompt.experiments.summary import Clock, SeedSummary, rollouts_to, to_json
 from evoprompt.lm.budget import SpendTracker
+from evoprompt.log.evaluation import Evaluation, MainMetric
+from evoprompt.log.eventlog import EventLog
+from evoprompt.log.events import Evaluated, Event, Notice, Told
 from evoprompt.plugins import build, plugins
 from evoprompt.requests import supervise
 from evoprompt.screening import Seed

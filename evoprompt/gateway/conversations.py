@@ -23,10 +23,10 @@ from evoprompt.attachment import keep_log
 from evoprompt.binding import Binding, Outcomes, RolloutOutcome
 from evoprompt.engine import Engine
 from evoprompt.gateway.settings import GatewaySettings
+from evoprompt.log.turns import clip
 from evoprompt.support.errors import EvopromptError, InputError, StateError
 from evoprompt.support.storage import LineFile, checkpoints, mend, remove
 from evoprompt.support.text import format_error
-from evoprompt.turns import clip
 from evoprompt.types import Assignment, Candidate, Question, Turn
 
 CHECKPOINT = "checkpoint-"

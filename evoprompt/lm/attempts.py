@@ -29,8 +29,8 @@ from tenacity import (
 from evoprompt.lm.budget import Spending, status_of
 from evoprompt.lm.recording import Failure, Recorder, Replay, Response
 from evoprompt.lm.settings import LmSettings
+from evoprompt.log.turns import thought_apart
 from evoprompt.support.errors import DeadlineError, LmError
-from evoprompt.turns import thought_apart
 
 Send = Callable[[Any], Awaitable[Any]]
 """One attempt: a ``dspy.lm15.Request`` to a ``dspy.lm15.Response``."""

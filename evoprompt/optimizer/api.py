@@ -13,10 +13,10 @@ from typing import Any, TypeVar, cast
 
 from pydantic import JsonValue
 
-from evoprompt.evaluation import Score
-from evoprompt.eventlog import EventLog
 from evoprompt.lm.budget import SPENDING_FILE, SpendTracker
 from evoprompt.lm.client import GivenLm
+from evoprompt.log.evaluation import Score
+from evoprompt.log.eventlog import EventLog
 from evoprompt.optimizer.data import Item, items_of, split
 from evoprompt.optimizer.folder import EVENTS, begin, digest_of, held, is_begun
 from evoprompt.optimizer.gepa import AdapterProposer, Batches, GepaAdapter, is_adapter

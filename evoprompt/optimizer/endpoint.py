@@ -12,10 +12,17 @@ from evoprompt.agents import Agent, AnswerProtocol, Episode, Limits
 from evoprompt.agents.endpoint import ChatEndpoint
 from evoprompt.agents.server import KEY
 from evoprompt.agents.tasks import EpisodeRunner, Task, scored
-from evoprompt.evaluation import EMPTY, Evaluation, Failures, QuestionOutcome, Score, outcomes_of
 from evoprompt.lm.budget import Charge, Spending, SpendTracker, require_prices
 from evoprompt.lm.loop import completed
 from evoprompt.lm.settings import BudgetSettings, Prices
+from evoprompt.log.evaluation import (
+    EMPTY,
+    Evaluation,
+    Failures,
+    QuestionOutcome,
+    Score,
+    outcomes_of,
+)
 from evoprompt.optimizer.data import question_of
 from evoprompt.optimizer.runner import is_empty
 from evoprompt.prompts import marked_prompt, system_message

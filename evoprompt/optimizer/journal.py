@@ -14,8 +14,8 @@ from pathlib import Path
 
 from pydantic import JsonValue, TypeAdapter
 
-from evoprompt.eventlog import to_line
-from evoprompt.events import Event
+from evoprompt.log.eventlog import to_line
+from evoprompt.log.events import Event
 from evoprompt.optimizer.outcome import ExampleOutcome
 from evoprompt.support.errors import InputError
 from evoprompt.support.storage import LineFile

@@ -12,8 +12,9 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from evoprompt import events
-from evoprompt.evaluation import REWARD
+from evoprompt.log import events
+from evoprompt.log.evaluation import REWARD
+from evoprompt.log.summaries import differences_of, excerpts_of
 from evoprompt.optimizer.comparison import Comparison
 from evoprompt.optimizer.data import Item
 from evoprompt.optimizer.failures import FailureFinder
@@ -30,7 +31,6 @@ from evoprompt.optimizer.result import Point
 from evoprompt.optimizer.results import SURE, Results, warning_of
 from evoprompt.optimizer.writer import Writer
 from evoprompt.roles import ProposalRequest
-from evoprompt.summaries import differences_of, excerpts_of
 from evoprompt.support.errors import InputError
 from evoprompt.types import (
     ADMITTED,

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from evoprompt.eventlog import EventLog
-from evoprompt.events import Notice
 from evoprompt.lm.budget import Charge
+from evoprompt.log.eventlog import EventLog
+from evoprompt.log.events import Notice
 from evoprompt.optimizer.comparison import LEAST, Comparison
 from evoprompt.optimizer.data import Item
 from evoprompt.optimizer.failures import FailureFinder

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from evoprompt.eventlog import EventLog
-from evoprompt.events import Event, Notice, Proposed, Verified
+from evoprompt.log.eventlog import EventLog
+from evoprompt.log.events import Event, Notice, Proposed, Verified
 from evoprompt.optimizer.problem import Ended
 from evoprompt.support.errors import warn
 from evoprompt.support.text import printable

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, computed_field
 
-from evoprompt.evaluation import Failures, Spread
-from evoprompt.eventlog import EventLog, to_line
 from evoprompt.lm.budget import Charge
+from evoprompt.log.evaluation import Failures, Spread
+from evoprompt.log.eventlog import EventLog, to_line
 from evoprompt.optimizer.folder import EVENTS, RESULT
 from evoprompt.support.errors import InputError
 from evoprompt.support.storage import write_whole

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from time import monotonic
 
-from evoprompt.evaluation import Failures
+from evoprompt.log.evaluation import Failures
 from evoprompt.optimizer.data import Item
 from evoprompt.optimizer.flat import RewardRange
 from evoprompt.optimizer.journal import Journal, Key

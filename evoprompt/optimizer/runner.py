@@ -15,10 +15,10 @@ from typing import Any
 from tenacity import Retrying
 
 from evoprompt.agents import Episode
-from evoprompt.evaluation import EMPTY, Score
 from evoprompt.lm.attempts import kinds_of, may_pass, retry_settings
 from evoprompt.lm.budget import Charge, status_of
 from evoprompt.lm.loop import completed
+from evoprompt.log.evaluation import EMPTY, Score
 from evoprompt.optimizer.data import Item
 from evoprompt.optimizer.options import OptimizeOptions
 from evoprompt.optimizer.outcome import (

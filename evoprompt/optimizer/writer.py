@@ -10,9 +10,9 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from evoprompt.components import BuildContext
-from evoprompt.events import Event, Notice
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.lm.client import GivenLm, told_apart
+from evoprompt.log.events import Event, Notice
 from evoprompt.optimizer.journal import Answered, Journal
 from evoprompt.optimizer.options import OptimizeOptions
 from evoprompt.optimizer.outcome import LM_SPENT, BudgetSpentError

@@ -12,8 +12,8 @@ from pydantic import BaseModel, Field, JsonValue
 
 from evoprompt.components import BuildContext
 from evoprompt.lm import Answer, Call, Estimate, LanguageModel, LmError, LmSettings
+from evoprompt.log.turns import clip
 from evoprompt.roles import ProposalRequest, Proposer
-from evoprompt.turns import clip
 from evoprompt.types import TOOL, Candidate, CandidateStats, Proposal, estimate_tokens
 
 CANDIDATES = "candidates"

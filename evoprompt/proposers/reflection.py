@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import Field
 
 from evoprompt.lm import LanguageModel
+from evoprompt.log.turns import render_episode
 from evoprompt.proposers.language import (
     ANALYSIS,
     CANDIDATES,
@@ -22,7 +23,6 @@ from evoprompt.proposers.language import (
 from evoprompt.roles import ProposalRequest
 from evoprompt.rules import COPIED
 from evoprompt.support.errors import InputError
-from evoprompt.turns import render_episode
 from evoprompt.types import Candidate, Trajectory
 
 _READ = (

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from evoprompt.evaluation import MainMetric
-from evoprompt.eventlog import EventLog
-from evoprompt.events import (
+from evoprompt.log.evaluation import MainMetric
+from evoprompt.log.eventlog import EventLog
+from evoprompt.log.events import (
     Asked,
     Evaluated,
     Evolved,

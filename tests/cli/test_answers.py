@@ -15,9 +15,9 @@ from scipy.stats import t
 
 from evoprompt.agents import Agent, AnswerProtocol
 from evoprompt.agents.tasks import Method
-from evoprompt.evaluation import REWARD
 from evoprompt.experiments.answer_table import table_of
 from evoprompt.experiments.answers import Asked, Evaluation
+from evoprompt.log.evaluation import REWARD
 from evoprompt.testing.openai_server import OpenAIServer, Status, Step, Text
 from evoprompt.types import Question
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from command_line import evoprompt
 
-from evoprompt.eventlog import EventLog
-from evoprompt.events import Best, Evolved, Proposed, Seeded, Sentences, Told
 from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory
+from evoprompt.log.eventlog import EventLog
+from evoprompt.log.events import Best, Evolved, Proposed, Seeded, Sentences, Told
 from evoprompt.support.leads import describe_best
 from evoprompt.types import SentenceWorth
 

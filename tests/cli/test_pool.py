@@ -6,7 +6,7 @@ import pytest
 from command_line import evoprompt as call
 
 import evoprompt
-from evoprompt.eventlog import EventLog
+from evoprompt.log.eventlog import EventLog
 from evoprompt.requests import RequestFiles, supervise
 from evoprompt.types import Question, Trajectory
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from waiting import PATIENCE
 
-from evoprompt.eventlog import EventLog
-from evoprompt.events import Seeded
+from evoprompt.log.eventlog import EventLog
+from evoprompt.log.events import Seeded
 
 pytestmark = pytest.mark.report
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import evoprompt
 from evoprompt import Verifier
-from evoprompt.eventlog import EventLog
 from evoprompt.lm import Answer, Call, LanguageModel, LmError, LmSettings
+from evoprompt.log.eventlog import EventLog
 from evoprompt.proposers.background import Background
 from evoprompt.proposers.language import CANDIDATES
 from evoprompt.proposers.reflection import Reflection

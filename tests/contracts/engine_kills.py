@@ -10,7 +10,7 @@ from pathlib import Path
 from contract_runs import EVOLVING
 from faults import WORK
 
-from evoprompt.eventlog import EventLog
+from evoprompt.log.eventlog import EventLog
 from evoprompt.support.storage import load_state, save_state
 from evoprompt.types import Assignment, Question, Trajectory, Turn
 

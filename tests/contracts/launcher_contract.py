@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from watched_runs import Watcher, config, trial_events
 
-from evoprompt.events import Event
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.launchers.base import Job, Launcher
 from evoprompt.experiments.runner import RunOutcome, run
+from evoprompt.log.events import Event
 
 COEVOLVE = TrialId("coevolve", 0)
 

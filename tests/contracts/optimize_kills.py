@@ -20,7 +20,7 @@ from faults import WORK
 
 import evoprompt
 from evoprompt import OptimizeOptions, Proposal, ProposalRequest, Proposer, VerificationResult
-from evoprompt.evaluation import Score
+from evoprompt.log.evaluation import Score
 from evoprompt.support.storage import LineFile
 
 SETTINGS = "settings.json"

@@ -7,7 +7,7 @@ from typing import Any
 
 import evoprompt
 from evoprompt import OptimizeOptions, Proposal, ProposalRequest, Proposer
-from evoprompt.evaluation import Score
+from evoprompt.log.evaluation import Score
 
 HABITS = (
     "Convert every unit.",

@@ -34,7 +34,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 import evoprompt
-from evoprompt.eventlog import EventLog
+from evoprompt.log.eventlog import EventLog
 from evoprompt.types import Trajectory
 
 COUNTRIES = ("france", "italy", "spain", "japan", "peru", "egypt", "cuba", "iran")

@@ -23,7 +23,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from transformers import TrainerCallback
 
 import evoprompt
-from evoprompt.eventlog import EventLog
+from evoprompt.log.eventlog import EventLog
 from evoprompt.types import Trajectory
 
 WEIGHTS = (0.75, 0.5)

@@ -11,7 +11,7 @@ from faults import WORK
 from trl_host import digest, generators
 
 import evoprompt
-from evoprompt.eventlog import EventLog
+from evoprompt.log.eventlog import EventLog
 from evoprompt.support.storage import STATE_FILE
 
 STEPS = 5

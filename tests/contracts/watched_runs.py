@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from evoprompt.events import Event
 from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.eventfile import read_events
 from evoprompt.experiments.runner import Observer
 from evoprompt.experiments.settings import merge
 from evoprompt.experiments.summary import SeedSummary
+from evoprompt.log.events import Event
 from evoprompt.section import Settings
 
 SETTINGS: Settings = {

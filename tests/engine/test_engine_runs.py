@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
-from evoprompt.eventlog import EventLog
+from evoprompt.log.eventlog import EventLog
 from evoprompt.proposers.sentences import SentenceEdit
 from evoprompt.selectors import Deap
 from evoprompt.testing import SampleTask

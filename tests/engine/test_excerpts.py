@@ -7,10 +7,10 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evoprompt.events import Excerpt
-from evoprompt.summaries import differences_of, due_to_show, excerpts_of
+from evoprompt.log.events import Excerpt
+from evoprompt.log.summaries import differences_of, due_to_show, excerpts_of
+from evoprompt.log.turns import readable
 from evoprompt.testing.samples import candidate, question, trajectory
-from evoprompt.turns import readable
 from evoprompt.types import Turn
 
 

@@ -13,8 +13,8 @@ from evoprompt import EvopromptWarning
 from evoprompt.binding import FEW, Binding
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
-from evoprompt.eventlog import EventLog
 from evoprompt.experiments.history import History
+from evoprompt.log.eventlog import EventLog
 from evoprompt.testing.samples import question
 from evoprompt.types import Trajectory
 

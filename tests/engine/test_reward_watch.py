@@ -11,8 +11,8 @@ import pytest
 from evoprompt import EvopromptWarning
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
+from evoprompt.log.summaries import STRETCH
 from evoprompt.proposers.sentences import SentenceEdit
-from evoprompt.summaries import STRETCH
 from evoprompt.testing import FakeTrainer, SampleTask, ScriptedPolicy
 from evoprompt.testing.samples import question
 from evoprompt.types import Assignment, Trajectory

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from evoprompt.events import Proposed
+from evoprompt.log.events import Proposed
 from evoprompt.replay import ReplayBuffer
 from evoprompt.rules import ScreeningContext
 from evoprompt.screening import Screening

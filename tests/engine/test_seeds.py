@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from evoprompt.engine import Engine
-from evoprompt.eventlog import EventLog
+from evoprompt.log.eventlog import EventLog
 from evoprompt.screening import Seed, usable_seeds
 from evoprompt.support.errors import InputError
 from evoprompt.types import Proposal

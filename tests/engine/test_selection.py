@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from evoprompt.attributors import WindowMean
 from evoprompt.config import EngineConfig
-from evoprompt.eventlog import EventLog
+from evoprompt.log.eventlog import EventLog
 from evoprompt.populations import SteadyPopulation
 from evoprompt.roles import Selector
 from evoprompt.selection import Selection

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evoprompt.summaries import summarise_ask, summarise_tell
+from evoprompt.log.summaries import summarise_ask, summarise_tell
 from evoprompt.testing.samples import candidate, candidate_stats, question, trajectory
 
 

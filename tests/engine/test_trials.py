@@ -15,7 +15,7 @@ import pytest
 from evoprompt import Proposer
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
-from evoprompt.eventlog import EventLog
+from evoprompt.log.eventlog import EventLog
 from evoprompt.roles import ProposalRequest, TrainingScale, VerificationRequest, Verifier
 from evoprompt.support.errors import ComponentError, EvopromptWarning, InputError
 from evoprompt.types import (

@@ -15,7 +15,7 @@ from optimizing import SEED, TRAIN, VALIDATION, Writes
 
 import evoprompt
 from evoprompt import EvopromptWarning, InputError, OptimizeOptions, ProposalRequest, Proposer
-from evoprompt.evaluation import Score
+from evoprompt.log.evaluation import Score
 from evoprompt.optimizer.journal import JOURNAL
 from evoprompt.testing.openai_server import Answer, Status
 

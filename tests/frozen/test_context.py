@@ -15,7 +15,7 @@ from optimizing import learn, metric, program
 from waiting import PATIENCE
 
 from evoprompt import InputError
-from evoprompt.evaluation import Score
+from evoprompt.log.evaluation import Score
 
 TENANT: ContextVar[str] = ContextVar("TENANT", default="nobody")
 

@@ -16,9 +16,9 @@ from command_line import evoprompt as command
 from optimizing import HABITS, SEED, TRAIN, VALIDATION, Teacher, Writes, learn, metric, program
 
 from evoprompt import EvopromptWarning, InputError, Proposal, ProposalRequest
-from evoprompt.evaluation import Score
 from evoprompt.experiments.eventfile import read_events
 from evoprompt.experiments.pool import read_pool
+from evoprompt.log.evaluation import Score
 from evoprompt.support.errors import BudgetError
 
 

@@ -14,8 +14,8 @@ from optimizing import Writes, adding
 
 import evoprompt
 from evoprompt import EvopromptWarning, InputError, ProposalRequest
-from evoprompt.evaluation import Failures
 from evoprompt.experiments.eventfile import read_events
+from evoprompt.log.evaluation import Failures
 from evoprompt.optimizer.result import read_result
 from evoprompt.testing.openai_server import chat_fields
 

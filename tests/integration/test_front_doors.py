@@ -14,7 +14,7 @@ import pytest
 from scripted_dspy import Asked, scripted
 
 from evoprompt import CoEvolve, OptimizeOptions, optimize
-from evoprompt.evaluation import Score
+from evoprompt.log.evaluation import Score
 from evoprompt.testing.openai_server import OpenAIServer, chat_fields
 
 pytestmark = pytest.mark.lm

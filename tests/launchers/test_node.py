@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from watched_runs import Watcher, config, trial_events
 
-from evoprompt.events import Event
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.launchers import node
 from evoprompt.experiments.launchers.base import Job
 from evoprompt.experiments.runner import run
 from evoprompt.experiments.summary import SeedSummary
 from evoprompt.experiments.trial import End, Failure
+from evoprompt.log.events import Event
 from evoprompt.support.storage import only_writer
 
 pytestmark = pytest.mark.usefixtures("fake_task")

@@ -17,7 +17,6 @@ from launcher_contract import COEVOLVE, LauncherContract
 from ray.cluster_utils import Cluster
 from watched_runs import Watcher, config, trial_events
 
-from evoprompt.events import Event
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.launchers import on_ray
 from evoprompt.experiments.launchers.base import Launcher
@@ -25,6 +24,7 @@ from evoprompt.experiments.launchers.node import Errand
 from evoprompt.experiments.launchers.on_ray import Ray, RaySettings
 from evoprompt.experiments.runner import run
 from evoprompt.experiments.testing import LauncherSuite
+from evoprompt.log.events import Event
 
 # A second dashboard on this machine would find its port taken, and leave a socket open.
 HEAD = {"num_cpus": 0, "num_gpus": 0, "include_dashboard": False}

@@ -11,18 +11,6 @@ from pathlib import Path
 import pytest
 from waiting import PATIENCE
 
-from evoprompt.evaluation import Evaluation, MainMetric
-from evoprompt.eventlog import EventLog
-from evoprompt.events import (
-    Evaluated,
-    Evolved,
-    Intervened,
-    Notice,
-    Proposed,
-    Seeded,
-    Told,
-    Verified,
-)
 from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.report import live
@@ -33,6 +21,18 @@ from evoprompt.experiments.report.progress import progress
 from evoprompt.experiments.report.source import read_source
 from evoprompt.experiments.report.verdict import standings
 from evoprompt.experiments.summary import SeedSummary, to_json
+from evoprompt.log.evaluation import Evaluation, MainMetric
+from evoprompt.log.eventlog import EventLog
+from evoprompt.log.events import (
+    Evaluated,
+    Evolved,
+    Intervened,
+    Notice,
+    Proposed,
+    Seeded,
+    Told,
+    Verified,
+)
 from evoprompt.requests import RequestFiles
 from evoprompt.types import ADMITTED, Candidate, VerificationResult
 

@@ -11,9 +11,15 @@ from typing import Any
 
 import pytest
 
-from evoprompt.evaluation import REWARD, MainMetric
-from evoprompt.eventlog import EventLog
-from evoprompt.events import (
+from evoprompt.experiments.best import best_trial
+from evoprompt.experiments.directory import RunDirectory, TrialId
+from evoprompt.experiments.report import write_report
+from evoprompt.experiments.report.document import document as build
+from evoprompt.experiments.report.source import Source, files_of, read_source
+from evoprompt.lm.budget import SPENDING_FILE, Charge, SpendTracker
+from evoprompt.log.evaluation import REWARD, MainMetric
+from evoprompt.log.eventlog import EventLog
+from evoprompt.log.events import (
     Best,
     Evaluated,
     Event,
@@ -24,12 +30,6 @@ from evoprompt.events import (
     Shown,
     Told,
 )
-from evoprompt.experiments.best import best_trial
-from evoprompt.experiments.directory import RunDirectory, TrialId
-from evoprompt.experiments.report import write_report
-from evoprompt.experiments.report.document import document as build
-from evoprompt.experiments.report.source import Source, files_of, read_source
-from evoprompt.lm.budget import SPENDING_FILE, Charge, SpendTracker
 from evoprompt.support import yamlfile
 from evoprompt.types import Turn
 

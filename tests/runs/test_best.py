@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from evoprompt.evaluation import Evaluation, MainMetric
-from evoprompt.eventlog import EventLog
-from evoprompt.events import Evaluated, Event, Proposed, Seeded
 from evoprompt.experiments.best import best_trial
 from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.summary import SeedSummary, to_json
+from evoprompt.log.evaluation import Evaluation, MainMetric
+from evoprompt.log.eventlog import EventLog
+from evoprompt.log.events import Evaluated, Event, Proposed, Seeded
 from evoprompt.support.errors import InputError
 from evoprompt.support.storage import write_whole
 

@@ -8,10 +8,10 @@ from typing import Any, cast
 
 import pytest
 
-from evoprompt.evaluation import QuestionOutcome
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.distill import Distilled, table_of
 from evoprompt.experiments.summary import to_json
+from evoprompt.log.evaluation import QuestionOutcome
 
 LOSSES = {1: (0.1,), 2: (0.1, 0.3), 3: (0.1, 0.2, 0.6)}
 

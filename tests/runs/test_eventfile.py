@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from evoprompt.eventlog import EventLog
-from evoprompt.events import Proposed, Seeded, Told, Verified
 from evoprompt.experiments.eventfile import read_events
 from evoprompt.experiments.history import History
+from evoprompt.log.eventlog import EventLog
+from evoprompt.log.events import Proposed, Seeded, Told, Verified
 from evoprompt.support.errors import InputError
 
 

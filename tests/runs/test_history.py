@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from evoprompt.evaluation import MainMetric
-from evoprompt.eventlog import EventLog
-from evoprompt.events import (
+from evoprompt.experiments.history import History, Weight
+from evoprompt.experiments.report.document import outcome
+from evoprompt.log.evaluation import MainMetric
+from evoprompt.log.eventlog import EventLog
+from evoprompt.log.events import (
     Asked,
     Best,
     Evaluated,
@@ -22,8 +24,6 @@ from evoprompt.events import (
     Told,
     Verified,
 )
-from evoprompt.experiments.history import History, Weight
-from evoprompt.experiments.report.document import outcome
 from evoprompt.support.errors import InputError
 
 LOSS = MainMetric("loss", "loss", higher_is_better=False)

@@ -13,12 +13,12 @@ import pytest
 from watched_runs import Watcher, config, trial_events
 
 from evoprompt.engine import Engine
-from evoprompt.events import Notice
 from evoprompt.experiments.best import best_trial
 from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.runner import run
 from evoprompt.experiments.summary import SeedSummary
+from evoprompt.log.events import Notice
 from evoprompt.support.errors import EvopromptWarning, InputError
 from evoprompt.support.storage import STATE_FILE
 

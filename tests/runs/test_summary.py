@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from evoprompt.evaluation import Evaluation, MainMetric, Spread
 from evoprompt.experiments.summary import SeedSummary, Summary, rollouts_to, to_json
+from evoprompt.log.evaluation import Evaluation, MainMetric, Spread
 
 SOLVED = MainMetric("solved", "share solved")
 

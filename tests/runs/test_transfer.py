@@ -13,8 +13,6 @@ import pytest
 from optimizing import adding
 
 import evoprompt
-from evoprompt.eventlog import to_line
-from evoprompt.events import Seeded
 from evoprompt.experiments.check import look_ahead
 from evoprompt.experiments.config import RunConfig, load
 from evoprompt.experiments.directory import RunDirectory, TrialId
@@ -22,6 +20,8 @@ from evoprompt.experiments.eventfile import read_events
 from evoprompt.experiments.pool import read_pool, with_seeds
 from evoprompt.experiments.runner import run
 from evoprompt.experiments.settings import merge
+from evoprompt.log.eventlog import to_line
+from evoprompt.log.events import Seeded
 from evoprompt.section import Settings
 from evoprompt.support.errors import InputError
 

@@ -5,8 +5,8 @@ import threading
 from waiting import PATIENCE
 
 from evoprompt.engine import Engine
-from evoprompt.events import Event, Notice
 from evoprompt.experiments.hosts.watchdog import Watchdog
+from evoprompt.log.events import Event, Notice
 
 
 class Groups:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from evoprompt.events import Proposed
+from evoprompt.log.events import Proposed
 from evoprompt.replay import ReplayBuffer
 from evoprompt.screening import LONGEST, SHOWN, Screening, clean
 from evoprompt.testing.samples import REQUIRED, candidate

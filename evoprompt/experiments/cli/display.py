@@ -7,8 +7,11 @@ from collections.abc import Mapping
 from rich.console import Console
 from rich.text import Text
 
-from evoprompt.evaluation import MainMetric
-from evoprompt.events import (
+from evoprompt.experiments.directory import RunDirectory, TrialId
+from evoprompt.experiments.runner import Observer
+from evoprompt.experiments.summary import SeedSummary
+from evoprompt.log.evaluation import MainMetric
+from evoprompt.log.events import (
     Evaluated,
     Event,
     Evolved,
@@ -17,9 +20,6 @@ from evoprompt.events import (
     Pruned,
     Verified,
 )
-from evoprompt.experiments.directory import RunDirectory, TrialId
-from evoprompt.experiments.runner import Observer
-from evoprompt.experiments.summary import SeedSummary
 from evoprompt.support.text import printable
 from evoprompt.types import legible
 

@@ -21,8 +21,8 @@ from evoprompt.experiments.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from evoprompt.events import Event
     from evoprompt.experiments.traces import Traces
+    from evoprompt.log.events import Event
     from evoprompt.section import Settings
 
 _BUDGET = 1000  # rollouts
@@ -212,7 +212,7 @@ def optimize(
 
 
 def _tell(event: Event) -> None:
-    from evoprompt.events import Notice, Proposed
+    from evoprompt.log.events import Notice, Proposed
 
     if isinstance(event, Notice):
         typer.secho(event.message, fg="yellow", err=True)

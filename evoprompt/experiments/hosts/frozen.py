@@ -18,9 +18,9 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from evoprompt.agents import Limits, Tools
 from evoprompt.agents.tasks import POLICY, Need, Plan, Task, Trial, limits_of
 from evoprompt.components import BuildContext, Component
-from evoprompt.evaluation import Evaluation
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.lm.settings import BudgetSettings, Prices, Temperature
+from evoprompt.log.evaluation import Evaluation
 from evoprompt.optimizer.options import OptimizeOptions
 from evoprompt.optimizer.problem import TESTED, require_budget
 from evoprompt.support.errors import BudgetError

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from evoprompt.agents import Limits
 from evoprompt.agents.tasks import Evaluation, MainMetric, Need, Plan, Score, Task, Trial
 from evoprompt.engine import Engine
-from evoprompt.evaluation import Failures, outcomes_of
-from evoprompt.events import Notice
 from evoprompt.experiments import requirements
 from evoprompt.experiments.hosts import timing
 from evoprompt.experiments.hosts.settings import HostSettings
 from evoprompt.experiments.requirements import GIB, ModelSize
+from evoprompt.log.evaluation import Failures, outcomes_of
+from evoprompt.log.events import Notice
 from evoprompt.support.errors import InputError
 from evoprompt.support.text import many
 from evoprompt.types import Question

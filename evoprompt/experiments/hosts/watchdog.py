@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from evoprompt.engine import Engine
-from evoprompt.events import Notice
+from evoprompt.log.events import Notice
 
 _PATIENCE, _PAUSE = 600.0, 30.0
 

@@ -13,12 +13,12 @@ from uuid import uuid4
 
 from evoprompt.agents.tasks import Need
 from evoprompt.components import Component
-from evoprompt.events import Event
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.eventfile import event_of
 from evoprompt.experiments.launchers.node import Errand
 from evoprompt.experiments.requirements import need_of
 from evoprompt.experiments.trial import End
+from evoprompt.log.events import Event
 from evoprompt.support.errors import InputError
 
 

@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from multiprocessing import parent_process
 from pathlib import Path
 
-from evoprompt.eventlog import to_line
-from evoprompt.events import Event
 from evoprompt.experiments.check import check
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.trial import End, Failure, attempt
 from evoprompt.lm.budget import SpendTracker
+from evoprompt.log.eventlog import to_line
+from evoprompt.log.events import Event
 from evoprompt.support.errors import InputError
 from evoprompt.support.text import format_error
 

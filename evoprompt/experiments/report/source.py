@@ -11,7 +11,6 @@ from typing import TypeVar, cast
 
 from pydantic import JsonValue
 
-from evoprompt.evaluation import QuestionOutcome
 from evoprompt.experiments.about import About
 from evoprompt.experiments.best import merit_of
 from evoprompt.experiments.config import RunConfig
@@ -20,6 +19,7 @@ from evoprompt.experiments.history import LOGS, History, log_in
 from evoprompt.experiments.settings import differences
 from evoprompt.experiments.summary import Clock, SeedSummary, Summary
 from evoprompt.lm.budget import SPENDING_FILE, Charge, SpendTracker
+from evoprompt.log.evaluation import QuestionOutcome
 from evoprompt.optimizer.folder import is_begun
 from evoprompt.optimizer.result import read_result
 from evoprompt.requests import Request, RequestFiles

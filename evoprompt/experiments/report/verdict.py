@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from evoprompt.evaluation import MainMetric
 from evoprompt.experiments.intervals import Interval, interval
 from evoprompt.experiments.report.source import Source
+from evoprompt.log.evaluation import MainMetric
 from evoprompt.support.text import many
 
 

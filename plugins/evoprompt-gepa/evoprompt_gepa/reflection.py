@@ -9,10 +9,10 @@ from typing import Any
 from pydantic import Field
 
 from evoprompt.lm import LanguageModel
+from evoprompt.log.turns import clip, render_episode
 from evoprompt.proposers.language import CANDIDATES, LmProposer, LmTask, Prompt, component_of
 from evoprompt.roles import ProposalRequest
 from evoprompt.support.errors import InputError
-from evoprompt.turns import clip, render_episode
 from evoprompt.types import Trajectory
 
 _PROMPT_TOKENS = 600  # about what GEPA's own words and an instruction take

@@ -10,7 +10,7 @@ from transformers import TrainerControl, TrainerState
 
 import evoprompt
 from evoprompt.binding import Binding
-from evoprompt.eventlog import EventLog
+from evoprompt.log.eventlog import EventLog
 from evoprompt.support.errors import StateError
 from evoprompt.support.storage import BEGUN_FILE, STATE_FILE
 

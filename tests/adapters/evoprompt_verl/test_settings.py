@@ -11,7 +11,7 @@ from cpu_support.plugin import SEEDS
 from evoprompt_verl.settings import VerlSettings
 from omegaconf import DictConfig, OmegaConf
 
-from evoprompt.events import Notice
+from evoprompt.log.events import Notice
 from evoprompt.support.errors import InputError
 
 

@@ -20,7 +20,7 @@ from evoprompt.agents import (
     Tools,
     play,
 )
-from evoprompt.turns import readable
+from evoprompt.log.turns import readable
 from evoprompt.types import Turn
 
 TAGS = TagProtocol("look", "at", "say", opening="\n<seen>\n", closing="\n</seen>\n")

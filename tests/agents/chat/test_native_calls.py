@@ -21,8 +21,8 @@ from evoprompt.agents import (
     play,
 )
 from evoprompt.agents.endpoint import ChatEndpoint
+from evoprompt.log.turns import readable
 from evoprompt.testing.openai_server import Answer, Body, Calls, Status, Text
-from evoprompt.turns import readable
 
 TOKENIZER = ChatEndpoint.tokenizer
 

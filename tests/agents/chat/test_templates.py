@@ -29,7 +29,7 @@ from evoprompt.agents import Agent, Call, Episode, Limits, ToolCallProtocol, Too
 from evoprompt.agents.protocol import AnswerProtocol as Answers
 from evoprompt.agents.tasks import CUT_IN_THOUGHT, EpisodeRunner, Score, Task, scored
 from evoprompt.agents.thoughts import marks_of, reader_of
-from evoprompt.turns import readable
+from evoprompt.log.turns import readable
 from evoprompt.types import Question, Turn
 
 TOOL_CAPABLE = [name for name in NAMES if supports_tool_calling(tokenizer_of(name))]

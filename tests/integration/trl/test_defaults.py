@@ -15,8 +15,8 @@ from contract_runs import RandomWords
 from PIL import Image
 
 import evoprompt
-from evoprompt.events import Proposed
 from evoprompt.experiments.report.source import read_source
+from evoprompt.log.events import Proposed
 from evoprompt.support.errors import InputError
 
 STEPS = 16  # one more than from one generation to the next

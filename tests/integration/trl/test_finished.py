@@ -13,7 +13,7 @@ from datasets import Dataset
 from trl_host import digest
 
 import evoprompt
-from evoprompt.eventlog import EventLog
+from evoprompt.log.eventlog import EventLog
 from evoprompt.support.errors import EvopromptWarning
 
 # The random policy of these trainings sometimes says nothing, which has tests of its own.

@@ -21,13 +21,13 @@ import evoprompt
 from evoprompt.agents import Action, Broken, Episode
 from evoprompt.agents.tasks import Evaluation, Score, Task, Trial
 from evoprompt.engine import Engine
-from evoprompt.eventlog import EventLog
-from evoprompt.events import Event, Notice
 from evoprompt.experiments.hosts.trl import job as host
 from evoprompt.experiments.hosts.trl.job import TrlTrainingJob
 from evoprompt.experiments.hosts.watchdog import Watchdog
 from evoprompt.experiments.testing import TaskSuite
 from evoprompt.experiments.trial import host_for
+from evoprompt.log.eventlog import EventLog
+from evoprompt.log.events import Event, Notice
 from evoprompt.support.errors import EvopromptWarning, InputError
 from evoprompt.types import Question, Trajectory
 

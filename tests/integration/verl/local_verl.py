@@ -22,7 +22,7 @@ from local_rollouts import Killed, LocalManager, Notes
 from local_trainer import make_trainer, queue_of_one_process
 
 import evoprompt
-from evoprompt.eventlog import EventLog
+from evoprompt.log.eventlog import EventLog
 
 GROUP = 4
 

@@ -19,7 +19,7 @@ from local_verl import composed, digest, write_world
 from verl.utils.checkpoint.checkpoint_manager import BaseCheckpointManager
 
 import evoprompt
-from evoprompt.eventlog import EventLog
+from evoprompt.log.eventlog import EventLog
 from evoprompt.support.storage import STATE_FILE
 
 STEPS = 5

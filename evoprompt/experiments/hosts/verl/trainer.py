@@ -13,10 +13,10 @@ from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
 from evoprompt.agents.tasks import Trial
 from evoprompt.engine import Engine
-from evoprompt.events import Notice
 from evoprompt.experiments.hosts.verl.arguments import FAILURES
 from evoprompt.experiments.hosts.verl.failures import Failures
 from evoprompt.experiments.hosts.watchdog import Watchdog
+from evoprompt.log.events import Notice
 from evoprompt.support.storage import checkpoints, remove
 
 _POLL_SECONDS = 0.05

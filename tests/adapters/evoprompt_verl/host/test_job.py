@@ -19,12 +19,12 @@ from waiting import PATIENCE
 
 from evoprompt.agents.tasks import Score, Trial
 from evoprompt.engine import Engine
-from evoprompt.events import Event, Notice
 from evoprompt.experiments.hosts.verl.failures import Failures
 from evoprompt.experiments.hosts.verl.host import VerlHost
 from evoprompt.experiments.hosts.verl.job import VerlTrainingJob
 from evoprompt.experiments.hosts.verl.settings import VerlHostSettings
 from evoprompt.experiments.hosts.watchdog import Watchdog
+from evoprompt.log.events import Event, Notice
 from evoprompt.support.errors import InputError
 from evoprompt.types import Question
 

@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from evoprompt.events import Event, Notice
+from evoprompt.log.events import Event, Notice
 from evoprompt.support.errors import InputError, warn
 from evoprompt.support.storage import LineFile
 from evoprompt.support.text import masked

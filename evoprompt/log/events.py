@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, ClassVar
 
-from evoprompt.evaluation import MainMetric
+from evoprompt.log.evaluation import MainMetric
 from evoprompt.types import SentenceWorth, Turn, VerificationResult
 
 

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from evoprompt.config import EngineConfig
-from evoprompt.evaluation import Failures
-from evoprompt.events import Asked, Differed, Event, Excerpt, Shown, Told
+from evoprompt.log.evaluation import Failures
+from evoprompt.log.events import Asked, Differed, Event, Excerpt, Shown, Told
+from evoprompt.log.turns import clip, readable
 from evoprompt.support.leads import rewards_of
 from evoprompt.support.storage import SavedRecord
-from evoprompt.turns import clip, readable
 from evoprompt.types import Candidate, CandidateStats, Trajectory, Turn
 
 _MOST_LISTED = 64  # candidates in one event: a log line stays a line in a population of thousands
