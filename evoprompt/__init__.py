@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from evoprompt.agents.tasks import Task as Task
-    from evoprompt.attachment import (
+    from evoprompt.hosting.attachment import (
         Attachment as Attachment,
         AttachRequest as AttachRequest,
         attach as attach,
     )
-    from evoprompt.binding import purpose as purpose
+    from evoprompt.hosting.binding import purpose as purpose
     from evoprompt.config import EngineConfig as EngineConfig
     from evoprompt.engine import Engine as Engine
     from evoprompt.support.errors import (
@@ -63,8 +63,8 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Assignment": "types",
-    "AttachRequest": "attachment",
-    "Attachment": "attachment",
+    "AttachRequest": "hosting.attachment",
+    "Attachment": "hosting.attachment",
     "Attributor": "roles",
     "BuildContext": "components",
     "Candidate": "types",
@@ -98,11 +98,11 @@ _HOMES = {
     "Verification": "types",
     "VerificationRequest": "roles",
     "Verifier": "roles",
-    "attach": "attachment",
+    "attach": "hosting.attachment",
     "hookimpl": "hookspecs",
     "named": "plugins",
     "optimize": "optimizer.api",
-    "purpose": "binding",
+    "purpose": "hosting.binding",
 }
 
 __all__ = sorted(_HOMES.keys() - {"CoEvolve", "Gateway"})  # their imports need extras

@@ -72,7 +72,7 @@ _BROKEN = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeErr
 
 
 class Supervisor(Protocol):
-    """Where a person has a say in an engine: :class:`evoprompt.requests.ApprovalQueue`."""
+    """Where a person has a say in an engine: :class:`evoprompt.hosting.requests.ApprovalQueue`."""
 
     def attend(self) -> None:
         """Takes up what a person asks of the population, after each step."""
@@ -401,7 +401,7 @@ class Engine:
             raise InputError(
                 f"approve is 'ask', but the events of this engine are kept {where} and nobody "
                 "looks for answers; required: attach(..., log_dir=DIR), or log=EventLog(PATH) "
-                "and evoprompt.requests.supervise(engine)"
+                "and evoprompt.hosting.requests.supervise(engine)"
             )
         started = time.perf_counter()
         trials = self.generations.trials

@@ -55,5 +55,5 @@ def test_the_first_adapter_that_knows_the_trainer_wins(monkeypatch: pytest.Monke
 
     sources = [PluginSource(name, "evoprompt-fits", "1.0", Fits) for name in ("one", "two")]
     found = Plugins(sources)
-    monkeypatch.setattr("evoprompt.attachment.plugins", lambda: found)
+    monkeypatch.setattr("evoprompt.hosting.attachment.plugins", lambda: found)
     assert attach(Trainer(), Engine(["Search."])) is found.manager.get_plugin("two")

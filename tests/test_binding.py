@@ -16,7 +16,7 @@ import pytest
 from contract_runs import RandomWords
 
 import evoprompt
-from evoprompt.binding import (
+from evoprompt.hosting.binding import (
     Binding,
     Outcomes,
     RolloutOutcome,
@@ -112,7 +112,7 @@ def test_only_the_process_that_owns_the_engine_speaks(caplog: pytest.LogCaptureF
 
 def test_a_line_is_seen_where_nobody_has_set_up_logging() -> None:
     code = (
-        "from evoprompt import Engine; from evoprompt.binding import Binding; "
+        "from evoprompt import Engine; from evoprompt.hosting.binding import Binding; "
         "Binding(Engine(['be brief']), type('Own', (), {})()).announce()"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -6,7 +6,7 @@ import copy
 
 import pytest
 
-from evoprompt.prompts import (
+from evoprompt.hosting.prompts import (
     PLACEMENTS,
     Prompt,
     Render,

@@ -11,8 +11,8 @@ from optimizing import Writes
 from waiting import PATIENCE, wait_for
 
 import evoprompt
+from evoprompt.hosting.requests import RequestFiles, supervise
 from evoprompt.log.eventlog import EventLog
-from evoprompt.requests import RequestFiles, supervise
 from evoprompt.support.errors import EvopromptWarning, InputError
 from evoprompt.support.storage import write_whole
 from evoprompt.types import Assignment, Question, Trajectory

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from evoprompt.rows import question_from_row, row_of, texts_of, unkept
+from evoprompt.hosting.rows import question_from_row, row_of, texts_of, unkept
 from evoprompt.support.errors import EvopromptWarning, InputError
 from evoprompt.types import (
     Question,

@@ -19,10 +19,10 @@ from tinker_cookbook.rl.rollouts import get_rollout_executor
 from tinker_cookbook.rl.types import RLDataset
 from tinker_cookbook.tokenizer_utils import get_tokenizer
 
-from evoprompt.attachment import AttachRequest
-from evoprompt.binding import Binding
+from evoprompt.hosting.attachment import AttachRequest
+from evoprompt.hosting.binding import Binding
+from evoprompt.hosting.prompts import Render
 from evoprompt.log.evaluation import REWARD
-from evoprompt.prompts import Render
 from evoprompt.support.errors import AttachError, InputError
 from evoprompt_tinker.batch import Batch
 from evoprompt_tinker.checkpoint import EngineCheckpoint

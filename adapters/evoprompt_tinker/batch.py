@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tinker_cookbook.utils import logtree
 
-from evoprompt.binding import Outcomes
+from evoprompt.hosting.binding import Outcomes
 from evoprompt.support.errors import InputError
 from evoprompt.types import Assignment, Question
 from evoprompt_tinker.groups import Setup, TrainingGroup

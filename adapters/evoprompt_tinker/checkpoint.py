@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tinker_cookbook.checkpoint_utils import get_last_checkpoint
 
-from evoprompt.binding import Binding
+from evoprompt.hosting.binding import Binding
 from evoprompt.support.errors import StateError
 from evoprompt.support.storage import checkpoints, remove
 from evoprompt_tinker.host import HostConfig

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from tinker_cookbook.rl.rollout_strategy import RolloutResult, RolloutStrategy
 from tinker_cookbook.rl.types import EnvGroupBuilder
 
-from evoprompt.binding import Binding, set_purpose
-from evoprompt.prompts import Render
+from evoprompt.hosting.binding import Binding, set_purpose
+from evoprompt.hosting.prompts import Render
 from evoprompt.types import Assignment, Candidate
 from evoprompt_tinker.host import (
     HostBuilder,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from evoprompt.binding import RolloutOutcome
+from evoprompt.hosting.binding import RolloutOutcome
 from evoprompt.types import Turn
 from evoprompt_tinker.host import HostTokenizer, HostTrajectory, HostTransition
 from evoprompt_tinker.prompts import ASKED

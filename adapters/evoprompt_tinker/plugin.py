@@ -5,20 +5,20 @@ from __future__ import annotations
 from importlib import metadata
 from typing import TYPE_CHECKING, cast
 
-from evoprompt.attachment import (
+from evoprompt.hookspecs import hookimpl
+from evoprompt.hosting.attachment import (
     is_instance,
     methods_of,
     require_attributes,
     require_methods,
     require_version,
 )
-from evoprompt.hookspecs import hookimpl
-from evoprompt.prompts import ShowsTools
+from evoprompt.hosting.prompts import ShowsTools
 from evoprompt.support.errors import AttachError
 from evoprompt_tinker.host import MINIMUM, TESTED, HostConfig
 
 if TYPE_CHECKING:
-    from evoprompt.attachment import Attachment, AttachRequest
+    from evoprompt.hosting.attachment import Attachment, AttachRequest
 
 _NAME = "tinker-cookbook"
 _CONFIG = ("tinker_cookbook.rl.train", "Config")
@@ -71,5 +71,5 @@ def _require_served(config: HostConfig, request: AttachRequest) -> None:
         raise AttachError(
             "the render function shows descriptions of tools, which the cookbook's environments "
             "write themselves; required: one that places the instruction alone, such as "
-            "evoprompt.prompts.system_message"
+            "evoprompt.hosting.prompts.system_message"
         )

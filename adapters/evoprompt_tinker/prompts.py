@@ -10,8 +10,8 @@ from tinker_cookbook.rl.message_env import EnvFromMessageEnv
 from tinker_cookbook.rl.problem_env import ProblemEnv
 
 from evoprompt.engine import Engine
-from evoprompt.prompts import Message, Render, marked_prompt
-from evoprompt.rows import text_of
+from evoprompt.hosting.prompts import Message, Render, marked_prompt
+from evoprompt.hosting.rows import text_of
 from evoprompt.support.errors import AttachError, InputError
 from evoprompt.support.text import words_of
 from evoprompt.types import Candidate, Setting, TextLimits
@@ -69,7 +69,7 @@ def place(env: Any, candidate: Candidate, render: Render) -> None:
         raise InputError(
             f"the render function puts the instruction into the question of a "
             f"{type(env).__name__}, which scores by it; required: the question as it is, and the "
-            "instruction before it; use evoprompt.prompts.system_message, or a function that adds "
+            "instruction before it; use evoprompt.hosting.prompts.system_message, or a function that adds "
             "messages of its own"
         )
     env.convo_prefix = rendered[:-1]
@@ -110,7 +110,7 @@ def _conversation(rendered: object) -> list[Message]:
     if isinstance(rendered, str) or not isinstance(rendered, Sequence):
         raise InputError(
             f"the render function made a {type(rendered).__name__} of a conversation; required: a "
-            "list of messages; use one of evoprompt.prompts"
+            "list of messages; use one of evoprompt.hosting.prompts"
         )
     return [dict(message) for message in rendered]
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 from tinker_cookbook.exceptions import AllTrajectoriesFailedError
 from tinker_cookbook.rl.rollouts import do_group_rollout
 
-from evoprompt.binding import Outcomes
+from evoprompt.hosting.binding import Outcomes
 from evoprompt.log.events import Notice
 from evoprompt.types import Assignment
 from evoprompt_tinker.groups import Group, Setup

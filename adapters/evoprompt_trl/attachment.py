@@ -9,12 +9,12 @@ from typing import Any
 
 from transformers import TrainerCallback, TrainerState
 
-from evoprompt.attachment import AttachRequest
-from evoprompt.binding import Binding, Outcomes, RolloutOutcome, rolling_out
 from evoprompt.engine import Engine
+from evoprompt.hosting.attachment import AttachRequest
+from evoprompt.hosting.binding import Binding, Outcomes, RolloutOutcome, rolling_out
+from evoprompt.hosting.prompts import ShowsTools
+from evoprompt.hosting.rows import row_of
 from evoprompt.log.evaluation import REWARD
-from evoprompt.prompts import ShowsTools
-from evoprompt.rows import row_of
 from evoprompt.support.errors import InputError, warn
 from evoprompt.types import Assignment, Candidate, Question
 from evoprompt_trl.checkpoint import EngineCheckpoint

@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import JsonValue
 from transformers import TrainerCallback, TrainerControl, TrainerState
 
-from evoprompt.binding import Binding, replace
+from evoprompt.hosting.binding import Binding, replace
 from evoprompt.log.events import Notice
 from evoprompt.support.errors import StateError, warn
 from evoprompt.support.storage import (

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from evoprompt.rows import unkept
+from evoprompt.hosting.rows import unkept
 from evoprompt.support.errors import InputError
 from evoprompt_trl.host import HostTrainer, Row, has_environments
 

@@ -6,19 +6,19 @@ import inspect
 import sys
 from typing import TYPE_CHECKING, cast
 
-from evoprompt.attachment import (
+from evoprompt.hookspecs import hookimpl
+from evoprompt.hosting.attachment import (
     is_instance,
     methods_of,
     require_attributes,
     require_methods,
     require_version,
 )
-from evoprompt.hookspecs import hookimpl
 from evoprompt.support.errors import AttachError
 from evoprompt_trl.host import BUFFERS, MINIMUM, SINGLE_TURN, TESTED, HostTrainer
 
 if TYPE_CHECKING:
-    from evoprompt.attachment import Attachment, AttachRequest
+    from evoprompt.hosting.attachment import Attachment, AttachRequest
 
 _SUPPORTED = (
     ("trl.trainer.grpo_trainer", "GRPOTrainer"),

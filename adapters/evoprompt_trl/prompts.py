@@ -7,8 +7,8 @@ from dataclasses import replace
 from itertools import islice
 
 from evoprompt.agents.writer import PromptWriter
-from evoprompt.prompts import Prompt, Render
-from evoprompt.rows import question_from_row, row_of, texts_of
+from evoprompt.hosting.prompts import Prompt, Render
+from evoprompt.hosting.rows import question_from_row, row_of, texts_of
 from evoprompt.support.text import words_of
 from evoprompt.types import Candidate, Question
 from evoprompt_trl.host import HostTrainer, Row, has_environments

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from evoprompt.agents import turns
 from evoprompt.agents.episode import token_metrics
 from evoprompt.agents.thoughts import reader_of
-from evoprompt.binding import RolloutOutcome
 from evoprompt.config import EngineConfig
-from evoprompt.prompts import Prompt
+from evoprompt.hosting.binding import RolloutOutcome
+from evoprompt.hosting.prompts import Prompt
+from evoprompt.hosting.rows import text_of
 from evoprompt.replay import worth_reading
-from evoprompt.rows import text_of
 from evoprompt.types import Turn
 from evoprompt_trl.host import (
     Batch,

@@ -16,7 +16,7 @@ import torch
 from transformers.utils.chat_template_utils import get_json_schema
 
 from evoprompt.agents import described
-from evoprompt.prompts import without_tool_descriptions
+from evoprompt.hosting.prompts import without_tool_descriptions
 from evoprompt.support.errors import AttachError, InputError
 from evoprompt.types import Candidate
 from evoprompt_trl.host import SHOWN_TOOLS, TOKENIZE, HostTrainer, Row, has_environments

@@ -9,9 +9,9 @@ from typing import Any, cast
 from pydantic import JsonValue
 from tensordict import TensorDict
 
-from evoprompt.attachment import AttachRequest, require_attributes
-from evoprompt.binding import Binding, Outcomes
-from evoprompt.rows import texts_of
+from evoprompt.hosting.attachment import AttachRequest, require_attributes
+from evoprompt.hosting.binding import Binding, Outcomes
+from evoprompt.hosting.rows import texts_of
 from evoprompt.support.errors import AttachError, InputError, StateError
 from evoprompt.types import Assignment
 from evoprompt_verl import columns

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from tensordict import NonTensorData, NonTensorStack, TensorDict
 
-from evoprompt.binding import Purpose
-from evoprompt.rows import packed, question_from_row
+from evoprompt.hosting.binding import Purpose
+from evoprompt.hosting.rows import packed, question_from_row
 from evoprompt.types import Question
 
 PROMPT = "raw_prompt"

@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from evoprompt.agents.tokenizer import Tokenizer
-from evoprompt.attachment import methods_of, require_attributes, require_methods
+from evoprompt.hosting.attachment import methods_of, require_attributes, require_methods
 from evoprompt.support.errors import AttachError
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from omegaconf import DictConfig, OmegaConf
 from ray.exceptions import RayTaskError
 from rich.console import Console
 
-from evoprompt.attachment import attach
 from evoprompt.config import Preset
+from evoprompt.hosting.attachment import attach
 from evoprompt.support.errors import AttachError, EvopromptError, NothingEvolvedError
 from evoprompt_verl import workplace
 from evoprompt_verl.checkpoint import StepFolders

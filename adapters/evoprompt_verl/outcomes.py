@@ -18,8 +18,8 @@ from evoprompt.agents import turns
 from evoprompt.agents.episode import token_metrics
 from evoprompt.agents.thoughts import reader_of
 from evoprompt.agents.tokenizer import Tokenizer
-from evoprompt.binding import Outcomes, RolloutOutcome
 from evoprompt.config import EngineConfig
+from evoprompt.hosting.binding import Outcomes, RolloutOutcome
 from evoprompt.log.evaluation import MainMetric
 from evoprompt.replay import worth_reading
 from evoprompt.types import Assignment, Turn

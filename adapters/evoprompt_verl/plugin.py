@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from evoprompt.attachment import is_instance, methods_of, require_methods
 from evoprompt.hookspecs import hookimpl
+from evoprompt.hosting.attachment import is_instance, methods_of, require_methods
 from evoprompt.support.errors import AttachError, InputError
 
 if TYPE_CHECKING:
-    from evoprompt.attachment import Attachment, AttachRequest
+    from evoprompt.hosting.attachment import Attachment, AttachRequest
 
 _SUPPORTED = ("verl.trainer.ppo.v1.trainer_base", "PPOTrainer")
 _LEGACY = ("verl.trainer.ppo.ray_trainer", "RayPPOTrainer")

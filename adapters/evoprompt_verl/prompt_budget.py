@@ -13,7 +13,7 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from evoprompt.prompts import Render
+from evoprompt.hosting.prompts import Render
 from evoprompt.support.errors import InputError
 from evoprompt.support.text import format_error
 from evoprompt_verl.dataset import tools_of

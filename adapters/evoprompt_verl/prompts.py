@@ -14,7 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from evoprompt.agents.tokenizer import Tokenizer
 from evoprompt.agents.writer import PromptWriter, Schemas
-from evoprompt.prompts import Prompt, Render
+from evoprompt.hosting.prompts import Prompt, Render
 from evoprompt.support.errors import InputError
 from evoprompt.types import INSTRUCTION, Candidate, Question
 from evoprompt_verl.columns import PROMPT

@@ -13,11 +13,11 @@ from evoprompt.agents.tasks import Task
 from evoprompt.components import BuildContext, ProposerSyntax
 from evoprompt.config import Preset
 from evoprompt.engine import Engine
+from evoprompt.hosting.prompts import PLACEMENTS, Placement, Render
+from evoprompt.hosting.section import EngineSection
 from evoprompt.lm.budget import SPENDING_FILE, SpendTracker
 from evoprompt.log.eventlog import EventLog
 from evoprompt.plugins import Choice, build, plugins
-from evoprompt.prompts import PLACEMENTS, Placement, Render
-from evoprompt.section import EngineSection
 from evoprompt.support.errors import InputError
 from evoprompt.support.validation import explain
 

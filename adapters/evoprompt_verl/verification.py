@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from tensordict import TensorDict
 
-from evoprompt.binding import Outcomes
-from evoprompt.rows import row_of
+from evoprompt.hosting.binding import Outcomes
+from evoprompt.hosting.rows import row_of
 from evoprompt.types import Assignment
 from evoprompt_verl.columns import EXTRA, PROMPT, ROLLOUTS, UID, batch_of, told_why
 from evoprompt_verl.host import VALIDATION, HostBatch, HostQueue, HostTrainer, Metrics

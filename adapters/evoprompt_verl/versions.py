@@ -6,7 +6,7 @@ from importlib import metadata
 
 from packaging.version import Version
 
-from evoprompt.attachment import require_version
+from evoprompt.hosting.attachment import require_version
 from evoprompt.support.errors import AttachError, InputError, warn
 
 MINIMUM = "0.9.0"

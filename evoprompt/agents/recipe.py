@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from evoprompt.agents.tokenizer import described
-from evoprompt.prompts import (
+from evoprompt.hosting.prompts import (
     PLACEMENTS,
     Message,
     Placement,

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from evoprompt.agents.conversation import END, written_action, written_results
-from evoprompt.prompts import Prompt, without_tool_descriptions
+from evoprompt.hosting.prompts import Prompt, without_tool_descriptions
 from evoprompt.support.errors import InputError
 
 _PROBE = "probe-4b1f"
@@ -131,7 +131,7 @@ def template_refusal(messages: Sequence[Mapping[str, Any]], error: Exception) ->
             f"the chat template does not take a system message ({told}); required: a template "
             'with a system role, or the instruction in the first user message: placement "user" '
             "of a task, evoprompt.placement=user under veRL, or attach(..., "
-            "render=evoprompt.prompts.user_prefix)"
+            "render=evoprompt.hosting.prompts.user_prefix)"
         )
     return InputError(
         f"the chat template cannot render the conversation ({told}); required: messages in roles "

@@ -18,7 +18,13 @@ from evoprompt.agents.tokenizer import (
 )
 from evoprompt.agents.toolcalls import ToolCallProtocol
 from evoprompt.engine import Engine
-from evoprompt.prompts import Message, Prompt, Render, marked_prompt, without_tool_descriptions
+from evoprompt.hosting.prompts import (
+    Message,
+    Prompt,
+    Render,
+    marked_prompt,
+    without_tool_descriptions,
+)
 from evoprompt.support.errors import InputError
 from evoprompt.types import INSTRUCTION, Candidate, Question, Setting, TextLimits
 

@@ -16,10 +16,10 @@ from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.pool import with_seeds
 from evoprompt.experiments.requirements import need_of
 from evoprompt.experiments.trial import build_engine, host_for, trial_of
+from evoprompt.hosting.section import Settings
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.plugins import build
 from evoprompt.roles import Proposer
-from evoprompt.section import Settings
 from evoprompt.support.errors import InputError
 from evoprompt.types import Estimate
 

@@ -31,8 +31,8 @@ from evoprompt.experiments.sections import (
     arm_of,
 )
 from evoprompt.experiments.settings import FROZEN, differences, merge, nested
+from evoprompt.hosting.section import EngineSection, Settings
 from evoprompt.plugins import Choice, build
-from evoprompt.section import EngineSection, Settings
 from evoprompt.support import yamlfile
 from evoprompt.support.errors import InputError
 from evoprompt.support.text import masked_data

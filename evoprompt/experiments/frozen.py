@@ -11,6 +11,7 @@ from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.hosts.frozen import FrozenHost, FrozenModel, tested
 from evoprompt.experiments.summary import Clock, SeedSummary
 from evoprompt.experiments.trial import host_for, seeds_of, start_of, write_result
+from evoprompt.hosting.section import EngineSection
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.log.eventlog import EventLog
 from evoprompt.log.events import Evaluated, Event, Notice
@@ -24,7 +25,6 @@ from evoprompt.plugins import build, plugins
 from evoprompt.proposers.combinators import NoProposer
 from evoprompt.roles import Proposer
 from evoprompt.screening import usable_seeds
-from evoprompt.section import EngineSection
 
 
 def run_frozen(

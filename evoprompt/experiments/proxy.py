@@ -10,8 +10,8 @@ from pydantic import Field, ValidationError
 from evoprompt.components import BuildContext
 from evoprompt.experiments.config import PROPOSER_SYNTAX
 from evoprompt.gateway import Gateway, GatewaySettings
+from evoprompt.hosting.section import EngineSection
 from evoprompt.lm.budget import SPENDING_FILE, SpendTracker
-from evoprompt.section import EngineSection
 from evoprompt.support import yamlfile
 from evoprompt.support.errors import InputError
 from evoprompt.support.validation import explain

@@ -16,8 +16,8 @@ from evoprompt.agents import Episode
 from evoprompt.agents.tasks import Score, Task
 from evoprompt.components import BuildContext
 from evoprompt.experiments.instruction import read_instruction
+from evoprompt.hosting.rows import question_from_row
 from evoprompt.log.evaluation import MainMetric
-from evoprompt.rows import question_from_row
 from evoprompt.support.errors import InputError
 from evoprompt.types import Question
 

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from evoprompt.experiments.settings import merge
-from evoprompt.section import Settings
+from evoprompt.hosting.section import Settings
 from evoprompt.support.errors import InputError
 from evoprompt.support.validation import explain
 

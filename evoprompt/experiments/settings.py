@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from evoprompt.section import Settings
+from evoprompt.hosting.section import Settings
 from evoprompt.support import yamlfile
 from evoprompt.support.errors import InputError
 

@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.sections import Arm
 from evoprompt.experiments.settings import merge, nested
-from evoprompt.section import Settings
+from evoprompt.hosting.section import Settings
 from evoprompt.support import yamlfile
 from evoprompt.support.errors import InputError
 

@@ -18,6 +18,7 @@ from evoprompt.experiments.eventfile import read_events
 from evoprompt.experiments.frozen import proposer_of
 from evoprompt.experiments.history import History, log_in
 from evoprompt.experiments.questions import numbered_lines
+from evoprompt.hosting.rows import text_of
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.log.events import Event, Excerpt, Notice
 from evoprompt.optimizer.data import Item, items_of
@@ -28,7 +29,6 @@ from evoprompt.optimizer.outcome import BudgetSpentError
 from evoprompt.optimizer.writer import Writer
 from evoprompt.plugins import build
 from evoprompt.roles import ProposalRequest, Proposer
-from evoprompt.rows import text_of
 from evoprompt.screening import usable_seeds
 from evoprompt.support.errors import InputError
 from evoprompt.support.text import words_of

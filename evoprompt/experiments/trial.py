@@ -14,8 +14,6 @@ from typing import Any
 from pydantic import JsonValue
 
 from evoprompt.agents.tasks import Host, Task, TrainingJob, Trial
-from evoprompt.attachment import Attachment, attach
-from evoprompt.binding import silent
 from evoprompt.components import BuildContext
 from evoprompt.engine import Engine
 from evoprompt.experiments.collapse import RewardWatch
@@ -25,14 +23,16 @@ from evoprompt.experiments.history import History
 from evoprompt.experiments.kept import Kept, KeptPolicies
 from evoprompt.experiments.settings import merge
 from evoprompt.experiments.summary import Clock, SeedSummary, rollouts_to, to_json
+from evoprompt.hosting.attachment import Attachment, attach
+from evoprompt.hosting.binding import silent
+from evoprompt.hosting.requests import supervise
+from evoprompt.hosting.section import EngineSection
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.log.evaluation import Evaluation, MainMetric
 from evoprompt.log.eventlog import EventLog
 from evoprompt.log.events import Evaluated, Event, Notice, Told
 from evoprompt.plugins import build, plugins
-from evoprompt.requests import supervise
 from evoprompt.screening import Seed
-from evoprompt.section import EngineSection
 from evoprompt.support.errors import EvopromptError, EvopromptWarning, InputError, StateError
 from evoprompt.support.storage import RECIPE_FILE, only_writer, write_whole
 from evoprompt.support.text import format_error, masked, words_of

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from evoprompt.agents.conversation import written_action
-from evoprompt.rows import text_of
+from evoprompt.hosting.rows import text_of
 
 
 class Answer:

@@ -19,10 +19,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, Field, TypeAdapter
 
-from evoprompt.attachment import keep_log
-from evoprompt.binding import Binding, Outcomes, RolloutOutcome
 from evoprompt.engine import Engine
 from evoprompt.gateway.settings import GatewaySettings
+from evoprompt.hosting.attachment import keep_log
+from evoprompt.hosting.binding import Binding, Outcomes, RolloutOutcome
 from evoprompt.log.turns import clip
 from evoprompt.support.errors import EvopromptError, InputError, StateError
 from evoprompt.support.storage import LineFile, checkpoints, mend, remove

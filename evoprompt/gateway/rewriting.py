@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from evoprompt.prompts import Message, Render
-from evoprompt.rows import text_of
+from evoprompt.hosting.prompts import Message, Render
+from evoprompt.hosting.rows import text_of
 from evoprompt.support.errors import InputError
 from evoprompt.types import Candidate
 

@@ -37,9 +37,9 @@ from evoprompt.gateway.answers import Answer
 from evoprompt.gateway.conversations import Conversations
 from evoprompt.gateway.rewriting import Body
 from evoprompt.gateway.settings import GatewaySettings
+from evoprompt.hosting.prompts import PLACEMENTS, marked_prompt
 from evoprompt.lm.budget import Attempt, Spending, SpendTracker, require_prices
 from evoprompt.lm.settings import BudgetSettings
-from evoprompt.prompts import PLACEMENTS, marked_prompt
 from evoprompt.support.errors import BudgetError, EvopromptError
 from evoprompt.support.text import format_error, keep_secret, masked
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field
 
+from evoprompt.hosting.prompts import Placement
 from evoprompt.lm.settings import BudgetSettings, Prices
-from evoprompt.prompts import Placement
 
 
 class GatewaySettings(BaseModel, frozen=True, extra="forbid"):

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from evoprompt.rows import question_from_row
+from evoprompt.hosting.rows import question_from_row
 from evoprompt.support.errors import InputError
 from evoprompt.types import Question
 

@@ -12,6 +12,7 @@ from evoprompt.agents import Agent, AnswerProtocol, Episode, Limits
 from evoprompt.agents.endpoint import ChatEndpoint
 from evoprompt.agents.server import KEY
 from evoprompt.agents.tasks import EpisodeRunner, Task, scored
+from evoprompt.hosting.prompts import marked_prompt, system_message
 from evoprompt.lm.budget import Charge, Spending, SpendTracker, require_prices
 from evoprompt.lm.loop import completed
 from evoprompt.lm.settings import BudgetSettings, Prices
@@ -25,7 +26,6 @@ from evoprompt.log.evaluation import (
 )
 from evoprompt.optimizer.data import question_of
 from evoprompt.optimizer.runner import is_empty
-from evoprompt.prompts import marked_prompt, system_message
 from evoprompt.support.errors import BudgetError, EvopromptError, InputError, LmError
 from evoprompt.support.text import words_of
 from evoprompt.types import Candidate, Question, Setting, Written

@@ -6,8 +6,8 @@ import pytest
 from command_line import evoprompt as call
 
 import evoprompt
+from evoprompt.hosting.requests import RequestFiles, supervise
 from evoprompt.log.eventlog import EventLog
-from evoprompt.requests import RequestFiles, supervise
 from evoprompt.types import Question, Trajectory
 
 

@@ -33,7 +33,7 @@ from contract_runs import (
 )
 
 import evoprompt
-from evoprompt.binding import FEW
+from evoprompt.hosting.binding import FEW
 
 
 @contextmanager

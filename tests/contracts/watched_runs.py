@@ -8,8 +8,8 @@ from evoprompt.experiments.eventfile import read_events
 from evoprompt.experiments.runner import Observer
 from evoprompt.experiments.settings import merge
 from evoprompt.experiments.summary import SeedSummary
+from evoprompt.hosting.section import Settings
 from evoprompt.log.events import Event
-from evoprompt.section import Settings
 
 SETTINGS: Settings = {
     "task": "fake",

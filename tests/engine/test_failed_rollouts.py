@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from evoprompt import EvopromptWarning
-from evoprompt.binding import FEW, Binding
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
 from evoprompt.experiments.history import History
+from evoprompt.hosting.binding import FEW, Binding
 from evoprompt.log.eventlog import EventLog
 from evoprompt.testing.samples import question
 from evoprompt.types import Trajectory

@@ -12,7 +12,7 @@ from evoprompt.experiments.export.template import (
     require_same_tokens,
     template_of,
 )
-from evoprompt.prompts import Placement
+from evoprompt.hosting.prompts import Placement
 from evoprompt.support.errors import InputError
 
 DEFAULTS_SYSTEM = """\

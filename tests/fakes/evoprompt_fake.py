@@ -32,12 +32,12 @@ from evoprompt.agents.tasks import (
     TrainingJob,
     Trial,
 )
-from evoprompt.attachment import AttachRequest
 from evoprompt.components import BuildContext, Component
 from evoprompt.engine import Engine
 from evoprompt.hookspecs import hookimpl
+from evoprompt.hosting.attachment import AttachRequest
+from evoprompt.hosting.prompts import Render, system_message
 from evoprompt.plugins import named
-from evoprompt.prompts import Render, system_message
 from evoprompt.roles import ProposalRequest
 from evoprompt.support.storage import STATE_FILE, checkpoints, load_state, mend, saving
 from evoprompt.types import (

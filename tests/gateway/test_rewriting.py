@@ -8,7 +8,7 @@ import pytest
 
 from evoprompt import Candidate, InputError
 from evoprompt.gateway.rewriting import Body
-from evoprompt.prompts import Render, replace_system_message, system_message, user_prefix
+from evoprompt.hosting.prompts import Render, replace_system_message, system_message, user_prefix
 
 CANDIDATE = Candidate("c1", {"instruction": "Be brief.", "tool:look": "Looks left."})
 

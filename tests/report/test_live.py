@@ -21,6 +21,7 @@ from evoprompt.experiments.report.progress import progress
 from evoprompt.experiments.report.source import read_source
 from evoprompt.experiments.report.verdict import standings
 from evoprompt.experiments.summary import SeedSummary, to_json
+from evoprompt.hosting.requests import RequestFiles
 from evoprompt.log.evaluation import Evaluation, MainMetric
 from evoprompt.log.eventlog import EventLog
 from evoprompt.log.events import (
@@ -33,7 +34,6 @@ from evoprompt.log.events import (
     Told,
     Verified,
 )
-from evoprompt.requests import RequestFiles
 from evoprompt.types import ADMITTED, Candidate, VerificationResult
 
 

@@ -11,8 +11,8 @@ import pytest
 import evoprompt
 from evoprompt import AttachRequest, Engine, EngineConfig, EventLog
 from evoprompt.experiments.eventfile import read_events
+from evoprompt.hosting.requests import RequestFiles
 from evoprompt.plugins import plugins
-from evoprompt.requests import RequestFiles
 from evoprompt.support import yamlfile
 from evoprompt.support.errors import InputError
 from evoprompt.types import Assignment, Question, Trajectory
@@ -143,7 +143,7 @@ def test_what_cannot_be_written_undoes_the_binding(
     def full(path: Path, text: str) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("evoprompt.attachment.write_whole", full)
+    monkeypatch.setattr("evoprompt.hosting.attachment.write_whole", full)
     trained = engine()
     with pytest.raises(InputError, match=r"cannot be written to .No space left"):
         evoprompt.attach(Trainer(), trained, log_dir=tmp_path)

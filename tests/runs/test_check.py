@@ -10,11 +10,11 @@ import pytest
 from contract_runs import RandomWords
 
 from evoprompt.agents.tasks import Need, Plan
-from evoprompt.binding import Binding
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
 from evoprompt.experiments.check import check, look_ahead
 from evoprompt.experiments.config import RunConfig
+from evoprompt.hosting.binding import Binding
 from evoprompt.lm import SpendTracker
 from evoprompt.support import yamlfile
 from evoprompt.support.errors import InputError

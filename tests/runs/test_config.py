@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from evoprompt.experiments.config import load
-from evoprompt.section import EngineSection
+from evoprompt.hosting.section import EngineSection
 from evoprompt.support import yamlfile
 from evoprompt.support.errors import InputError
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import optuna
 import pytest
 
-from evoprompt.section import Settings
+from evoprompt.hosting.section import Settings
 from evoprompt.support import yamlfile
 
 PAGE = Path(__file__).parents[2] / "docs" / "clusters.md"

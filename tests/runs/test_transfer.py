@@ -20,9 +20,9 @@ from evoprompt.experiments.eventfile import read_events
 from evoprompt.experiments.pool import read_pool, with_seeds
 from evoprompt.experiments.runner import run
 from evoprompt.experiments.settings import merge
+from evoprompt.hosting.section import Settings
 from evoprompt.log.eventlog import to_line
 from evoprompt.log.events import Seeded
-from evoprompt.section import Settings
 from evoprompt.support.errors import InputError
 
 pytestmark = pytest.mark.usefixtures("fake_task")

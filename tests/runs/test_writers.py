@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from watched_runs import Watcher, config
 
-from evoprompt.attachment import keep_log
 from evoprompt.engine import Engine
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.runner import run
+from evoprompt.hosting.attachment import keep_log
 from evoprompt.support.errors import InputError
 from evoprompt.support.storage import only_writer
 

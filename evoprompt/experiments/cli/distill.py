@@ -10,7 +10,7 @@ import typer
 from evoprompt.experiments.cli.options import Jobs
 
 if TYPE_CHECKING:
-    from evoprompt.section import Settings
+    from evoprompt.hosting.section import Settings
 
 BUDGET = 2000  # rollouts
 

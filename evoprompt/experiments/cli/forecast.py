@@ -15,7 +15,7 @@ from evoprompt.agents.tasks import Need, Plan
 from evoprompt.experiments.check import ArmForecast, Forecast
 from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.settings import differences
-from evoprompt.section import Settings
+from evoprompt.hosting.section import Settings
 from evoprompt.support import yamlfile
 from evoprompt.support.text import many
 

@@ -22,8 +22,8 @@ from evoprompt.experiments.cli.options import (
 
 if TYPE_CHECKING:
     from evoprompt.experiments.traces import Traces
+    from evoprompt.hosting.section import Settings
     from evoprompt.log.events import Event
-    from evoprompt.section import Settings
 
 _BUDGET = 1000  # rollouts
 

@@ -124,7 +124,7 @@ def _keep_promises(
 
     from evoprompt.experiments.settings import merge, nested
     from evoprompt.experiments.testing import SUITES
-    from evoprompt.section import Settings
+    from evoprompt.hosting.section import Settings
     from evoprompt.testing.checks import checking
 
     settings: Settings = {}

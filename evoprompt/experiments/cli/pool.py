@@ -11,7 +11,7 @@ from evoprompt.experiments.cli.options import OfArm, OfSeed
 
 if TYPE_CHECKING:
     from evoprompt.experiments.directory import RunDirectory, TrialId
-    from evoprompt.requests import Action, RequestFiles
+    from evoprompt.hosting.requests import Action, RequestFiles
 
 app = typer.Typer(name="pool", help="See and change the instructions of a training.")
 
@@ -25,7 +25,7 @@ Id = Annotated[str, typer.Argument(help="Id of a candidate.", metavar="ID")]
 def list_(run: Run, arm: OfArm = None, seed: OfSeed = None) -> None:
     """List the living candidates, who waits for approval, and what was asked."""
     from evoprompt.experiments.history import History
-    from evoprompt.requests import RequestFiles
+    from evoprompt.hosting.requests import RequestFiles
     from evoprompt.support.text import printable
 
     log = _log(run, arm, seed)
@@ -144,7 +144,7 @@ def _only(directory: RunDirectory, arm: str | None, seed: int | None) -> TrialId
 
 def _open(log: Path) -> RequestFiles:
     """Where changes are asked of a training that has not ended."""
-    from evoprompt.requests import RequestFiles
+    from evoprompt.hosting.requests import RequestFiles
     from evoprompt.support.errors import InputError
 
     if (log.parent / "result.json").is_file():

@@ -18,12 +18,12 @@ from evoprompt.experiments.directory import RunDirectory, TrialDirectory
 from evoprompt.experiments.history import LOGS, History, log_in
 from evoprompt.experiments.settings import differences
 from evoprompt.experiments.summary import Clock, SeedSummary, Summary
+from evoprompt.hosting.requests import Request, RequestFiles
+from evoprompt.hosting.section import Settings
 from evoprompt.lm.budget import SPENDING_FILE, Charge, SpendTracker
 from evoprompt.log.evaluation import QuestionOutcome
 from evoprompt.optimizer.folder import is_begun
 from evoprompt.optimizer.result import read_result
-from evoprompt.requests import Request, RequestFiles
-from evoprompt.section import Settings
 from evoprompt.support.errors import EvopromptError, InputError
 from evoprompt.types import VerificationResult
 

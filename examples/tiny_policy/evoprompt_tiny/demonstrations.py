@@ -9,7 +9,7 @@ from transformers import PreTrainedTokenizerBase
 
 from evoprompt.agents import Action, Call, Episode, Limits, Result, Sampling, play
 from evoprompt.agents.tasks import EpisodeRunner, Task
-from evoprompt.prompts import Prompt
+from evoprompt.hosting.prompts import Prompt
 from evoprompt.types import Candidate, Written
 from evoprompt_tiny.habits import Script
 

@@ -12,7 +12,7 @@ from tinker_host import Capitals, Observer, config
 
 import evoprompt
 from evoprompt import Proposer
-from evoprompt.prompts import ShowsTools, system_message
+from evoprompt.hosting.prompts import ShowsTools, system_message
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import pytest
 from evoprompt_trl.attachment import TrlAttachment
 
 import evoprompt
-from evoprompt.attachment import AttachRequest
-from evoprompt.prompts import system_message
+from evoprompt.hosting.attachment import AttachRequest
+from evoprompt.hosting.prompts import system_message
 from evoprompt.support.errors import InputError
 
 

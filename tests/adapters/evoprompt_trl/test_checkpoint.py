@@ -9,7 +9,7 @@ from evoprompt_trl.checkpoint import EngineCheckpoint
 from transformers import TrainerControl, TrainerState
 
 import evoprompt
-from evoprompt.binding import Binding
+from evoprompt.hosting.binding import Binding
 from evoprompt.log.eventlog import EventLog
 from evoprompt.support.errors import StateError
 from evoprompt.support.storage import BEGUN_FILE, STATE_FILE

@@ -9,7 +9,7 @@ import pytest
 from evoprompt_trl.host import BUFFERS, HostTrainer
 
 import evoprompt
-from evoprompt.attachment import methods_of
+from evoprompt.hosting.attachment import methods_of
 from evoprompt.support.errors import AttachError
 
 

@@ -12,7 +12,7 @@ from evoprompt_trl.host import SHOWN_TOOLS, HostTrainer
 from evoprompt_trl.prompts import TrlPrompts
 from pydantic import JsonValue
 
-from evoprompt.prompts import ShowsTools, system_message
+from evoprompt.hosting.prompts import ShowsTools, system_message
 from evoprompt.support.errors import InputError
 from evoprompt.types import INSTRUCTION, Candidate, Question
 

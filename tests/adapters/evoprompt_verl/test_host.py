@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from evoprompt_verl import host
 
-from evoprompt.attachment import methods_of, require_attributes
+from evoprompt.hosting.attachment import methods_of, require_attributes
 from evoprompt.support.errors import AttachError
 
 V1 = "verl.trainer.ppo.v1"

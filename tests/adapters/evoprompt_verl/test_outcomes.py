@@ -9,8 +9,8 @@ import torch
 from evoprompt_verl.outcomes import OutcomeReader, of_assignments
 from tensordict import NonTensorData, NonTensorStack, TensorDict
 
-from evoprompt.binding import RolloutOutcome, trajectories
 from evoprompt.config import EngineConfig
+from evoprompt.hosting.binding import RolloutOutcome, trajectories
 from evoprompt.types import Assignment, Candidate, Question
 
 

@@ -12,7 +12,7 @@ from evoprompt_verl.prompt_budget import check_room
 from evoprompt_verl.prompts import VerlPrompts
 from omegaconf import DictConfig, OmegaConf
 
-from evoprompt.prompts import Render, system_message, user_prefix
+from evoprompt.hosting.prompts import Render, system_message, user_prefix
 from evoprompt.support.errors import InputError
 from evoprompt.types import Candidate, Question
 

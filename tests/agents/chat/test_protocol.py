@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerFast
 
 from evoprompt.agents import Call, TagProtocol, ToolCallProtocol, Tools, encode
 from evoprompt.agents.writer import PromptWriter
-from evoprompt.prompts import Prompt, system_message
+from evoprompt.hosting.prompts import Prompt, system_message
 from evoprompt.support.errors import InputError
 from evoprompt.types import Question
 

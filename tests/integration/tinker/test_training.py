@@ -24,8 +24,8 @@ from tinker_cookbook.tokenizer_utils import get_tokenizer
 from tinker_host import Capitals, Observer, config, lines, note_tells, serving
 
 import evoprompt
-from evoprompt.binding import Binding
-from evoprompt.prompts import user_prefix
+from evoprompt.hosting.binding import Binding
+from evoprompt.hosting.prompts import user_prefix
 
 
 def test_a_batch_that_streams_is_a_step_too(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_a_batch_before_the_last_one_ended_is_refused(tmp_path: Path) -> None:
     renderer = get_renderer("role_colon", get_tokenizer(given.model_name))
     dataset = Capitals(renderer, observer, 4, True)
     binding = Binding(STATIC.build(), given)
-    training = Training(given, dataset, binding, evoprompt.prompts.system_message)
+    training = Training(given, dataset, binding, evoprompt.hosting.prompts.system_message)
     assert len(training.get_batch(0)) == 2
     with pytest.raises(evoprompt.EvopromptError, match="2 groups of the one before are still out"):
         training.get_batch(1)

@@ -10,7 +10,7 @@ import tiny_trl
 from contract_runs import note_tells
 
 import evoprompt
-from evoprompt.prompts import Render, system_message, user_prefix
+from evoprompt.hosting.prompts import Render, system_message, user_prefix
 from evoprompt.support.errors import InputError
 
 SEEDS = ("be brief", "think then answer", "look it up", "search first")

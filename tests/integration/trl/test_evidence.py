@@ -11,7 +11,7 @@ from datasets import Dataset
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 import evoprompt
-from evoprompt.prompts import Prompt
+from evoprompt.hosting.prompts import Prompt
 from evoprompt.support.errors import InputError
 from evoprompt.types import Candidate
 

@@ -19,7 +19,7 @@ import evoprompt
 from evoprompt.agents.recipe import Recipe
 from evoprompt.experiments.export import export
 from evoprompt.experiments.export.source import checkpoint_of
-from evoprompt.prompts import user_prefix
+from evoprompt.hosting.prompts import user_prefix
 
 QUESTION = "what is the capital of peru ?"
 
@@ -32,7 +32,7 @@ def letters(completions: list[Any], **columns: Any) -> list[float | None]:
 
 def trained(
     folder: Path,
-    render: evoprompt.prompts.Render = user_prefix,
+    render: evoprompt.hosting.prompts.Render = user_prefix,
     engine: evoprompt.Engine | None = None,
 ) -> evoprompt.Attachment:
     model = bytewise.tiny_model(folder / "model")
@@ -93,7 +93,9 @@ def test_an_export_of_a_checkpoint_asks_and_answers_as_the_training_did(
 
 def test_a_render_function_of_ones_own_is_said_to_have_no_export(tmp_path: Path) -> None:
     trained(tmp_path, lambda prompt, one: user_prefix(prompt, one))
-    with pytest.raises(evoprompt.InputError, match=r"a function of evoprompt.prompts places"):
+    with pytest.raises(
+        evoprompt.InputError, match=r"a function of evoprompt.hosting.prompts places"
+    ):
         checkpoint_of(tmp_path / "checkpoint-2")
 
 

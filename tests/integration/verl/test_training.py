@@ -15,7 +15,7 @@ import pytest
 from cpu_support.dumped import groups, instruction_of, of_kind
 from cpu_support.launch import Training, alive
 
-from evoprompt.binding import FEW
+from evoprompt.hosting.binding import FEW
 from evoprompt.replay import ReplayBuffer
 from evoprompt.support.storage import STATE_FILE
 

@@ -50,7 +50,7 @@ from evoprompt.experiments.hosts.trl.schedule import Pace, resumes
 from evoprompt.experiments.hosts.trl.scoring import Scoring
 from evoprompt.experiments.hosts.trl.settings import TrlSettings, running_processes
 from evoprompt.experiments.hosts.watchdog import Watchdog
-from evoprompt.prompts import Prompt, Render
+from evoprompt.hosting.prompts import Prompt, Render
 from evoprompt.support.errors import InputError
 from evoprompt.types import Candidate, Question, Written
 

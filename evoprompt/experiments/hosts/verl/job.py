@@ -25,7 +25,7 @@ from evoprompt.experiments.hosts.verl.asking import Asker
 from evoprompt.experiments.hosts.verl.merging import merge_adapters
 from evoprompt.experiments.hosts.verl.rows import Row, rows, write
 from evoprompt.experiments.hosts.verl.trainer import PacedTrainer
-from evoprompt.prompts import Render
+from evoprompt.hosting.prompts import Render
 from evoprompt.support.errors import InputError
 from evoprompt.types import Candidate, Written
 

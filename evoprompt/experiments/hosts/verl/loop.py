@@ -38,8 +38,8 @@ from evoprompt.agents.tasks import EpisodeRunner, Task, limits_of, scored
 from evoprompt.experiments.hosts.verl.failures import Failures
 from evoprompt.experiments.hosts.verl.rows import GREEDY, SPLIT, question_of
 from evoprompt.experiments.hosts.verl.section import task_of
+from evoprompt.hosting.prompts import without_tool_descriptions
 from evoprompt.plugins import build
-from evoprompt.prompts import without_tool_descriptions
 
 SCORE = "score"
 """Extra field of a trajectory that holds the whole score."""

@@ -12,7 +12,7 @@ import pyarrow
 import pyarrow.parquet
 from evoprompt_verl.columns import PROMPT, plain
 
-from evoprompt.rows import question_from_row
+from evoprompt.hosting.rows import question_from_row
 from evoprompt.types import Question
 
 Row = dict[str, object]

@@ -15,7 +15,7 @@ from evoprompt.agents import EpisodeSteps, Sample
 from evoprompt.agents.tasks import Trial
 from evoprompt.experiments.hosts.trl.job import TrlTrainingJob
 from evoprompt.experiments.trial import host_for
-from evoprompt.prompts import Prompt
+from evoprompt.hosting.prompts import Prompt
 from evoprompt.support.errors import AttachError
 
 FIRST, LATER = "Value of an arithmetic expression.", "Works out one expression with numbers."

@@ -24,7 +24,7 @@ from evoprompt.agents import (
 )
 from evoprompt.agents.agent import Given, Want
 from evoprompt.agents.tasks import Method
-from evoprompt.prompts import Placement
+from evoprompt.hosting.prompts import Placement
 from evoprompt.support.errors import EvopromptError
 from evoprompt.types import Question, Turn
 from evoprompt_search_qa import protocol

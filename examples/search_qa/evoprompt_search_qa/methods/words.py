@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from evoprompt.agents import ChatTokenizer
-from evoprompt.prompts import PLACEMENTS, Placement, Prompt
+from evoprompt.hosting.prompts import PLACEMENTS, Placement, Prompt
 from evoprompt.types import INSTRUCTION, Candidate
 from evoprompt_search_qa import protocol
 

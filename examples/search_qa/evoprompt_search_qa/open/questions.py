@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from evoprompt.rows import question_from_row
+from evoprompt.hosting.rows import question_from_row
 from evoprompt.support.errors import InputError
 from evoprompt.types import Question
 

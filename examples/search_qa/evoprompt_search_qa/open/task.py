@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from evoprompt.agents import ChatTokenizer, Episode, Limits, Protocol
 from evoprompt.agents.tasks import Need, Score, Task
 from evoprompt.components import BuildContext
-from evoprompt.prompts import Placement
+from evoprompt.hosting.prompts import Placement
 from evoprompt.support.errors import InputError
 from evoprompt.types import Question, Trajectory
 from evoprompt_search_qa import protocol

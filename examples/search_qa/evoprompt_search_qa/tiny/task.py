@@ -13,7 +13,7 @@ from pydantic import Field, JsonValue, field_validator
 
 from evoprompt.agents import ChatTokenizer, Episode, Protocol, ToolCaller, Tools
 from evoprompt.agents.tasks import Score
-from evoprompt.prompts import Prompt, Render, system_message
+from evoprompt.hosting.prompts import Prompt, Render, system_message
 from evoprompt.types import Candidate, Question, Trajectory
 from evoprompt_search_qa import protocol
 from evoprompt_search_qa.bank import BANK, SEED_IDEAS

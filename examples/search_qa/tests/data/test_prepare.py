@@ -11,7 +11,7 @@ from evoprompt_search_qa.data.prepare import Preparation, prepare
 from evoprompt_search_qa.data.sets import SETS
 from typer.testing import CliRunner
 
-from evoprompt.rows import question_from_row
+from evoprompt.hosting.rows import question_from_row
 from evoprompt.support.errors import InputError
 
 

@@ -14,7 +14,7 @@ from evoprompt.experiments.config import config_of
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.evaluate import subject_of, task_of
 from evoprompt.experiments.hosts.trl.imitation import row_of
-from evoprompt.section import Settings
+from evoprompt.hosting.section import Settings
 from evoprompt.support import yamlfile
 from evoprompt.support.errors import InputError
 

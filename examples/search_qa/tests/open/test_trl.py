@@ -14,11 +14,11 @@ from transformers import AutoModelForCausalLM
 
 from evoprompt.agents import Episode
 from evoprompt.agents.tasks import Trial
-from evoprompt.attachment import attach
 from evoprompt.engine import Engine
 from evoprompt.experiments.config import load
 from evoprompt.experiments.hosts.trl.job import TrlTrainingJob
 from evoprompt.experiments.trial import host_for
+from evoprompt.hosting.attachment import attach
 from evoprompt.plugins import build
 
 END = "<|im_end|>"

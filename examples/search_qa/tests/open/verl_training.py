@@ -15,11 +15,11 @@ from typing import Any
 from pydantic import JsonValue
 
 from evoprompt.agents.tasks import Trial
-from evoprompt.attachment import attach
 from evoprompt.engine import Engine
 from evoprompt.experiments.config import load
 from evoprompt.experiments.settings import merge
 from evoprompt.experiments.trial import host_for
+from evoprompt.hosting.attachment import attach
 from evoprompt.plugins import build
 from evoprompt.types import StepReport, Trajectory
 

@@ -15,10 +15,10 @@ from evoprompt_verl_cpu.settings import CpuSettings
 from transformers import AutoTokenizer
 
 from evoprompt.agents.tasks import Host, Trial
-from evoprompt.attachment import Attachment, attach
 from evoprompt.engine import Engine
 from evoprompt.experiments.hosts.trl.settings import TrlSettings
 from evoprompt.experiments.settings import merge
+from evoprompt.hosting.attachment import Attachment, attach
 from evoprompt.plugins import build
 from evoprompt.support import yamlfile
 from evoprompt.support.errors import AttachError

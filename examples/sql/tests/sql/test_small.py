@@ -9,10 +9,10 @@ import pytest
 from bytewise import tiny_model
 
 from evoprompt.agents.tasks import Trial
-from evoprompt.attachment import attach
 from evoprompt.engine import Engine
 from evoprompt.experiments.config import load
 from evoprompt.experiments.trial import host_for
+from evoprompt.hosting.attachment import attach
 from evoprompt.plugins import build
 
 SMALL = Path(__file__).parents[2] / "small.yaml"

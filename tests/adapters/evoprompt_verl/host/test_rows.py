@@ -9,7 +9,7 @@ import numpy as np
 from datasets import load_dataset
 
 from evoprompt.experiments.hosts.verl.rows import question_of, rows, write
-from evoprompt.rows import question_from_row
+from evoprompt.hosting.rows import question_from_row
 from evoprompt.types import Question
 
 ODD = Question("a", "why ${not}?", ("because", ""), {"nested": {"n": [1, None]}, "text": "\u20ac"})

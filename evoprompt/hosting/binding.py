@@ -16,9 +16,9 @@ from typing import Any, Literal, Protocol
 from pydantic import BaseModel, JsonValue
 
 from evoprompt.engine import Engine
+from evoprompt.hosting.requests import supervise
 from evoprompt.log.evaluation import MainMetric
 from evoprompt.log.events import Evaluated, Notice
-from evoprompt.requests import supervise
 from evoprompt.support.errors import AttachError, InputError
 from evoprompt.support.storage import RECIPE_FILE, STATE_FILE, load_state, saving, write_whole
 from evoprompt.support.text import format_error, many

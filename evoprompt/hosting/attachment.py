@@ -18,11 +18,11 @@ from filelock import FileLock, Timeout
 from packaging.version import Version
 from pydantic import JsonValue
 
-from evoprompt.binding import Binding, Prompts, Resume
 from evoprompt.engine import Engine
+from evoprompt.hosting.binding import Binding, Prompts, Resume
+from evoprompt.hosting.prompts import Render, ShowsTools, system_message
+from evoprompt.hosting.requests import supervise
 from evoprompt.plugins import plugins
-from evoprompt.prompts import Render, ShowsTools, system_message
-from evoprompt.requests import supervise
 from evoprompt.support import yamlfile
 from evoprompt.support.errors import AttachError, InputError, warn
 from evoprompt.support.storage import LOCK, is_follower, write_whole
@@ -118,7 +118,10 @@ def attach(
             "its folder to the trainer"
         )
     _require(
-        "render", render, callable(render), "a function, such as evoprompt.prompts.user_prefix"
+        "render",
+        render,
+        callable(render),
+        "a function, such as evoprompt.hosting.prompts.user_prefix",
     )
     tools = {name for one in engine.population.alive for name in one.tool_descriptions}
     # A trainer with tools of its own is its adapter's to serve or to refuse.

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
+from evoprompt.hosting.rows import text_of
 from evoprompt.log.turns import clip
-from evoprompt.rows import text_of
 from evoprompt.support.errors import InputError
 from evoprompt.types import INSTRUCTION, PLACE, Candidate
 
