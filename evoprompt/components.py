@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel, JsonValue
 
-from evoprompt.bank import BankOwner
 from evoprompt.lm.budget import SpendTracker
 
 __all__ = ["BuildContext", "Component", "NoSettings", "ProposerSyntax"]
@@ -37,7 +36,7 @@ class BuildContext:
     """Objects that a component may use while it is built; none is needed outside a run.
 
     Attributes:
-        task: the task of the run.
+        task: the task of the run, if there is one.
         directory: where the trial writes, for a component that keeps files of its own.
         spending: account of all language models of the run.
         check: whether a component is checked as soon as it is built.
@@ -46,7 +45,7 @@ class BuildContext:
         syntax: how the user sets the proposer; that of Python if not given.
     """
 
-    task: BankOwner | None = None
+    task: object = None
     directory: Path | None = None
     spending: SpendTracker = field(default_factory=SpendTracker)
     check: bool = True

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from evoprompt.shortening import simplify
+from evoprompt.experiments.shortening import simplify
 from evoprompt.support.errors import InputError
 
 LONG = (

@@ -69,8 +69,8 @@ def place(env: Any, candidate: Candidate, render: Render) -> None:
         raise InputError(
             f"the render function puts the instruction into the question of a "
             f"{type(env).__name__}, which scores by it; required: the question as it is, and the "
-            "instruction before it; use evoprompt.hosting.prompts.system_message, or a function that adds "
-            "messages of its own"
+            "instruction before it; use evoprompt.hosting.prompts.system_message, or a function "
+            "that adds messages of its own"
         )
     env.convo_prefix = rendered[:-1]
 

@@ -19,9 +19,9 @@ import matplotlib.pyplot as plt
 import evoprompt
 from evoprompt import InputError, Question, Task
 from evoprompt.agents.tasks import Score
-from evoprompt.bank import SentenceBank
 from evoprompt.experiments.testing import TaskSuite
 from evoprompt.optimizer.endpoint import Endpoint, TaskAgent
+from evoprompt.proposers.bank import SentenceBank
 from evoprompt.proposers.sentences import SentenceEdit
 from evoprompt.testing import OpenAIServer, run
 from evoprompt.testing.openai_server import Calls

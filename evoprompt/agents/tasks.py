@@ -33,13 +33,13 @@ from evoprompt.agents import (
     encode,
 )
 from evoprompt.agents.tokenizer import TemplateVariables
-from evoprompt.bank import BankOwner
 from evoprompt.components import Component
 from evoprompt.hosting.prompts import PLACEMENTS, Placement, Prompt, Render, ShowsTools
 from evoprompt.log.evaluation import REWARD as REWARD
 from evoprompt.log.evaluation import Evaluation as Evaluation
 from evoprompt.log.evaluation import MainMetric as MainMetric
 from evoprompt.log.evaluation import Score as Score
+from evoprompt.proposers.bank import BankOwner
 from evoprompt.support.errors import InputError
 from evoprompt.types import INSTRUCTION, TOOL, Question, Written
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from evoprompt.bank import BankOwner, Diagnose, SentenceBank
 from evoprompt.components import BuildContext
+from evoprompt.proposers.bank import BankOwner, Diagnose, SentenceBank
 from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.support.errors import InputError
 from evoprompt.types import Candidate, Proposal, Trajectory
@@ -139,7 +139,7 @@ class SentenceProposer(Proposer):
 
 def _task_and_bank(context: BuildContext) -> tuple[BankOwner, SentenceBank]:
     task = context.task
-    if task is None or task.bank is None:
+    if not isinstance(task, BankOwner) or task.bank is None:
         lacking = "there is no task" if task is None else f"{type(task).__name__} has none"
         raise InputError(
             f"the proposer edits sentences of the task's bank, and {lacking}; required: a task "

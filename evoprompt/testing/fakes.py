@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from evoprompt.bank import BankOwner, SentenceBank
 from evoprompt.engine import Engine
+from evoprompt.proposers.bank import BankOwner, SentenceBank
 from evoprompt.roles import Attributor, RolloutFn
 from evoprompt.support.leads import Lead
 from evoprompt.testing import samples

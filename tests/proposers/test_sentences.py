@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evoprompt.bank import SentenceBank
 from evoprompt.components import BuildContext
 from evoprompt.plugins import build
+from evoprompt.proposers.bank import SentenceBank
 from evoprompt.proposers.sentences import (
     SentenceBlind,
     SentenceEdit,

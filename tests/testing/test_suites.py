@@ -16,9 +16,9 @@ from evoprompt import Proposer, Selector
 from evoprompt.agents import Episode
 from evoprompt.agents.tasks import MainMetric, Score
 from evoprompt.attributors import WindowMean
-from evoprompt.bank import SentenceBank
 from evoprompt.experiments.testing import Additions, TaskSuite
 from evoprompt.populations import SteadyPopulation
+from evoprompt.proposers.bank import SentenceBank
 from evoprompt.roles import ProposalRequest, VerificationRequest
 from evoprompt.selectors import Deap, Softmax
 from evoprompt.support.leads import Lead

@@ -37,7 +37,7 @@ def simplify(
     """
     from evoprompt.experiments.evaluate import rewards_of, subject_of, task_of, written_of
     from evoprompt.experiments.instruction import read_instruction
-    from evoprompt.shortening import simplify as simplified
+    from evoprompt.experiments.shortening import simplify as simplified
     from evoprompt.support.errors import InputError
     from evoprompt.support.text import printable
     from evoprompt.types import Candidate
@@ -51,7 +51,8 @@ def simplify(
     if len(candidate.components) > 1:
         raise InputError(
             f"the instruction has the components {', '.join(candidate.components)}; required: one "
-            "text; give it with --instruction FILE, or call evoprompt.shortening.simplify for each"
+            "text; give it with --instruction FILE, or call "
+            "evoprompt.experiments.shortening.simplify for each"
         )
     with redirect_stdout(sys.stderr), rewards_of(subject, task, split) as score:
         questions = task.questions(split)

@@ -47,6 +47,6 @@ def checkpoint_of(path: Path, arm: str | None = None, seed: int | None = None) -
     raise InputError(
         f"{path} holds nothing that can be exported; required: a run, a checkpoint or the output "
         "folder of a trainer that an engine was attached to, whose prompts a function of "
-        f"evoprompt.hosting.prompts places (it has {RECIPE_FILE}), or an export; save a checkpoint first, "
-        "or take the instruction from evoprompt best"
+        f"evoprompt.hosting.prompts places (it has {RECIPE_FILE}), or an export; save a checkpoint "
+        "first, or take the instruction from evoprompt best"
     )

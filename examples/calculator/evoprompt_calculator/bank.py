@@ -14,7 +14,7 @@ from evoprompt_tiny.idle import IDLE
 from evoprompt_tiny.template import call_phrases
 from evoprompt_tiny.writing import WRITING, WRITING_REMEDIES
 
-from evoprompt.bank import SentenceBank
+from evoprompt.proposers.bank import SentenceBank
 from evoprompt.types import Trajectory
 from evoprompt_calculator.problems import UNITS
 

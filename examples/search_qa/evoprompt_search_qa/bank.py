@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from evoprompt_tiny.idle import IDLE
 
-from evoprompt.bank import SentenceBank
+from evoprompt.proposers.bank import SentenceBank
 
 PROTOCOL_SENTENCE = (
     "write a query inside <search> and </search> , the final answer inside <answer> and </answer> ."

@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evoprompt.bank import SentenceBank
+from evoprompt.proposers.bank import SentenceBank
 
 
 def compose(bank: SentenceBank, ideas: Sequence[str], wording: int = 0) -> str:

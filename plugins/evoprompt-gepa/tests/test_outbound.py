@@ -12,7 +12,7 @@ from gepa.api import optimize
 from gepa.core.adapter import EvaluationBatch, ProposalFn
 from gepa.core.result import GEPAResult
 
-from evoprompt.bank import SentenceBank
+from evoprompt.proposers.bank import SentenceBank
 from evoprompt.proposers.sentences import SentenceEdit
 from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.testing import OpenAIServer

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from evoprompt.bank import SentenceBank
+from evoprompt.proposers.bank import SentenceBank
 from evoprompt.types import Trajectory
 
 IN_TAGS = "Write <answer>the final answer</answer>."

@@ -14,7 +14,7 @@ from evoprompt_tiny.instructions import Instructions
 from evoprompt_tiny.pretrain import Draw, Pretraining, Stage
 from transformers import PreTrainedTokenizerFast
 
-from evoprompt.bank import SentenceBank
+from evoprompt.proposers.bank import SentenceBank
 from evoprompt_search_qa.bank import PROTOCOL_SENTENCE, SEED_IDEAS, SENTENCES, WITHOUT_EFFECT
 from evoprompt_search_qa.tiny.demonstrations import EFFECTS, STEP_IDEAS, demonstrate
 from evoprompt_search_qa.tiny.questions import draw

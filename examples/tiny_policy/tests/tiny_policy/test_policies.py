@@ -29,7 +29,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenize
 
 from evoprompt.agents import play
 from evoprompt.agents.tasks import EpisodeRunner
-from evoprompt.bank import SentenceBank
+from evoprompt.proposers.bank import SentenceBank
 from evoprompt.types import Candidate
 
 MOST_BYTES = 2_000_000

@@ -14,9 +14,9 @@ from evoprompt_verl import workplace
 from evoprompt import hookimpl
 from evoprompt.agents import Episode, Limits
 from evoprompt.agents.tasks import MainMetric, Score, Task
-from evoprompt.bank import SentenceBank
 from evoprompt.components import Component
 from evoprompt.plugins import named
+from evoprompt.proposers.bank import SentenceBank
 from evoprompt.types import Question, Trajectory
 
 SEEDS = tuple(CHANCES)[:2]
