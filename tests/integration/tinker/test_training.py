@@ -25,7 +25,7 @@ from tinker_host import Capitals, Observer, config, lines, note_tells, serving
 
 import evoprompt
 from evoprompt.hosting.binding import Binding
-from evoprompt.hosting.prompts import user_prefix
+from evoprompt.hosting.prompts import system_message, user_prefix
 
 
 def test_a_batch_that_streams_is_a_step_too(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_a_batch_before_the_last_one_ended_is_refused(tmp_path: Path) -> None:
     renderer = get_renderer("role_colon", get_tokenizer(given.model_name))
     dataset = Capitals(renderer, observer, 4, True)
     binding = Binding(STATIC.build(), given)
-    training = Training(given, dataset, binding, evoprompt.hosting.prompts.system_message)
+    training = Training(given, dataset, binding, system_message)
     assert len(training.get_batch(0)) == 2
     with pytest.raises(evoprompt.EvopromptError, match="2 groups of the one before are still out"):
         training.get_batch(1)

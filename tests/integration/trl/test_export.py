@@ -19,7 +19,7 @@ import evoprompt
 from evoprompt.agents.recipe import Recipe
 from evoprompt.experiments.export import export
 from evoprompt.experiments.export.source import checkpoint_of
-from evoprompt.hosting.prompts import user_prefix
+from evoprompt.hosting.prompts import Render, user_prefix
 
 QUESTION = "what is the capital of peru ?"
 
@@ -32,7 +32,7 @@ def letters(completions: list[Any], **columns: Any) -> list[float | None]:
 
 def trained(
     folder: Path,
-    render: evoprompt.hosting.prompts.Render = user_prefix,
+    render: Render = user_prefix,
     engine: evoprompt.Engine | None = None,
 ) -> evoprompt.Attachment:
     model = bytewise.tiny_model(folder / "model")
