@@ -15,11 +15,14 @@ Rewards = Mapping[str, Mapping[str, Sequence[float]]]
 
 _NORMAL = NormalDist()
 
-ADMIT = 5.0
-"""Odds at which a candidate is better. With 2, a third to a half of the admitted were worse than
-the incumbent, where most proposals are; with 30, a third of the gain was lost after 20,000
-rollouts (whole runs, simulated).
+ADMIT = 3.0
+"""Odds at which a candidate joins the population. With 5, two runs of sixteen ended far behind where
+instructions build upon each other (drift, *ladder*, .854 and .895); with 2, a tenth of a candidate
+a generation was worse than the incumbent (whole runs, .05 with 3).
 """
+SHOWN = 5.0
+"""Odds at which a lead is shown, so that a member becomes the incumbent. With 10, seven seeds ended at
+.893 instead of .967 (drift, *scaffold*), since the incumbent came too late."""
 DROP = 2.0
 """Odds at which a candidate is rejected; 10 cost 4 to 5 points of gain in 20,000 rollouts."""
 _LARGE = 10.0  # times the useful lead: scale of leads that a few questions show
@@ -93,7 +96,7 @@ class Lead:
             delta: a lead that is worth waiting for, in units of the rewards, above 0.
             useful: as for :meth:`odds`.
             error: the greatest chance to call a candidate better that is not, over all looks
-                together. Without it, odds of :data:`ADMIT` are required: up to a fifth of the
+                together. Without it, odds of :data:`ADMIT` are required: up to a third of the
                 candidates that are exactly as good reach them, .06 where the others are dropped
                 early, and hardly any that is worse. Divide ``error`` where several are compared.
 
