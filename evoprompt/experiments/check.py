@@ -15,7 +15,7 @@ from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.pool import with_seeds
 from evoprompt.experiments.requirements import need_of
-from evoprompt.experiments.trial import build_engine, host_for, trial_of
+from evoprompt.experiments.trial_parts import build_engine, host_for, trial_of
 from evoprompt.hosting.section import Settings
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.plugins import build

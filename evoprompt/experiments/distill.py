@@ -13,7 +13,7 @@ from evoprompt.engine import Engine
 from evoprompt.experiments.directory import RunDirectory, TrialDirectory, TrialId
 from evoprompt.experiments.intervals import interval_over_seeds
 from evoprompt.experiments.summary import to_json
-from evoprompt.experiments.trial import start_of
+from evoprompt.experiments.trial_parts import start_of
 from evoprompt.log.evaluation import Evaluation, QuestionOutcome
 from evoprompt.log.events import Notice
 from evoprompt.support.errors import InputError

@@ -18,7 +18,7 @@ from evoprompt.experiments.check import require
 from evoprompt.experiments.config import RunConfig, load
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.requirements import DISK
-from evoprompt.experiments.trial import host_for
+from evoprompt.experiments.trial_parts import host_for
 from evoprompt.log.evaluation import Evaluation, MainMetric
 from evoprompt.plugins import build
 from evoprompt.support.errors import InputError

@@ -10,7 +10,7 @@ from evoprompt.experiments.config import PROPOSER_SYNTAX
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.hosts.frozen import FrozenHost, FrozenModel, tested
 from evoprompt.experiments.summary import Clock, SeedSummary
-from evoprompt.experiments.trial import host_for, seeds_of, start_of, write_result
+from evoprompt.experiments.trial_parts import host_for, seeds_of, start_of, write_result
 from evoprompt.hosting.section import EngineSection
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.log.eventlog import EventLog

@@ -2,41 +2,42 @@
 
 from __future__ import annotations
 
-import json
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import JsonValue
-
-from evoprompt.agents.tasks import Host, Task, TrainingJob, Trial
-from evoprompt.components import BuildContext
+from evoprompt.agents.tasks import Task, TrainingJob
 from evoprompt.engine import Engine
 from evoprompt.experiments.collapse import RewardWatch
-from evoprompt.experiments.config import PROPOSER_SYNTAX, RunConfig
-from evoprompt.experiments.directory import RunDirectory, TrialDirectory, TrialId
+from evoprompt.experiments.directory import RunDirectory, TrialId
+from evoprompt.experiments.distill import distill
+from evoprompt.experiments.frozen import run_frozen
 from evoprompt.experiments.history import History
 from evoprompt.experiments.kept import Kept, KeptPolicies
-from evoprompt.experiments.settings import merge
-from evoprompt.experiments.summary import Clock, SeedSummary, rollouts_to, to_json
+from evoprompt.experiments.summary import Clock, SeedSummary
+from evoprompt.experiments.trial_parts import (
+    build_engine,
+    host_for,
+    start_of,
+    trial_of,
+    write_result,
+)
 from evoprompt.hosting.attachment import Attachment, attach
 from evoprompt.hosting.binding import silent
 from evoprompt.hosting.requests import supervise
-from evoprompt.hosting.section import EngineSection
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.log.evaluation import Evaluation, MainMetric
 from evoprompt.log.eventlog import EventLog
 from evoprompt.log.events import Evaluated, Event, Notice, Told
 from evoprompt.plugins import build, plugins
-from evoprompt.screening import Seed
 from evoprompt.support.errors import EvopromptError, EvopromptWarning, InputError, StateError
 from evoprompt.support.storage import RECIPE_FILE, only_writer, write_whole
-from evoprompt.support.text import format_error, masked, words_of
-from evoprompt.types import Candidate, Setting, Written
+from evoprompt.support.text import format_error, masked
+from evoprompt.types import Candidate
 
 Listener = Callable[[Event], None]
 Stopping = Callable[[], bool]
@@ -57,126 +58,6 @@ class Failure:
 
 End = SeedSummary | Failure
 """How a trial ends that is not interrupted."""
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """Where the arm before this one ended.
-
-    Attributes:
-        policy: folder of its trained policy.
-        written: its best instruction, by components.
-    """
-
-    policy: Path
-    written: Written
-
-
-def start_of(directory: RunDirectory, trial: TrialId) -> Start | None:
-    """Where ``trial`` starts, None for the task's own policy and instructions.
-
-    Raises:
-        InputError: the trial before it has not finished.
-    """
-    before = directory.before(trial)
-    if before is None:
-        return None
-    files = directory.trial(before)
-    result = files.finished
-    if result is None:
-        raise InputError(
-            f"{trial} starts after {before}, which has not finished; required: its result; run "
-            "it first"
-        )
-    return Start(files.policy, result.best)
-
-
-def seeds_of(
-    config: RunConfig, trial: TrialId, task: Task, section: EngineSection, start: Start | None
-) -> Sequence[Seed]:
-    """The instructions that a trial starts from; an arm without a proposer keeps the first one.
-
-    Raises:
-        InputError: one has a component that the task does not know.
-    """
-    arm = config.arms[trial.arm]
-    usual = (start.written,) if start and not arm.distill else tuple(task.seeds)
-    seeds = arm.instructions or usual
-    known = Candidate.of(task.seeds[0]).components.keys()
-    for seed in seeds:
-        if unknown := Candidate.of(seed).components.keys() - known:
-            raise InputError(
-                f"the arm {trial.arm!r} starts from an instruction with the components "
-                f"{', '.join(sorted(unknown))}, which the task does not have; required: of "
-                f"{', '.join(known)}; choose other instructions, or another seeds_from"
-            )
-    return seeds[:1] if section.proposer is None else seeds
-
-
-def build_engine(
-    config: RunConfig,
-    trial: TrialId,
-    task: Task,
-    log: EventLog | None = None,
-    start: Start | None = None,
-    spending: SpendTracker | None = None,
-    check: bool = True,
-) -> Engine:
-    """The engine of a trial, at its start.
-
-    Args:
-        config: the run.
-        trial: which arm and seed.
-        task: what to train on.
-        log: takes the events; its directory is the trial's.
-        start: where the arm before this one ended.
-        spending: what the language models of the whole run spend; one in memory by default.
-        check: whether components that cannot work here are refused.
-
-    Raises:
-        PluginError: a component is unknown or cannot be built.
-        InputError: a setting or a seed instruction cannot be used.
-    """
-    section = config.engine_of(trial.arm)
-    directory = log.path.parent if log is not None and log.path is not None else None
-    spending = SpendTracker() if spending is None else spending
-    context = BuildContext(task, directory, spending, check, syntax=PROPOSER_SYNTAX)
-    seeds = seeds_of(config, trial, task, section, start)
-    engine = section.engine(seeds, context, trial.seed, task.required, log)
-    engine.budget = config.budget_of(trial.arm)
-    engine.setting = Setting(reward=words_of(type(task).score))
-    return engine
-
-
-def trial_of(
-    config: RunConfig,
-    trial: TrialId,
-    directory: TrialDirectory,
-    start: Start | None = None,
-) -> Trial:
-    """What a host is told of a trial."""
-    return Trial(
-        seed=trial.seed,
-        directory=directory.checkpoints,
-        budget=config.budget_of(trial.arm),
-        evaluate_every=config.evaluate_every,
-        resume=directory.has_checkpoint,
-        policy=start.policy if start else None,
-        task=config.task,
-        keeps_policies=config.keep_policies,
-    )
-
-
-def host_for(task: Task, section: Mapping[str, JsonValue]) -> Host:
-    """The host of a section ``{name: ..., setting: ...}``, over the settings that ``task`` prefers.
-
-    Raises:
-        PluginError: the host is unknown.
-        InputError: a setting is unknown or cannot be used.
-    """
-    preferred = task.host_defaults.get(str(section["name"]), {})
-    host: Host = build("host", merge(preferred, section), BuildContext(task))
-    return host
 
 
 @contextmanager
@@ -258,8 +139,6 @@ def run_trial(
     task: Task = build("task", config.task)
     main_metric = task.main_metric
     if config.is_frozen(trial.arm):
-        from evoprompt.experiments.frozen import run_frozen  # which starts where trials do
-
         told_of = trial_of(config, trial, directory, start_of(run, trial))
         return run_frozen(run, trial, task, told_of, listener, stopping)
     log = EventLog(directory.events)
@@ -296,8 +175,6 @@ def run_trial(
     try:
         with _said_once(engine), silent():
             if config.arms[trial.arm].distill:
-                from evoprompt.experiments.distill import distill  # which knows trials
-
                 distill(run, trial, task, job, engine, on_evaluation)
             else:
                 job.train(engine, on_evaluation)
@@ -340,49 +217,6 @@ def test_and_save(job: TrainingJob, engine: Engine, folder: Path) -> tuple[Candi
     tested = job.evaluate(best.components, "test")
     job.save(folder)
     return best, tested
-
-
-def write_result(
-    run: RunDirectory,
-    trial: TrialId,
-    main_metric: MainMetric,
-    test: Evaluation,
-    rollouts: int,
-    seconds: float,
-    best: Mapping[str, str],
-    failure_reason: str = "",
-    tested_after: int | None = None,
-) -> SeedSummary:
-    """Writes and returns the result of a trial, which is finished with it.
-
-    Args:
-        run: the run it belongs to.
-        trial: which arm and seed.
-        main_metric: of its task.
-        test: the test split under the best instruction.
-        rollouts: spent in all.
-        seconds: spent in all.
-        best: the components of the best candidate.
-        failure_reason: see :class:`SeedSummary`.
-        tested_after: likewise.
-    """
-    files = run.trial(trial)
-    points = History.read(files.events).evaluations
-    write_whole(files.tested, json.dumps(test.outcomes))
-    result = SeedSummary(
-        seed=trial.seed,
-        main_metric=main_metric,
-        test=test.model_copy(update={"outcomes": ()}),
-        rollouts=rollouts,
-        rollouts_to_target=rollouts_to(run.config.target, points, main_metric),
-        train_seconds=seconds,
-        best=dict(best),
-        curve=points,
-        failure_reason=failure_reason,
-        tested_after=tested_after,
-    )
-    write_whole(files.result, to_json(result))
-    return result
 
 
 def _write_recipe(attachment: Attachment, engine: Engine, policy: Path, task: str) -> None:

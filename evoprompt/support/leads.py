@@ -16,13 +16,14 @@ Rewards = Mapping[str, Mapping[str, Sequence[float]]]
 _NORMAL = NormalDist()
 
 ADMIT = 3.0
-"""Odds at which a candidate joins the population. With 5, two runs of sixteen ended far behind where
-instructions build upon each other (drift, *ladder*, .854 and .895); with 2, a tenth of a candidate
-a generation was worse than the incumbent (whole runs, .05 with 3).
+"""Odds at which a candidate joins the population. With 5, *ladder* ended at .854 instead of .895,
+since two runs of sixteen stayed far behind; with 2, whole runs admitted .12 candidates a generation that
+were worse than the incumbent, and .05 with 3.
 """
 SHOWN = 5.0
-"""Odds at which a lead is shown, so that a member becomes the incumbent. With 10, seven seeds ended at
-.893 instead of .967 (drift, *scaffold*), since the incumbent came too late."""
+"""Odds at which a lead is shown, so that a member becomes the incumbent. With 10, seven seeds ended
+at .893 instead of .967 in *scaffold*, since the incumbent changed too late.
+"""
 DROP = 2.0
 """Odds at which a candidate is rejected; 10 cost 4 to 5 points of gain in 20,000 rollouts."""
 _LARGE = 10.0  # times the useful lead: scale of leads that a few questions show

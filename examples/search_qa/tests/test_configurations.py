@@ -17,7 +17,7 @@ from evoprompt.experiments.config import RunConfig, load, with_host_defaults
 from evoprompt.experiments.directory import RunDirectory, TrialDirectory, TrialId
 from evoprompt.experiments.hosts.trl.arguments import arguments
 from evoprompt.experiments.hosts.trl.component import TrlHost
-from evoprompt.experiments.trial import host_for, trial_of
+from evoprompt.experiments.trial_parts import host_for, trial_of
 from evoprompt.plugins import build
 from evoprompt.support.errors import InputError
 from evoprompt.support.yamlfile import read

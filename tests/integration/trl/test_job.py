@@ -25,7 +25,7 @@ from evoprompt.experiments.hosts.trl import job as host
 from evoprompt.experiments.hosts.trl.job import TrlTrainingJob
 from evoprompt.experiments.hosts.watchdog import Watchdog
 from evoprompt.experiments.testing import TaskSuite
-from evoprompt.experiments.trial import host_for
+from evoprompt.experiments.trial_parts import host_for
 from evoprompt.log.eventlog import EventLog
 from evoprompt.log.events import Event, Notice
 from evoprompt.support.errors import EvopromptWarning, InputError

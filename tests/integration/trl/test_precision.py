@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from evoprompt.agents.tasks import Plan, Trial
 from evoprompt.experiments.hosts.trl.job import TrlTrainingJob
-from evoprompt.experiments.trial import host_for
+from evoprompt.experiments.trial_parts import host_for
 
 NATIVE = {"avx2": True, "avx512_bf16": True, "amx_bf16": True}
 EMULATED = {"avx2": True, "avx512_bf16": False, "amx_bf16": False}

@@ -22,7 +22,7 @@ from evoprompt.agents.thoughts import marks_of
 from evoprompt.experiments.answers import AGENT, methods_of
 from evoprompt.experiments.export import export
 from evoprompt.experiments.policies import ServedModel
-from evoprompt.experiments.trial import host_for
+from evoprompt.experiments.trial_parts import host_for
 from evoprompt.optimizer.endpoint import Endpoint, TaskAgent
 from evoprompt.support.storage import RECIPE_FILE
 from evoprompt.testing.openai_server import Body, OpenAIServer

@@ -14,7 +14,7 @@ from evoprompt import Engine, EngineConfig, attach
 from evoprompt.agents import EpisodeSteps, Sample
 from evoprompt.agents.tasks import Trial
 from evoprompt.experiments.hosts.trl.job import TrlTrainingJob
-from evoprompt.experiments.trial import host_for
+from evoprompt.experiments.trial_parts import host_for
 from evoprompt.hosting.prompts import Prompt
 from evoprompt.support.errors import AttachError
 

@@ -7,7 +7,7 @@ from evoprompt_search_qa.open.task import OpenQa, OpenQaSettings
 from pydantic import JsonValue
 
 from evoprompt.agents.tasks import Plan, Trial
-from evoprompt.experiments.trial import host_for
+from evoprompt.experiments.trial_parts import host_for
 from evoprompt.support.errors import InputError
 
 HOST: dict[str, JsonValue] = {"questions_per_step": 4, "rollouts_per_question": 2}

@@ -17,7 +17,7 @@ from evoprompt.agents.tasks import Trial
 from evoprompt.engine import Engine
 from evoprompt.experiments.config import load
 from evoprompt.experiments.hosts.trl.job import TrlTrainingJob
-from evoprompt.experiments.trial import host_for
+from evoprompt.experiments.trial_parts import host_for
 from evoprompt.hosting.attachment import attach
 from evoprompt.plugins import build
 

@@ -18,7 +18,7 @@ from evoprompt.agents.tasks import Trial
 from evoprompt.engine import Engine
 from evoprompt.experiments.config import load
 from evoprompt.experiments.settings import merge
-from evoprompt.experiments.trial import host_for
+from evoprompt.experiments.trial_parts import host_for
 from evoprompt.hosting.attachment import attach
 from evoprompt.plugins import build
 from evoprompt.types import StepReport, Trajectory

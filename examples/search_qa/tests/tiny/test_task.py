@@ -14,7 +14,7 @@ from evoprompt.agents import Call
 from evoprompt.agents.tasks import Trial
 from evoprompt.experiments.hosts.trl.job import TrlTrainingJob
 from evoprompt.experiments.testing import TaskSuite
-from evoprompt.experiments.trial import host_for
+from evoprompt.experiments.trial_parts import host_for
 
 
 class TestSearchQa(TaskSuite):

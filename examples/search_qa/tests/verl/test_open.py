@@ -18,7 +18,7 @@ from evoprompt.experiments.hosts.verl.arguments import arguments
 from evoprompt.experiments.hosts.verl.configuration import checked
 from evoprompt.experiments.hosts.verl.host import VerlHost
 from evoprompt.experiments.hosts.verl.section import TASK_LOOP, task_of
-from evoprompt.experiments.trial import host_for
+from evoprompt.experiments.trial_parts import host_for
 from evoprompt.plugins import build
 
 EXAMPLES = Path(__file__).parents[2]

@@ -11,7 +11,7 @@ from bytewise import tiny_model
 from evoprompt.agents.tasks import Trial
 from evoprompt.engine import Engine
 from evoprompt.experiments.config import load
-from evoprompt.experiments.trial import host_for
+from evoprompt.experiments.trial_parts import host_for
 from evoprompt.hosting.attachment import attach
 from evoprompt.plugins import build
 
