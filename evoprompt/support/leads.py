@@ -17,8 +17,8 @@ _NORMAL = NormalDist()
 
 ADMIT = 3.0
 """Odds at which a candidate joins the population. With 5, *ladder* ended at .854 instead of .895,
-since two runs of sixteen stayed far behind; with 2, whole runs admitted .12 candidates a generation that
-were worse than the incumbent, and .05 with 3.
+as two runs of sixteen stayed far behind; with 2, whole runs admitted .12 candidates a generation
+that were worse than the incumbent, and .05 with 3.
 """
 SHOWN = 5.0
 """Odds at which a lead is shown, so that a member becomes the incumbent. With 10, seven seeds ended
