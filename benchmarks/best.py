@@ -73,9 +73,13 @@ def replicate(
 def rows(results: Sequence[Result]) -> Iterator[list[str]]:
     """One for each world."""
     for world in dict.fromkeys(
-        (one.lead, one.questions, one.pool, one.settings) for one in results
+        (result.lead, result.questions, result.pool, result.settings) for result in results
     ):
-        own = [one for one in results if (one.lead, one.questions, one.pool, one.settings) == world]
+        own = [
+            result
+            for result in results
+            if (result.lead, result.questions, result.pool, result.settings) == world
+        ]
         cells = []
         for name in ("found", "wrong", "leader_found", "leader_wrong"):
             hits = [getattr(one, name) for one in own]
@@ -100,7 +104,7 @@ def main() -> None:
         settings = f"{given.preset} {given.accept}".strip()
         for lead in given.leads:
             for questions in given.questions:
-                for pool in (one for one in given.pools if not one or one >= questions):
+                for pool in (pool for pool in given.pools if not pool or pool >= questions):
                     key = (lead, questions, pool, settings, given.steps, seed)
                     yield key, partial(replicate, *key)
 

@@ -74,7 +74,9 @@ def gateway(url: str, agents: int, told: Connection) -> None:
         )
         with Gateway(engine, settings) as found:
             groups = [f"g{number // ROLLOUTS}" for number in range(agents)]
-            keys = [found.conversation(Question(one, "What is 2 + 2?"), one) for one in groups]
+            keys = [
+                found.conversation(Question(group, "What is 2 + 2?"), group) for group in groups
+            ]
             told.send((found.url, keys))
             told.recv()
 

@@ -131,8 +131,8 @@ def main() -> None:
 
     results = journal.run(plan)
     rows = []
-    for lead, children in dict.fromkeys((one.lead, one.children) for one in results):
-        own = [one for one in results if (one.lead, one.children) == (lead, children)]
+    for lead, children in dict.fromkeys((result.lead, result.children) for result in results):
+        own = [result for result in results if (result.lead, result.children) == (lead, children)]
         if children == EQUALS:
             for error in ERRORS:
                 hits = [one.odds >= 1 / error for one in own]

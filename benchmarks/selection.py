@@ -238,7 +238,8 @@ def rows(
     """One per design, with a cell for each world."""
     for name in dict.fromkeys(design.name for design in (*DESIGNS, *SINGLE)):
         cells = [
-            [one for one in results if (one.world, one.design) == (world, name)] for world in worlds
+            [result for result in results if (result.world, result.design) == (world, name)]
+            for world in worlds
         ]
         if any(cells):
             yield [name, *(cell(found) if found else "-" for found in cells)]
@@ -246,8 +247,11 @@ def rows(
 
 def found_and_lost(results: Sequence[Result]) -> str:
     """The share in which the best was found, and the regret in points."""
-    share, half = fmean(one.found for one in results), interval([one.found for one in results])[1]
-    return f"{share:.3f} ± {half:.3f} ({100 * fmean(one.regret for one in results):.2f})"
+    share, half = (
+        fmean(result.found for result in results),
+        interval([result.found for result in results])[1],
+    )
+    return f"{share:.3f} ± {half:.3f} ({100 * fmean(result.regret for result in results):.2f})"
 
 
 def regret(results: Sequence[Result]) -> str:
@@ -257,7 +261,7 @@ def regret(results: Sequence[Result]) -> str:
 
 def coverage(results: Sequence[Result]) -> str:
     """Share of the intervals that hold the truth."""
-    shares = [one.covered for one in results if one.covered is not None]
+    shares = [result.covered for result in results if result.covered is not None]
     return f"{fmean(shares):.3f}" if shares else "-"
 
 

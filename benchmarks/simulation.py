@@ -76,7 +76,7 @@ def answered(
     assignments: Sequence[Assignment], chances: np.ndarray, rng: np.random.Generator
 ) -> list[Trajectory]:
     """Rewards of 0 or 1, by their chances."""
-    most = max(one.rollouts for one in assignments)
+    most = max(assignment.rollouts for assignment in assignments)
     right = (rng.random((len(assignments), most)) < chances[:, None]).tolist()
     return [
         Trajectory(one, float(right[index][rollout]), rollout)
@@ -133,8 +133,8 @@ class Nature(Proposer):
 
     def chances(self, assignments: Sequence[Assignment], effects: np.ndarray) -> np.ndarray:
         """How likely each is answered right under instructions of these effects."""
-        own = effects[[number_of(one.candidate.text) for one in assignments]]
-        ease = SPREAD * self.ease[[int(one.question.id) for one in assignments]]
+        own = effects[[number_of(assignment.candidate.text) for assignment in assignments]]
+        ease = SPREAD * self.ease[[int(assignment.question.id) for assignment in assignments]]
         found: np.ndarray = 1 / (1 + np.exp(-(MEAN + ease + own)))
         return found
 
@@ -241,7 +241,7 @@ class Journal(Generic[ResultT]):
         path = given.folder / "results.jsonl"
         lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
         results = [self._kind(**json.loads(line)) for line in lines]
-        known = {tuple(getattr(one, name) for name in self._key) for one in results}
+        known = {tuple(getattr(result, name) for name in self._key) for result in results}
         warnings.simplefilter("ignore")  # that nothing was admitted
         with path.open("a", encoding="utf-8") as file:
             for seed in range(given.first_seed, given.first_seed + given.replications):

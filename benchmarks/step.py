@@ -98,11 +98,11 @@ def by_trl(folder: str, task: Task, asked: list[Question]) -> float:
     runner = EpisodeRunner(task, tokenizer)
 
     def sample(episodes: Sequence[Episode], sampling: Sampling, *, greedy: bool) -> list[Action]:
-        said = [actions[len(one.turns)] for one in episodes]
+        said = [actions[len(episode.turns)] for episode in episodes]
         return [Action(ids, [-0.5] * len(ids)) for ids in said]
 
     def step(questions: Sequence[Question]) -> None:
-        plays = [runner.play(task.render(runner.prompt(one), seed)) for one in questions]
+        plays = [runner.play(task.render(runner.prompt(question), seed)) for question in questions]
         episodes = play(plays, sample, task.caller("train"))
         for one, question in zip(episodes, questions, strict=True):
             scored(task, one, question)

@@ -136,7 +136,7 @@ def replicate(
         before, bar = list(engine.population.alive), effects[number_of(used(engine))]
         engine.tell(nature(asked))
         engine.evolve(nature)
-        new = [number_of(one.text) for one in engine.population.alive if one not in before]
+        new = [number_of(member.text) for member in engine.population.alive if member not in before]
         worse += sum(bool(nature.effects[number] < bar) for number in new)
         written.append(len(nature.effects))
         nature.advance()

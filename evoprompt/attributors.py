@@ -447,7 +447,9 @@ class _Equations:
         self.scores = np.vstack([self.scores[stays], added])
         self.counts = np.append(self.counts[stays], _rearranged(self.counts[None], before)[0])
         self.eases = np.append(self.eases[stays], _rearranged(self.eases[None], before)[0])
-        self.questions = [one for one in self.questions if one not in told] + [*questions]
+        self.questions = [question for question in self.questions if question not in told] + [
+            *questions
+        ]
         excess = len(self.questions) - max(_MAX_NUMBERS // len(self.names), 1)
         if excess > 0:
             self.squares = self.squares + self.scores[:excess].T @ self.scores[:excess]
@@ -633,7 +635,7 @@ class Adjusted(Attributor):
     ) -> None:
         """Credit rollouts of a verification as those of the step, whose policy made them."""
         trained = {question for question, _, _ in self._state.rewards}
-        asked = dict.fromkeys(one.question.id for one in trajectories)
+        asked = dict.fromkeys(trajectory.question.id for trajectory in trajectories)
         fresh = self._state.step != step
         self.observe(step, trajectories)
         self._state.extra += [one for one in asked if fresh or one not in trained]

@@ -335,7 +335,9 @@ class Generations:
     def admit(self, offspring: Offspring) -> None:
         """Add the admitted to the population, start the trials, and end the generation."""
         step = offspring.step
-        measured = [result for one in offspring.verifications for result in one.results]
+        measured = [
+            result for verification in offspring.verifications for result in verification.results
+        ]
         self.selection.remember(
             step,
             [
@@ -348,7 +350,9 @@ class Generations:
             self.selection.make_room(step, len(offspring.admitted))
             for result in offspring.admitted:
                 self.selection.add(result.candidate)
-            told = [one for found in offspring.verifications for one in found.trajectories]
+            told = [
+                trajectory for found in offspring.verifications for trajectory in found.trajectories
+            ]
             if told or self.config.reset == "zero" or not self.verifier.share:
                 self.selection.credit_verification(step, told)
         self.trials.trials = [Trial(candidate) for candidate in offspring.on_trial]
@@ -521,7 +525,7 @@ class Generations:
             self.log.append(Notice(offspring.step, str(error)))
             return False
         self._record_verification(verification, rollout.trajectories[before:], offspring)
-        rewards = [one.reward for one in verification.trajectories]
+        rewards = [trajectory.reward for trajectory in verification.trajectories]
         if rewards and not any(reward is not None for reward in rewards):
             why = f"none of the {len(rewards)} rollouts of the verification had a reward"
             self._give_up(offspring, why)
@@ -597,7 +601,11 @@ class Generations:
             for result in results:
                 self.log.append(Verified.of(result, step, offspring.rounds, is_parent))
         tried = {result.candidate.id for result in verification.results}
-        own = [one for one in verification.trajectories if one.candidate.id in tried]
+        own = [
+            trajectory
+            for trajectory in verification.trajectories
+            if trajectory.candidate.id in tried
+        ]
         for event in to_read(step, verification.trajectories, own, TRIED):
             self.log.append(event)
 
@@ -652,7 +660,11 @@ def _no_place(population_size: int, is_in_training: bool) -> str:
 def _found_no_difference(verification: Verification) -> str:
     """Return a notice where candidates were admitted although all rewards were the same."""
     admitted = sum(result.is_admitted for result in verification.results)
-    rewards = [one.reward for one in verification.trajectories if one.reward is not None]
+    rewards = [
+        trajectory.reward
+        for trajectory in verification.trajectories
+        if trajectory.reward is not None
+    ]
     if not admitted or len(set(rewards)) != 1:
         return ""
     return (

@@ -184,7 +184,7 @@ class Plugins:
             raise PluginError(_collision(claims))
         if claims:
             return claims[0]
-        names = [one.name for one in self.components(role)]
+        names = [component.name for component in self.components(role)]
         absent = [f"not loaded: {problem}" for problem in self.problems]
         absent += [f"blocked: {source}" for source in self.blocked]
         raise PluginError(
@@ -238,7 +238,7 @@ class Plugins:
         """The component, its own settings, and those that every proposer has."""
         name = settings.get("name")
         if not isinstance(name, str):
-            known = ", ".join(one.name for one in self.components(role))
+            known = ", ".join(component.name for component in self.components(role))
             raise InputError(f"{role}: name is {name!r}; required: one of {known}")
         found = self.find(role, name)
         model = found.component.Settings
@@ -363,7 +363,10 @@ def _ask(caller: pluggy.HookCaller) -> list[object]:
 
 
 def _wraps(caller: pluggy.HookCaller) -> bool:
-    return any(one.wrapper or one.hookwrapper for one in caller.get_hookimpls())
+    return any(
+        implementation.wrapper or implementation.hookwrapper
+        for implementation in caller.get_hookimpls()
+    )
 
 
 def _named_component(brought: object) -> tuple[str, type[Component]]:

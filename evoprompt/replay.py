@@ -204,8 +204,10 @@ class ReplayBuffer:
         """
         chosen: list[Trajectory] = []
         for memories in (self._read, self._unread):
-            own = [one for one in memories if one.trajectory.candidate.id in candidates]
-            others = [one for one in memories if one.trajectory.candidate.id not in candidates]
+            own = [memory for memory in memories if memory.trajectory.candidate.id in candidates]
+            others = [
+                memory for memory in memories if memory.trajectory.candidate.id not in candidates
+            ]
             for group, by_candidate in ((own, True), (others, False)):
                 if len(chosen) < k:
                     chosen += _different_first(k - len(chosen), rng, group, by_candidate)
@@ -235,7 +237,9 @@ class ReplayBuffer:
         The priority of a question is its share of failures (at least 0.1) over its age in steps.
         """
         records = self.records
-        return _drawn(k, rng, records, [max(one.failed / one.scored, _FLOOR) for one in records])
+        return _drawn(
+            k, rng, records, [max(record.failed / record.scored, _FLOOR) for record in records]
+        )
 
     def state_dict(self) -> dict[str, JsonValue]:
         """Everything remembered, as JSON values."""

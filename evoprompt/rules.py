@@ -146,7 +146,9 @@ def control_characters(proposal: Proposal, context: ScreeningContext) -> str | N
         if re.search("[A-Za-z]", word) and _TWINS.search(word) and word not in known:
             return f"the word {word!r} mixes alphabets that look alike"
     found = (one.group().strip() for one in _CHAT.finditer(text))
-    special = (one for one in context.limits.control_tokens if one in text)
+    special = (
+        control_token for control_token in context.limits.control_tokens if control_token in text
+    )
     if token := next((one for one in (*found, *special) if one not in known), None):
         return f"the text holds the control token {token!r}"
     return None
@@ -203,7 +205,7 @@ def protocol(proposal: Proposal, context: ScreeningContext) -> str | None:
         return "a code fence is opened but not closed"
     read = "\n".join((*(context.seeds or context.parents), *context.required))
     usual = {fault for parent in context.parents for fault in _faults(parent, read)}
-    if fault := next((one for one in _faults(text, read) if one not in usual), None):
+    if fault := next((fault for fault in _faults(text, read) if fault not in usual), None):
         return fault
     bare = _QUOTED.sub(" ", text)
     fine = _slots(known).union(*map(_slots, _LITERAL.findall(bare)))

@@ -119,7 +119,9 @@ class Selection:
 
     def observe(self, step: int, trajectories: Sequence[Trajectory]) -> None:
         """Credit the scored ones of ``trajectories``, all told at engine step ``step``."""
-        rewards = [one.reward for one in trajectories if one.reward is not None]
+        rewards = [
+            trajectory.reward for trajectory in trajectories if trajectory.reward is not None
+        ]
         self.rewards = min([self.rewards[0], *rewards]), max([self.rewards[1], *rewards])
         with naming("attributor", self.attributor):
             self.attributor.observe(step, trajectories)
@@ -275,7 +277,7 @@ class Selection:
         self, candidate_stats: Sequence[CandidateStats], trials: Sequence[Candidate]
     ) -> list[Candidate]:
         """Return the places of the last block that no question took, of candidates still in use."""
-        used = {stats.candidate.id for stats in candidate_stats} | {one.id for one in trials}
+        used = {stats.candidate.id for stats in candidate_stats} | {trial.id for trial in trials}
         return [candidate for candidate in self._leftover if candidate.id in used]
 
     def _draw_with_trials(
@@ -416,7 +418,7 @@ class Selection:
             return
         priors = self._priors()
         members = {member.id for member in self.members}
-        counted = [one for one in trajectories if one.candidate.id in members]
+        counted = [trajectory for trajectory in trajectories if trajectory.candidate.id in members]
         verified: dict[str, list[float]] = {}
         for one in counted:
             if one.reward is not None:

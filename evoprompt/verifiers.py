@@ -50,9 +50,9 @@ def verification_of(
 def measured(candidate: Candidate, trajectories: Sequence[Trajectory]) -> VerificationResult:
     """Mean reward and standard error of ``candidate``, who is not admitted."""
     rewards = [
-        one.reward
-        for one in trajectories
-        if one.candidate.id == candidate.id and one.reward is not None
+        trajectory.reward
+        for trajectory in trajectories
+        if trajectory.candidate.id == candidate.id and trajectory.reward is not None
     ]
     scored = len(rewards)
     if not scored:
@@ -114,7 +114,7 @@ class ReplayTopN(Verifier):
         """One result per proposed candidate, best first, at most half of them admitted."""
         tried = len(request.proposed)
         contested = self.accept == "top" and tried > 1
-        compared = [] if contested else [one.candidate for one in request.parents]
+        compared = [] if contested else [parent.candidate for parent in request.parents]
         if request.rollout is None:
             raise ValueError(
                 "there is no rollout function; required: one, as it leaves none on trial"

@@ -206,7 +206,7 @@ class PythonForm(CallForm):
             try:
                 parsed = ast.parse(f"[{text}]", mode="eval").body
                 assert isinstance(parsed, ast.List)
-                return [_python_call(one) or self.unread() for one in parsed.elts], end
+                return [_python_call(element) or self.unread() for element in parsed.elts], end
             except (SyntaxError, ValueError, RecursionError, MemoryError):
                 continue
         return [self.unread()], end
@@ -354,7 +354,8 @@ def _python_call(node: ast.expr) -> Call | None:
         return None
     try:
         given: Mapping[str, JsonValue] = {
-            str(one.arg): ast.literal_eval(_Constants().visit(one.value)) for one in node.keywords
+            str(keyword.arg): ast.literal_eval(_Constants().visit(keyword.value))
+            for keyword in node.keywords
         }
     except (ValueError, TypeError):
         return None

@@ -310,8 +310,8 @@ class Server(Generic[ChoiceT]):
         sent = {name: value for name, value in body.items() if name not in self._refuses}
         if "messages" in sent:
             sent["messages"] = [
-                {name: value for name, value in one.items() if name not in self._refuses}
-                for one in _messages(sent)
+                {name: value for name, value in message.items() if name not in self._refuses}
+                for message in _messages(sent)
             ]
         limit = body.get("max_tokens")
         if "max_tokens" in self._refuses and isinstance(limit, int):
@@ -344,7 +344,7 @@ def _refused_parameter(error: openai.APIStatusError, sent: Mapping[str, JsonValu
     if error.status_code not in (400, 404, 422, 500) or not _NOT_TAKEN.search(said):
         return None
     candidates = [name for name in _DISPENSABLE if name in sent]
-    candidates += sorted({name for one in _messages(sent) for name in one} - _OF_MESSAGES)
+    candidates += sorted({name for message in _messages(sent) for name in message} - _OF_MESSAGES)
     if "max_tokens" in candidates and _TOO_MUCH.search(said):
         candidates.remove("max_tokens")
     if error.param in candidates:

@@ -252,6 +252,6 @@ class TextTokenizer:
                 results.append(message["content"])
                 continue
             functions = [call["function"] for call in message["tool_calls"]]
-            calls = [(one["name"], one["arguments"]) for one in functions]
+            calls = [(function["name"], function["arguments"]) for function in functions]
             text += written_action(message["content"], calls)
         return text + (written_results(results) if results else END)

@@ -48,7 +48,9 @@ class ToolCallProtocol(Protocol):
         found = self._around(NAMES[:1])
         specials = _special_tokens(tokenizer) | {self._end, str(tokenizer.eos_token)}
         written = self._tail(self._one()).partition(self._end)[0]
-        self._ends = tuple(one for one in sorted(specials) if one and one not in written)
+        self._ends = tuple(
+            special for special in sorted(specials) if special and special not in written
+        )
         self._shows_as_is = self._shown(_ODD_RESULT, found) == _ODD_RESULT
         one = self._one()
         if self.read(one).calls != (Call(NAMES[0], {KEY: VALUE}),):
@@ -76,7 +78,7 @@ class ToolCallProtocol(Protocol):
         template takes at a time: the policy is told, and may make it again.
         """
         text = said.rstrip()
-        while ends := [one for one in self._ends if text.endswith(one)]:
+        while ends := [end for end in self._ends if text.endswith(end)]:
             text = text.removesuffix(max(ends, key=len)).rstrip()
         text = said[: len(text)] if len(text) < len(said.rstrip()) else said
         calls = self._form.calls(text)

@@ -133,8 +133,11 @@ class _Tool:
         name, about = function.__name__, inspect.getdoc(function)
         hints = get_type_hints(function, include_extras=True)
         parameters = inspect.signature(function).parameters
-        untyped = [one for one in parameters if one not in hints]
-        if any(one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD) for one in parameters.values()):
+        untyped = [parameter for parameter in parameters if parameter not in hints]
+        if any(
+            parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+            for parameter in parameters.values()
+        ):
             raise InputError(
                 f"the tool {name!r} takes any arguments; required: named parameters, so that a "
                 "policy can be told of them"

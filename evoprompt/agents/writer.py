@@ -199,7 +199,7 @@ class PromptWriter(ABC):
         known = texts_of(before)
         placed = [text for text in texts_of(after) if text and text not in known]
         tokens = [self._text_tokenizer(text=[one], add_special_tokens=False) for one in placed]
-        back = [self._read(one["input_ids"][0]) for one in tokens]
+        back = [self._read(token["input_ids"][0]) for token in tokens]
         return any(text and text in given for text in [*map(_squeezed, placed), *back])
 
     def recipe(self, engine: Engine) -> Recipe | None:

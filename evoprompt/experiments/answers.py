@@ -78,7 +78,7 @@ class Answer(BaseModel):
             id=question.id,
             question=question.text,
             expected=tuple(question.answers),
-            turns=tuple(Turn(one.action, one.observation) for one in episode.turns),
+            turns=tuple(Turn(turn.action, turn.observation) for turn in episode.turns),
             value=None if found is None else value_of(found, task.main_metric),
             metrics={} if found is None else found.metrics,
             error=(episode.error or "it broke") if found is None else "",
@@ -141,7 +141,7 @@ class Evaluation:
 
     def todo(self, method: str, questions: Sequence[Question]) -> list[Question]:
         """The questions without a score; those asked in vain are asked again."""
-        done = {one.id for one in self.answers(method, questions) if not one.error}
+        done = {answer.id for answer in self.answers(method, questions) if not answer.error}
         return [question for question in questions if question.id not in done]
 
     def run(
@@ -168,8 +168,8 @@ class Evaluation:
                 for start in range(0, len(todo), batch):
                     questions = todo[start : start + batch]
                     plays = [
-                        method.begin(policy.tokenizer, policy.limits, one, method.instruction)
-                        for one in questions
+                        method.begin(policy.tokenizer, policy.limits, question, method.instruction)
+                        for question in questions
                     ]
                     episodes = policy.answer(plays, call)
                     found = [
@@ -257,7 +257,7 @@ def _is_anothers(path: Path) -> bool:
 
 
 def _digest(questions: Sequence[Question]) -> str:
-    said = json.dumps([(one.id, one.text, [*one.answers]) for one in questions])
+    said = json.dumps([(question.id, question.text, [*question.answers]) for question in questions])
     return hashlib.blake2b(said.encode(), digest_size=16).hexdigest()
 
 

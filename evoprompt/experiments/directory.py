@@ -233,7 +233,7 @@ class RunDirectory:
             arm: [self.trial(TrialId(arm, seed)).finished for seed in self.config.seeds]
             for arm in self.config.arms
         }
-        results = {arm: [one for one in seeds if one] for arm, seeds in found.items()}
+        results = {arm: [seed for seed in seeds if seed] for arm, seeds in found.items()}
         summary = Summary.of(results, self.config.target)
         write_whole(self.summary, to_json(summary))
         return summary

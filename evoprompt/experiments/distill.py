@@ -137,7 +137,9 @@ def table_of(run: RunDirectory, arm: str) -> list[tuple[str, str, str, str]]:
             ("without", found[-1].without),
             ("distilled", files.outcomes),
         ):
-            merits = {one.question: one.value for one in outcomes if one.value is not None}
+            merits = {
+                outcome.question: outcome.value for outcome in outcomes if outcome.value is not None
+            }
             tests[name].append(merits)
     rows = []
     for name, seeds in tests.items():

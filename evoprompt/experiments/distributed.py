@@ -48,7 +48,7 @@ def follow(directory: RunDirectory) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     directory.config = with_seeds(directory.config)
-    for trial in [one for one in directory.trials() if directory.trial(one).finished is None]:
+    for trial in [trial for trial in directory.trials() if directory.trial(trial).finished is None]:
         _follow(directory, trial)
 
 

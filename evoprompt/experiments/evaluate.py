@@ -212,7 +212,10 @@ def rewards_of(subject: Subject, task: Task, split: str) -> Iterator[Rewards]:
 
         def score(text: str, questions: Sequence[Question]) -> list[float | None]:
             method = methods_of(task, text)[AGENT]
-            plays = [method.begin(policy.tokenizer, policy.limits, one, text) for one in questions]
+            plays = [
+                method.begin(policy.tokenizer, policy.limits, question, text)
+                for question in questions
+            ]
             episodes = zip(questions, policy.answer(plays, call), strict=True)
             values = [Answer.of(AGENT, task, one, episode).value for one, episode in episodes]
             return [None if value is None else task.main_metric.merit(value) for value in values]

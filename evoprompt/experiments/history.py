@@ -201,7 +201,7 @@ class History:
     @property
     def failures(self) -> list[Json]:
         """The generations in which there was nothing to try."""
-        return [one for one in self.generations if one["failure"]]
+        return [generation for generation in self.generations if generation["failure"]]
 
     @property
     def merit(self) -> float | None:
@@ -290,7 +290,7 @@ class History:
             case "differed":
                 self.differed += [(step, *one) for one in event["questions"].items()]
             case "evolved":
-                told = sum(one["proposed"] for one in self.generations)
+                told = sum(generation["proposed"] for generation in self.generations)
                 since = self.proposals[told:]
                 refused = sum(bool(entry.rule) for entry in since)
                 self.generations.append({**event, "proposed": len(since), "refused": refused})

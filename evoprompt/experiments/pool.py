@@ -57,7 +57,7 @@ def read_pool(source: Path) -> tuple[dict[str, str], ...]:
             f"seeds_from is {source}, in which no instruction was ever used; required: a run that "
             "has begun to train; wait, or choose another"
         )
-    worths = [(history.worth(one), one) for one in history.living]
+    worths = [(history.worth(member), member) for member in history.living]
     worths.sort(key=lambda pair: -inf if pair[0] is None else pair[0], reverse=True)
     return tuple(dict(one.components) for _, one in worths)
 

@@ -223,7 +223,7 @@ class Results:
             )
         task: Task = build("task", cell.task)
         protocol = task.protocol(TextTokenizer())
-        questions = {one.id: one for one in task.questions(cell.split)}
+        questions = {question.id: question for question in task.questions(cell.split)}
         values: dict[str, tuple[str, float]] = {}
         for line in gzip.decompress(packed).decode("utf-8").splitlines():
             answer = Answer.model_validate_json(line)

@@ -66,7 +66,9 @@ def _kind(annotation: Any) -> str:
     if origin in (Union, UnionType):
         return " or ".join(dict.fromkeys(map(_kind, arguments)))
     if origin is Literal:
-        return " or ".join(f"`{'true' if one is True else one}`" for one in arguments)
+        return " or ".join(
+            f"`{'true' if argument is True else argument}`" for argument in arguments
+        )
     if origin in (NoneType, None):
         return "`null`"
     if origin in _PLAIN:

@@ -108,7 +108,7 @@ def read_traces(source: Path) -> Traces:
             f"--from-traces is {source}; required: the folder of a gateway or a log_dir, with its "
             "events, or a JSONL of conversations; check the path"
         )
-    found = [one for one in lines if one is not None]
+    found = [line for line in lines if line is not None]
     return Traces(found, len(lines) - len(found))
 
 

@@ -147,7 +147,7 @@ def run_trial(
     job, engine, attachment = begin(run, trial, task, log)
     log.subscribe(lambda event: job.stop() if stopping() else None)
     watch = RewardWatch(
-        (one.step, one.values["reward"]) for one in before.steps if "reward" in one.values
+        (step.step, step.values["reward"]) for step in before.steps if "reward" in step.values
     )
 
     def watch_reward(event: Event) -> None:

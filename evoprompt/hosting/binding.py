@@ -264,7 +264,9 @@ class Binding:
 
     def end(self, outcomes: Iterable[tuple[Assignment, Outcomes]]) -> None:
         """Tells the engine what the trainer trains on in this step, failed rollouts included."""
-        self.engine.tell([one for asked, found in outcomes for one in trajectories(asked, found)])
+        self.engine.tell(
+            [trajectory for asked, found in outcomes for trajectory in trajectories(asked, found)]
+        )
 
     def _evolve(self, rollout: Rollout) -> None:
         def verify(assignments: Sequence[Assignment]) -> list[Trajectory]:
@@ -290,7 +292,9 @@ class Binding:
         """The rollouts of ``assignments``, failed for those whose prompt leaves no room."""
         refusals = [""] * len(assignments)
         if self.prompts is not None:
-            refusals = self.prompts.refusals([(one.question, one.candidate) for one in assignments])
+            refusals = self.prompts.refusals(
+                [(assignment.question, assignment.candidate) for assignment in assignments]
+            )
         pairs = list(zip(assignments, refusals, strict=True))
         for why in {one.candidate.id: why for one, why in pairs if why}.values():
             self.engine.log.append(Notice(self.engine.step, f"not verified: {why}"))
@@ -471,7 +475,7 @@ class Binding:
 def best_in_words(engine: Engine) -> str:
     """The best instruction with its weight, in a line: what every line about it shows."""
     best = engine.best
-    stats = [one for one in engine.candidate_stats() if one.candidate.id == best.id]
+    stats = [stats for stats in engine.candidate_stats() if stats.candidate.id == best.id]
     if not stats:
         worth = "no longer drawn"
     else:

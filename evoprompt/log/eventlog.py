@@ -207,7 +207,7 @@ class EventLog:
 
 def _without_credentials(event: Event) -> Event:
     """``event`` with its texts masked; an instruction stays as it is used."""
-    names = {one.name for one in fields(event)} - {"components"}
+    names = {field.name for field in fields(event)} - {"components"}
     return replace(event, **{name: _masked(getattr(event, name)) for name in names})
 
 
@@ -220,7 +220,7 @@ def _masked(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: _masked(one) for name, one in value.items()}
     if is_dataclass(value) and not isinstance(value, type):
-        names = [one.name for one in fields(value)]
+        names = [field.name for field in fields(value)]
         return replace(value, **{name: _masked(getattr(value, name)) for name in names})
     return value
 

@@ -317,7 +317,7 @@ KINDS = (
 def _plain(value: Any) -> Any:
     """``value`` without dataclasses, as ``dataclasses.asdict`` has it, but nothing is copied."""
     if is_dataclass(value):
-        return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
         return {key: _plain(one) for key, one in value.items()}
     if isinstance(value, list):

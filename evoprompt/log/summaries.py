@@ -95,7 +95,11 @@ _QUESTION = 160  # characters of one of them
 
 def due_to_show(trajectories: Sequence[Trajectory], step: int) -> list[Trajectory]:
     """Those of candidates in the first two of every five steps of their lives."""
-    return [one for one in trajectories if (step - one.candidate.born - 1) % _EVERY < _STEPS]
+    return [
+        trajectory
+        for trajectory in trajectories
+        if (step - trajectory.candidate.born - 1) % _EVERY < _STEPS
+    ]
 
 
 def excerpts_of(
@@ -105,10 +109,10 @@ def excerpts_of(
 
     Of those only that a host has kept the text of; one where a candidate has a single reward.
     """
-    asked = Counter(one.candidate.id for one in trajectories)
+    asked = Counter(trajectory.candidate.id for trajectory in trajectories)
     found: list[Excerpt] = []
     for candidate, _ in asked.most_common(candidates):
-        mine = [one for one in trajectories if one.candidate.id == candidate]
+        mine = [trajectory for trajectory in trajectories if trajectory.candidate.id == candidate]
         kept = sorted((one for one in mine if one.turns and one.reward is not None), key=_reward)
         if kept:
             same = _reward(kept[0]) == _reward(kept[-1])

@@ -113,7 +113,7 @@ def thought_apart(
         thoughts.append(said[start:])
     else:
         spoken += said[start:]
-    bare = (one.strip().removeprefix(opening).strip() for one in thoughts)
+    bare = (thought.strip().removeprefix(opening).strip() for thought in thoughts)
     return "\n".join(filter(None, bare)), spoken, thinks
 
 

@@ -208,7 +208,7 @@ def _settings(
     """What has to be the same on a resume, and what is asked for."""
     chosen: dict[str, JsonValue] = options.model_dump(mode="json", exclude={"resume", "progress"})
     return {
-        "seed_instruction": [dict(one.components) for one in problem.seeds],
+        "seed_instruction": [dict(seed.components) for seed in problem.seeds],
         "trainset": digest_of(problem.train),
         "valset": digest_of(problem.validation),
         "testset": digest_of(problem.test) if problem.test else None,
@@ -223,10 +223,10 @@ def _seeds_of(given: Any, required: Sequence[str]) -> tuple[list[Proposal], bool
     several = given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
     seeds = usable_seeds(several, len(several), required)
     names = set(seeds[0].components)
-    for one in seeds:
-        if set(one.components) != names:
+    for seed in seeds:
+        if set(seed.components) != names:
             raise InputError(
-                f"a seed instruction has the components {sorted(one.components)}; required: those "
+                f"a seed instruction has the components {sorted(seed.components)}; required: those "
                 f"of the first, {sorted(names)}"
             )
     return seeds, not isinstance(several[0], Mapping) and names == {INSTRUCTION}

@@ -101,7 +101,7 @@ class Comparison:
             ((child, item) for child in children for item in focus), again=results.noise > 0
         )
         names = [item.question.id for item in focus]
-        gained = [one for one in children if results.lead(one, parent, names).value > 0]
+        gained = [child for child in children if results.lead(child, parent, names).value > 0]
         if not results.is_doubtful:
             return gained
         theirs = results.means(parent)
@@ -141,7 +141,7 @@ class Comparison:
         while alive:
             left = self._order[len(names) : self.depth]
             if not left:
-                if not (self.unasked and any(self._is_open(one, incumbent) for one in alive)):
+                if not (self.unasked and any(self._is_open(member, incumbent) for member in alive)):
                     break
                 self._use(incumbent, max(results.at_once // (len(alive) + 1), 1))
                 continue
@@ -149,11 +149,13 @@ class Comparison:
             if results.noise:  # it won by its rewards, so they are a little too good
                 once = [i for i in block if results.count(incumbent, i.question.id) < 2]
                 results.measure(((incumbent, item) for item in once), again=True)
-            results.measure((one, item) for one in alive for item in block)
+            results.measure((member, item) for member in alive for item in block)
             names += [item.question.id for item in block]
             if len(names) >= LEAST or not results.noise:
-                alive = [one for one in alive if self._verdict(one, incumbent, names) != "drop"]
-        leads = [results.lead(one, incumbent, names) for one in alive]
+                alive = [
+                    member for member in alive if self._verdict(member, incumbent, names) != "drop"
+                ]
+        leads = [results.lead(member, incumbent, names) for member in alive]
         best = max(range(len(alive)), key=lambda i: leads[i].value, default=None)
         if best is None or leads[best].stderr == math.inf:
             return None

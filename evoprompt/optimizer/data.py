@@ -114,5 +114,5 @@ def _row_of_dspy(example: Any, identity: str) -> Mapping[str, Any]:
             "its inputs; write .with_inputs('question')"
         ) from error
     labels = example.labels().toDict().values()
-    answers = [str(one) for one in labels if isinstance(one, str | int | float)]
+    answers = [str(label) for label in labels if isinstance(label, str | int | float)]
     return {"question": asked, "golden_answers": answers}

@@ -122,7 +122,10 @@ class Endpoint:
         messages = system_message(question, Candidate.of(instruction))
         assert not isinstance(messages, str)
         prompt = self.chat.tokenizer.apply_chat_template(
-            [dict(one) for one in messages], None, add_generation_prompt=True, tokenize=False
+            [dict(message) for message in messages],
+            None,
+            add_generation_prompt=True,
+            tokenize=False,
         )
         ids = self.chat.tokenizer.encode(prompt, add_special_tokens=False)
         episode = await self.chat.play(self._agent.play(ids), _no_tool, greedy=not self.temperature)

@@ -146,7 +146,7 @@ class AdapterProposer(Proposer):
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
         """One candidate, the component of the request rewritten."""
         parent = request.parents[0].candidate
-        rows: list[Mapping[str, Any]] = [one.question.row for one in request.failures]
+        rows: list[Mapping[str, Any]] = [failure.question.row for failure in request.failures]
         records = [record for row in rows for record in row.get("records", ())]
         # by position, as GEPA calls it: an adapter may name its parameters as it likes
         texts = self._write(
@@ -166,8 +166,11 @@ def reading_of(records: Sequence[Mapping[str, Any]]) -> Reading:
     return Reading(
         question=as_lines(first["Inputs"]) if usual else as_lines(first),
         turns=[
-            Turn(as_lines(one.get("Generated Outputs", "" if usual else one))) for one in records
+            Turn(as_lines(record.get("Generated Outputs", "" if usual else record)))
+            for record in records
         ],
-        feedback="\n".join(as_lines(one["Feedback"]) for one in records if "Feedback" in one),
+        feedback="\n".join(
+            as_lines(record["Feedback"]) for record in records if "Feedback" in record
+        ),
         row={"records": json.loads(json.dumps(records, default=str))},
     )

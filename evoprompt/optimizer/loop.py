@@ -82,7 +82,7 @@ class Loop:
 
     def __post_init__(self) -> None:
         """Begins with the seeds."""
-        self._seeds = [self.writer.seed(one) for one in self.seeds]
+        self._seeds = [self.writer.seed(seed) for seed in self.seeds]
         self.incumbent = self._seeds[0]
         self.stats: dict[str, CandidateStats] = {}
         self.curve: list[Point] = []
@@ -101,8 +101,8 @@ class Loop:
             InputError: the seed cannot be measured, because the program or the metric is at fault,
                 or the proposer has failed whenever it was asked.
         """
-        for one in self._seeds:
-            self.emit(events.Seeded(0, one.id, dict(one.components), one.rationale))
+        for seed in self._seeds:
+            self.emit(events.Seeded(0, seed.id, dict(seed.components), seed.rationale))
         try:
             self.comparison.deepen(self.incumbent)
         except BudgetSpentError as spent:  # a good seed: finding its failures takes many questions

@@ -131,7 +131,7 @@ def solve(
         if scored:
             stderr, asked = deviation, scored
         else:
-            tried = (one.candidate for one in loop.stats.values())
+            tried = (stats.candidate for stats in loop.stats.values())
             mine, others = comparison.rewards(best), map(comparison.rewards, tried)
             value = corrected(mine, [one for one in others if one != mine], seed)
         found = OptimizationResult(

@@ -173,7 +173,7 @@ class Results:
         With a ``component`` that has a reading of its own, what that did.
         """
         outcomes = self._outcomes[self._digest(candidate)][item.question.id]
-        found = next(one for one in reversed(outcomes) if one.reward is not None)
+        found = next(outcome for outcome in reversed(outcomes) if outcome.reward is not None)
         reading = found.readings.get(component)
         if reading is None:
             turns, feedback, question = found.turns, found.feedback, item.question
@@ -223,7 +223,7 @@ class Results:
         self._repeats += 1
         # The mean of three times 2/9 is not 2/9; that would be taken for luck ever after.
         if not math.isclose(reward, before, rel_tol=1e-9, abs_tol=1e-12):
-            scored = [one.reward for one in outcomes if one.reward is not None]
+            scored = [outcome.reward for outcome in outcomes if outcome.reward is not None]
             self._means[texts][name] = mean = math.fsum(scored) / len(scored)
             self._squares += (reward - before) * (reward - mean)
 

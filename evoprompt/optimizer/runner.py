@@ -322,7 +322,7 @@ def _shown(output: object) -> tuple[str, Sequence[Turn]]:
     """An output as proposers read it and the journal keeps it."""
     if not isinstance(output, Episode):
         return str(output)[:SHOWN], ()
-    turns = [Turn(one.action[:SHOWN], one.observation[:SHOWN]) for one in output.turns]
+    turns = [Turn(turn.action[:SHOWN], turn.observation[:SHOWN]) for turn in output.turns]
     return (output.answer or "")[:SHOWN], turns
 
 

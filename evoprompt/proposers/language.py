@@ -339,12 +339,18 @@ def tried_of(request: ProposalRequest, candidate: Candidate, component: str) -> 
         candidate: whom it is told beside.
         component: the one that is rewritten.
     """
-    living = {one.candidate.id: one for one in request.living}
-    earlier = [one for one in request.history if one.candidate.id not in living and one.groups]
-    known = [("in use", one) for one in sorted(living.values(), key=_by_weight)]
+    living = {member.candidate.id: member for member in request.living}
+    earlier = [
+        entry for entry in request.history if entry.candidate.id not in living and entry.groups
+    ]
+    known = [("in use", member) for member in sorted(living.values(), key=_by_weight)]
     known += [("given up", one) for one in earlier[-_EARLIER:]]
     seen = {candidate.components.get(component)}
-    own = [one for one in request.parents if one.candidate.id == candidate.id and one.groups]
+    own = [
+        parent
+        for parent in request.parents
+        if parent.candidate.id == candidate.id and parent.groups
+    ]
     lines = [f"- the instruction above, {_earned(one)}" for one in own]
     for state, one in known:
         text = one.candidate.components.get(component)
@@ -356,7 +362,9 @@ def tried_of(request: ProposalRequest, candidate: Candidate, component: str) -> 
             f"It is step {request.step} now. The agent has learned since the steps above, so a "
             "text that was given up long ago may be tried again."
         )
-    shown = [one for one in request.sentences if one.verdict != "not shown"][:_SENTENCES]
+    shown = [sentence for sentence in request.sentences if sentence.verdict != "not shown"][
+        :_SENTENCES
+    ]
     if shown and lines:
         lines.append("What single sentences add to the score, wherever they stand:")
         lines += [f"- {clip(one.text, _TEXT)}: worth {one}" for one in shown]
@@ -365,7 +373,10 @@ def tried_of(request: ProposalRequest, candidate: Candidate, component: str) -> 
 
 def refused_of(request: ProposalRequest) -> str:
     """Why texts that were proposed the last time could not be tried."""
-    return "\n".join(f"- {clip(one, _TEXT)}" for one in dict.fromkeys(request.refusals)) or _NONE
+    return (
+        "\n".join(f"- {clip(refusal, _TEXT)}" for refusal in dict.fromkeys(request.refusals))
+        or _NONE
+    )
 
 
 def length_of(request: ProposalRequest, candidate: Candidate, component: str) -> str:

@@ -115,7 +115,7 @@ class History(LmProposer):
 
 def known(request: ProposalRequest) -> list[CandidateStats]:
     """Parents and history, each candidate once with its latest stats, oldest first."""
-    latest = {one.candidate.id: one for one in (*request.history, *request.parents)}
+    latest = {entry.candidate.id: entry for entry in (*request.history, *request.parents)}
     return list(latest.values())
 
 

@@ -132,9 +132,9 @@ class Reflection(LmProposer):
 
     def _account(self, candidate: Candidate, request: ProposalRequest) -> Mapping[str, str]:
         """The failures under ``candidate``, or all if there are none of its own, and successes."""
-        own = [one for one in request.failures if one.candidate.id == candidate.id]
+        own = [failure for failure in request.failures if failure.candidate.id == candidate.id]
         shown = (own or request.failures)[: request.failures_per_request]
-        solved = {one.question.id: one for one in request.successes}
+        solved = {success.question.id: success for success in request.successes}
         beside = {
             f"Instead of episode {number}{_under(solved[one.question.id], one)}": solved.pop(
                 one.question.id
@@ -143,8 +143,8 @@ class Reflection(LmProposer):
             if one.question.id in solved
         }
         failed = {f"Episode {number}": one for number, one in enumerate(shown, 1)}
-        parents = {one.candidate.id for one in request.parents}
-        others = [one for one in request.failures if one.candidate.id not in parents]
+        parents = {parent.candidate.id for parent in request.parents}
+        others = [failure for failure in request.failures if failure.candidate.id not in parents]
         again = {
             f"Episode {number} again, failed under {_begins(other.candidate.text)}": other
             for number, one in enumerate(own and shown, 1)

@@ -31,7 +31,7 @@ class PopulationSuite(Suite[Population]):
 
     def alive(self, population: Population) -> list[str]:
         """Ids of the living."""
-        return [one.id for one in population.alive]
+        return [member.id for member in population.alive]
 
     def test_lists_the_living_oldest_first(self) -> None:
         found = self.alive(self.family())
@@ -90,9 +90,9 @@ class PopulationSuite(Suite[Population]):
         expect("c4" in population, "a child of a dead parent is missing; required: it may live")
 
     def test_knows_all_ancestors_nearest_first(self) -> None:
-        found = [one.id for one in self.family().ancestors("c2")]
+        found = [ancestor.id for ancestor in self.family().ancestors("c2")]
         expect(found == ["c1", "c0"], f"the ancestors of c2 are {found}; required: c1, then c0")
-        several = [one.id for one in self.family().ancestors("c3")]
+        several = [ancestor.id for ancestor in self.family().ancestors("c3")]
         expect(
             sorted(several) == ["c0", "c1", "c2"],
             f"the ancestors of c3 are {several}; required: each of c0, c1 and c2 once",

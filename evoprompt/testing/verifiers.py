@@ -124,9 +124,11 @@ class VerifierSuite(DrawingSuite[Verifier]):
         """Whom ``component`` admits, and what it asked."""
         policy = ScriptedPolicy(by_quality)
         found = component.verify(asked(policy, seed=seed))
-        questions = [(one.candidate.id, one.question.id) for one in policy.assignments]
+        questions = [
+            (assignment.candidate.id, assignment.question.id) for assignment in policy.assignments
+        ]
         decisions: list[tuple[str, str]] = [
-            (one.candidate.id, one.decision) for one in found.results
+            (result.candidate.id, result.decision) for result in found.results
         ]
         if component.share:
             decisions += self.decide(component, after_training([0.4, -0.4, 0.01], 200))
@@ -135,7 +137,7 @@ class VerifierSuite(DrawingSuite[Verifier]):
     def decide(self, component: Verifier, request: VerificationRequest) -> list[tuple[str, str]]:
         """Return the decisions about the candidates of ``request``, by their ids."""
         verification = component.verify(request)
-        return sorted((one.candidate.id, one.decision) for one in verification.results)
+        return sorted((result.candidate.id, result.decision) for result in verification.results)
 
     def admitted(self, reward: Callable[[Assignment], float | None], slots: int = 2) -> list[str]:
         """Ids of the candidates admitted under a policy with these rewards."""
@@ -249,9 +251,10 @@ class VerifierSuite(DrawingSuite[Verifier]):
             found = self.verify(policy)
             for result in (*found.results, *found.parents):
                 rewards = [
-                    one.reward
-                    for one in policy.trajectories
-                    if one.candidate.id == result.candidate.id and one.reward is not None
+                    trajectory.reward
+                    for trajectory in policy.trajectories
+                    if trajectory.candidate.id == result.candidate.id
+                    and trajectory.reward is not None
                 ]
                 agrees = (
                     not rewards
@@ -269,7 +272,7 @@ class VerifierSuite(DrawingSuite[Verifier]):
         policy = ScriptedPolicy(lambda assignment: None)
         found = self.verify(policy)
         tried = {assignment.candidate.id for assignment in policy.assignments}
-        admitted = [one.candidate.id for one in found.results if one.is_admitted]
+        admitted = [result.candidate.id for result in found.results if result.is_admitted]
         expect(
             tried.isdisjoint(admitted),
             f"no rollout of {sorted(tried)} had a reward, it admitted {admitted}; "

@@ -67,7 +67,7 @@ def distill(
     else:
         best_trial(run, arm)
     name = name or f"{arm}-distilled"
-    open_ = [one for one in run.trials() if one.arm != name and not run.trial(one).finished]
+    open_ = [trial for trial in run.trials() if trial.arm != name and not run.trial(trial).finished]
     if open_:
         raise InputError(
             f"{open_[0]} of {source} is not finished; required: a finished run; "
@@ -79,7 +79,9 @@ def distill(
     new: Settings = {"after": arm, "distill": True, "budget": budget}
     new |= {"host": run.config.host_of(arm), "instructions": None if text is None else [text]}
     wanted = config_of(
-        merge(given, {"arms": {name: new}}), file, [f"arms.{name}.{one}" for one in changes or ()]
+        merge(given, {"arms": {name: new}}),
+        file,
+        [f"arms.{name}.{change}" for change in changes or ()],
     )
     launch(wanted, file, source, jobs, resume=True, dry_run=False)
     run = RunDirectory.open(source)

@@ -60,8 +60,10 @@ def findings() -> Iterator[Finding]:
     from evoprompt.plugins import plugins
 
     versions: dict[str, Version] = {}
-    for one in metadata.distributions():  # the first on the path is the one that is imported
-        versions.setdefault(canonicalize_name(one.name), Version(one.version))
+    for (
+        distribution
+    ) in metadata.distributions():  # the first on the path is the one that is imported
+        versions.setdefault(canonicalize_name(distribution.name), Version(distribution.version))
     yield Finding("ok", "Python", platform.python_version())
     yield from packages(versions)
     yield from conflicts(versions)
@@ -78,7 +80,7 @@ def packages(versions: Mapping[str, Version]) -> Iterator[Finding]:
 
     extras = metadata.metadata("evoprompt").get_all("Provides-Extra") or []
     told = {"evoprompt"}
-    for extra in ("", *(one for one in extras if one not in ("dev", "docs", "test"))):
+    for extra in ("", *(extra for extra in extras if extra not in ("dev", "docs", "test"))):
         for wanted in map(Requirement, metadata.requires("evoprompt") or ()):
             if wanted.name in told or wanted.extras:
                 continue

@@ -73,7 +73,7 @@ def _module(name: str, kind: Kind) -> str:
         fault = "which no module can have"
     elif find_spec(module) is not None:
         fault = f"and there is a module {module} already"
-    elif name in {one.name for one in plugins().components(kind.value)}:
+    elif name in {component.name for component in plugins().components(kind.value)}:
         fault = f"and a {kind.value} of that name is installed"
     if fault:
         raise InputError(

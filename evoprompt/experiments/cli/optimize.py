@@ -178,7 +178,10 @@ def optimize(
             )
         name, output = path / "config.yaml", output or path
         begun = yamlfile.read(name)
-        wanted = load(name, [one for change in overrides for one in in_all_arms(change, begun)])
+        wanted = load(
+            name,
+            [change_of_arm for change in overrides for change_of_arm in in_all_arms(change, begun)],
+        )
     elif path.is_dir():
         raise InputError(f"{path} is a directory; required: a YAML file or a task, or --resume")
     else:

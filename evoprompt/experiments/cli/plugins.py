@@ -64,9 +64,9 @@ def _list(listed: Sequence[Registered], console: Console) -> None:
     table.add_column()
     for (role, origin), members in groups.items():
         table.add_row(Text(role, style="bold"), Text(origin, style="dim"))
-        for one in members:
-            name = Text(f"  {one.name}", style="cyan")
-            table.add_row(name, one.description)
+        for member in members:
+            name = Text(f"  {member.name}", style="cyan")
+            table.add_row(name, member.description)
     console.print(table)
 
 
@@ -79,9 +79,9 @@ def _called(name: str, found: Plugins) -> list[Registered]:
     from evoprompt.support.errors import PluginError
     from evoprompt.support.validation import nearest
 
-    named = [one for one in found.components() if one.name == name]
+    named = [component for component in found.components() if component.name == name]
     if not named:
-        names = sorted({one.name for one in found.components()})
+        names = sorted({component.name for component in found.components()})
         raise PluginError(
             f"no component is called {name!r}{nearest(name, names)}; required: one that "
             "`evoprompt plugins` lists"

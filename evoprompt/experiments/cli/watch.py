@@ -64,5 +64,5 @@ def watch(
 def _is_empty(run: Path) -> bool:
     """Whether nothing is there that says what it is: a run that begins has its lock first."""
     if not run.exists():  # below a file, or at the end of a broken link, none can come to be
-        return not (run.is_symlink() or any(one.is_file() for one in run.parents))
+        return not (run.is_symlink() or any(parent.is_file() for parent in run.parents))
     return run.is_dir() and all(one.name == LOCK or is_temporary(one) for one in run.iterdir())

@@ -17,7 +17,12 @@ PREFIXES = ("checkpoint-", "global_step_")
 def saved_under(root: Path) -> list[Path]:
     """The checkpoints of TRL or veRL in ``root`` or its folder ``checkpoints``, the newest last."""
     places = (root / "checkpoints", root)
-    return [one for place in places for prefix in PREFIXES for one in checkpoints(place, prefix)]
+    return [
+        checkpoint
+        for place in places
+        for prefix in PREFIXES
+        for checkpoint in checkpoints(place, prefix)
+    ]
 
 
 def checkpoint_of(path: Path, arm: str | None = None, seed: int | None = None) -> Path:

@@ -102,7 +102,7 @@ class FrozenHost(Component):
             return Plan(needs=(Need("openai", "not installed", remedy),), iterations=0)
         kept = len(tested(task, trial.budget))
         require_budget(trial.budget, len(task.questions("validation")), kept)
-        needs = [one for one in task.needs() if one.subject != POLICY]
+        needs = [need for need in task.needs() if need.subject != POLICY]
         # Each text is tried at least once.
         iterations = trial.budget // max(self.settings.proposals, 1)
         figures = tuple(self._figures(task, trial))

@@ -153,5 +153,5 @@ def evaluation_of(
         )
     mean = Evaluation.of(scores, main_metric, 1 - len(scores) / len(found))
     failures = Failures(len(errors), len(found), first if errors else "")
-    outcomes = outcomes_of([one.text for one in questions], each, main_metric)
+    outcomes = outcomes_of([question.text for question in questions], each, main_metric)
     return mean.model_copy(update={"failures": failures, "outcomes": outcomes})

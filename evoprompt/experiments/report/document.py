@@ -79,10 +79,14 @@ def _styles(source: Source) -> Json:
 def _tests(source: Source) -> Json:
     """What came of each test question in each trial that is finished, hard questions last."""
     tested = [trial for trial in source.trials if trial.outcomes]
-    kinds = {one.question: one.kind for trial in tested for one in trial.outcomes}
-    values = [{one.question: one.value for one in trial.outcomes} for trial in tested]
+    kinds = {outcome.question: outcome.kind for trial in tested for outcome in trial.outcomes}
+    values = [{outcome.question: outcome.value for outcome in trial.outcomes} for trial in tested]
     rows = [
-        {"text": text[:_SHOWN], "kind": kind, "values": [_short(one.get(text)) for one in values]}
+        {
+            "text": text[:_SHOWN],
+            "kind": kind,
+            "values": [_short(value.get(text)) for value in values],
+        }
         for text, kind in kinds.items()
     ]
     return {"trials": [{"arm": one.arm, "seed": one.seed} for one in tested], "rows": rows}
@@ -92,7 +96,9 @@ def _steps(trials: Sequence[Trial], name: str) -> list[tuple[str, Points]]:
     """Running means of a value over the steps of each trial, with its arm."""
     found: list[tuple[str, Points]] = []
     for trial in trials:
-        line = [(one.step, one.values[name]) for one in trial.history.steps if name in one.values]
+        line = [
+            (step.step, step.values[name]) for step in trial.history.steps if name in step.values
+        ]
         last = [[y for _, y in line[max(0, at - _SMOOTH) : at]] for at in range(1, len(line) + 1)]
         means = [(x, fmean(values)) for (x, _), values in zip(line, last, strict=True)]
         found.append((trial.arm, means))
@@ -140,9 +146,9 @@ def _trial(trial: Trial) -> Json:
             for entry in history.texts
         ],
         "cycles": [
-            {name: one[name] for name in _CYCLE}
-            | {"admitted": len(one["admitted"]), "population": len(one["population"])}
-            for one in history.generations
+            {name: generation[name] for name in _CYCLE}
+            | {"admitted": len(generation["admitted"]), "population": len(generation["population"])}
+            for generation in history.generations
         ],
         "differed": [
             [step, question, {name: _short(mean) for name, mean in means.items()}]
@@ -186,7 +192,7 @@ def _text(entry: Entry, read: set[str]) -> Json:
         "why": entry.rationale,
         "verified": _short(entry.mean),
         "rollouts": entry.rollouts if entry.id else None,
-        "checks": [{name: one[name] for name in _CHECK} for one in entry.checks],
+        "checks": [{name: check[name] for name in _CHECK} for check in entry.checks],
         **{name: mine if entry.id in read or not mine else None for name, mine in rollouts.items()},
     }
 

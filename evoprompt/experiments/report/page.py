@@ -86,7 +86,7 @@ def _facts(source: Source) -> list[str]:
 def _best_trial(source: Source) -> Trial | None:
     """The trial that did best on validation, which is that of ``evoprompt best``."""
     return max(
-        (one for one in source.trials if one.history.candidates),
+        (trial for trial in source.trials if trial.history.candidates),
         key=lambda one: rank(one.merit, source.arms.index(one.arm), one.seed),
         default=None,
     )

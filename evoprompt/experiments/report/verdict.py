@@ -138,7 +138,7 @@ def _flipped(
     source: Source, arm: str, baseline: str, seeds: Sequence[int], main_metric: MainMetric
 ) -> tuple[int, int] | None:
     tests: dict[tuple[str, int], Mapping[str, float | None]] = {
-        (trial.arm, trial.seed): {one.question: one.value for one in trial.outcomes}
+        (trial.arm, trial.seed): {outcome.question: outcome.value for outcome in trial.outcomes}
         for trial in source.trials
     }
     pairs = [(tests[arm, seed], tests[baseline, seed]) for seed in seeds]

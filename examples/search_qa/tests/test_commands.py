@@ -55,4 +55,4 @@ def test_the_plugin_is_found_and_loads_no_heavy_library() -> None:
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
-    assert "search-qa" in [one.info.name for one in plugins().commands()]
+    assert "search-qa" in [command.info.name for command in plugins().commands()]

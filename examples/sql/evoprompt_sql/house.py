@@ -298,8 +298,8 @@ class HouseRules(SplitTask):
         given = {"team": rng.choice(TEAMS), "city": rng.choice(CITIES)}
         columns = rng.choice((["team"], ["city"], ["team", "city"]))
         measure, words = rng.choice([*STAFF_MEASURES.items()])
-        where = " AND ".join(f"{one} = '{given[one]}'" for one in columns)
-        said = " ".join(STAFF_WORDS[one].format(given[one]) for one in columns)
+        where = " AND ".join(f"{column} = '{given[column]}'" for column in columns)
+        said = " ".join(STAFF_WORDS[column].format(given[column]) for column in columns)
         sql = f"SELECT {measure} FROM staff WHERE {where}"
         return Drawn(words.format(said), sql, sql)
 

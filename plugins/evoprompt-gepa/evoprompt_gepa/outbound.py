@@ -91,6 +91,6 @@ def _passes(proposal: Proposal, request: ProposalRequest, rules: Sequence[Rule] 
         parents=[parent],
         required=request.required,
         living=[parent],
-        questions=[one.question.text for one in request.failures],
+        questions=[failure.question.text for failure in request.failures],
     )
     return check(proposal, context, rules) is None

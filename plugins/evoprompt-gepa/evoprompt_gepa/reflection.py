@@ -83,7 +83,7 @@ class GepaReflection(LmProposer):
         for number in range(request.count):
             parent = request.parents[number % len(request.parents)].candidate
             component = component_of(parent, request)
-            own = [one for one in request.failures if one.candidate.id == parent.id]
+            own = [failure for failure in request.failures if failure.candidate.id == parent.id]
             latest = {one.question.id: one for one in reversed(own or request.failures)}
             pool = list(latest.values())  # one of each question
             shown = request.rng.sample(pool, min(self.failures, len(pool)))

@@ -37,7 +37,7 @@ class Teacher(Proposer):
         self.requests.append(request)
         parent = request.parents[0].candidate
         (name,) = parent.components  # GEPA's in our loop, ours in GEPA's
-        said = [one.feedback + one.turns[0].observation for one in request.failures]
+        said = [failure.feedback + failure.turns[0].observation for failure in request.failures]
         assert all("correct answer is 'sum'" in one for one in said)
         better = f"{parent.text} Add it up step by step."
         return [Proposal({name: better}, (parent.id,))]

@@ -52,7 +52,7 @@ def test_the_prompt_is_gepa_s_with_the_parent_the_failures_and_what_is_required(
 ) -> None:
     asked = request(count=1, failed=2)
     GepaReflection(LanguageModel(settings(server)), failures=2).propose(asked)
-    (prompt,) = [one.prompt for one in server.requests]
+    (prompt,) = [request.prompt for request in server.requests]
     assert asked.parents[0].candidate.text in prompt
     for failure in asked.failures:
         assert failure.question.text in prompt
@@ -65,7 +65,7 @@ def test_feedback_of_the_task_is_gepa_s_feedback(server: OpenAIServer) -> None:
     asked = request(count=1, failed=1)
     told = replace(asked.failures[0], feedback="the carry was forgotten")
     GepaReflection(LanguageModel(settings(server))).propose(replace(asked, failures=[told]))
-    (prompt,) = [one.prompt for one in server.requests]
+    (prompt,) = [request.prompt for request in server.requests]
     assert prompt.count("the carry was forgotten") == 1
     assert f"answer is {told.question.answers[0]}. the carry was forgotten" in prompt
 

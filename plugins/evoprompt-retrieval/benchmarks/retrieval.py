@@ -62,7 +62,7 @@ def recall(index: IndexOption = INDEX, topk: int = 3) -> None:
             shares = []
             for (_, answers), hits in zip(asked, found, strict=True):
                 text = " ".join(normalised(corpus[hit.row].contents) for hit in hits)
-                shares.append(any(f" {normalised(one)} " in f" {text} " for one in answers))
+                shares.append(any(f" {normalised(answer)} " in f" {text} " for answer in answers))
             cells.append(f"{100 * fmean(shares):.1f}")
         print(f"| {backend} {kind} | " + " | ".join(cells) + " |")
 

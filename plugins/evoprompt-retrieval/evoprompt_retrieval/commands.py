@@ -163,8 +163,8 @@ def serve(
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(s) for s in serving.bind(host, port, workers)]
         passages, _ = _open(chosen)
-        for one in sockets:
-            one.listen(serving.BACKLOG)  # clients wait from now on until a process is there
+        for socket in sockets:
+            socket.listen(serving.BACKLOG)  # clients wait from now on until a process is there
         shown = f"[{host}]" if ":" in host else host
         address = f"http://{shown}:{sockets[0].getsockname()[1]}/retrieve"
         typer.echo(f"serving {len(passages):,} passages ({backend}) on {address}")

@@ -136,7 +136,7 @@ class _Endpoints:
     def _search(self, items: Sequence[_Item]) -> Sequence[bytes]:
         found: dict[_Item, bytes] = {}
         for topk, with_scores in sorted({(item.topk, item.with_scores) for item in items}):
-            alike = [one for one in dict.fromkeys(items) if one[1:] == (topk, with_scores)]
+            alike = [item for item in dict.fromkeys(items) if item[1:] == (topk, with_scores)]
             hits = self._index.search([item.query for item in alike], topk)
             for item, found_hits in zip(alike, hits, strict=True):
                 found[item] = self._write(found_hits, with_scores)

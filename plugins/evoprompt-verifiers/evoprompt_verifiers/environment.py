@@ -68,7 +68,7 @@ class Adapter:
     ) -> Mapping[str, Sequence[Mapping[str, Any]]]:
         """What each agent was asked and said, and what it was rewarded for."""
         made = self._bridge.make_reflective_dataset(candidate, eval_batch, components_to_update)
-        return {name: [_record(one) for one in records] for name, records in made.items()}
+        return {name: [_record(record) for record in records] for name, records in made.items()}
 
 
 @contextmanager
@@ -126,9 +126,9 @@ def played(
 
 def _said(episode: vf.Episode) -> str:
     """What the agents said at last, or why they could not."""
-    errors = [*episode.errors, *(one.last_error for one in episode.traces if one.has_error)]
+    errors = [*episode.errors, *(trace.last_error for trace in episode.traces if trace.has_error)]
     if errors:
-        return "; ".join(f"{one.type}: {one.message}" for one in errors if one is not None)
+        return "; ".join(f"{error.type}: {error.message}" for error in errors if error is not None)
     return "\n".join(trace.last_reply for trace in episode.traces)
 
 

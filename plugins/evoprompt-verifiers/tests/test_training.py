@@ -53,10 +53,10 @@ class Episodes(Worker):
 
         async def played() -> list[vf.Episode]:
             slots = self.env.slots(task, ROLLOUTS)
-            return await asyncio.gather(*(self.env.run_slot(one, self.context) for one in slots))
+            return await asyncio.gather(*(self.env.run_slot(slot, self.context) for slot in slots))
 
         episodes = asyncio.run_coroutine_threadsafe(played(), self.loop).result()
-        assert all(episode.ok for episode in episodes), [one.errors for one in episodes]
+        assert all(episode.ok for episode in episodes), [episode.errors for episode in episodes]
         traces = [episode.traces[0] for episode in episodes]
         mean = sum(trace.reward for trace in traces) / ROLLOUTS
         for trace in traces:

@@ -368,7 +368,7 @@ class _Trainer(GRPOTrainer):
         more = [getattr(self, name, None) for name in other]  # not all in an older TRL
         alone = self.accelerator.num_processes == 1
         if model.training and alone and not any(more) and not inputs["advantages"].any():
-            learning = [one for one in model.parameters() if one.requires_grad]
+            learning = [parameter for parameter in model.parameters() if parameter.requires_grad]
             return torch.stack([one.sum() for one in learning]).sum() * 0.0
         loss: torch.Tensor = super().compute_loss(model, inputs, *args, **named)
         return loss
@@ -381,4 +381,4 @@ def _in_one_piece(_head: torch.nn.Module, states: tuple[torch.Tensor, ...]) -> A
     151,936 tokens) the first token of an action took 16 s so, and .04 s of a copy; the last 65 of a
     training pass 17.5 s, and 2.9 s.
     """
-    return tuple(one.contiguous() for one in states)
+    return tuple(state.contiguous() for state in states)

@@ -42,7 +42,7 @@ def calculating() -> Answer:
         if rest:
             return str(rest[-1])
         question = known[asked]
-        told = {idea for idea, texts in SENTENCES.items() for one in texts if one in instruction}
+        told = {idea for idea, texts in SENTENCES.items() for text in texts if text in instruction}
         ready = "units" in told or not question.row["unit"]
         ready &= question.row["kind"] != "three steps" or bool(told & set(STEPS))
         assert [tool["function"]["name"] for tool in body["tools"]] == ["calculate"]

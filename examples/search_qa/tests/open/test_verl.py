@@ -54,10 +54,12 @@ def test_a_recipe_trains_on_what_the_policy_wrote_and_on_nothing_else(
     rollouts = _read(tmp_path / "trained.jsonl")
     assert len(rollouts) == 2 * 4 * 5
     kinds: Counter[str] = Counter()
-    for one in rollouts:
-        assert one["loss_mask"] == one["response_mask"]
-        assert len(one["responses"]) == len(one["response_mask"]) == len(one["advantages"])
-        pieces = _pieces(one, tokenizer)
+    for rollout in rollouts:
+        assert rollout["loss_mask"] == rollout["response_mask"]
+        assert (
+            len(rollout["responses"]) == len(rollout["response_mask"]) == len(rollout["advantages"])
+        )
+        pieces = _pieces(rollout, tokenizer)
         assert pieces[0][0] == pieces[-1][0] == 1  # the policy begins and ends
         for (_, said), (_, told) in zip(pieces[::2], pieces[1::2], strict=False):
             query = protocol.find_query(_text(tokenizer, said))
@@ -67,12 +69,12 @@ def test_a_recipe_trains_on_what_the_policy_wrote_and_on_nothing_else(
         last = _text(tokenizer, pieces[-1][1])
         answered = protocol.SEARCHING.find_answer(last) is not None
         assert answered or len(pieces) == 2 * int(str(settings["searches"])) + 1
-        assert (sum(one["rm_scores"]) > 0) <= answered
+        assert (sum(rollout["rm_scores"]) > 0) <= answered
     assert kinds["search"]
     assert kinds["retry"]
     heard = _read(tmp_path / "told.jsonl")
     assert Counter(one["reward"] for one in heard) == Counter(
-        sum(one["rm_scores"]) for one in rollouts
+        sum(rollout["rm_scores"]) for rollout in rollouts
     )
     assert sum(one["calls"] for one in heard) == kinds.total()
     first = AutoModelForCausalLM.from_pretrained(str(settings["model"])).state_dict()

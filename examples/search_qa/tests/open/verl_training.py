@@ -67,7 +67,8 @@ def _note(trainer: Any, engine: Engine, output: Path) -> None:
 
     def telling(trajectories: Sequence[Trajectory]) -> StepReport:
         told = [
-            {"reward": one.reward, "calls": one.metrics.get("tool_calls")} for one in trajectories
+            {"reward": trajectory.reward, "calls": trajectory.metrics.get("tool_calls")}
+            for trajectory in trajectories
         ]
         _write(output / "told.jsonl", told)
         return tell(trajectories)

@@ -31,13 +31,18 @@ def test_the_splits_of_a_world_are_disjoint_and_have_the_given_sizes() -> None:
 
 
 def test_the_test_questions_are_those_of_the_published_results() -> None:
-    said = repr([(one.id, one.text, one.answers) for one in SearchQa().questions("test")])
+    said = repr(
+        [
+            (question.id, question.text, question.answers)
+            for question in SearchQa().questions("test")
+        ]
+    )
     assert hashlib.blake2b(said.encode(), digest_size=8).hexdigest() == "98f528c2df26e787"
 
 
 def test_another_world_has_other_facts_for_the_same_names() -> None:
     here, there = SearchQa(), SearchQa(SearchQaSettings(world=8))
-    question = next(one for one in there.questions("test") if one.row["kind"] == "1")
+    question = next(question for question in there.questions("test") if question.row["kind"] == "1")
     call = Call("search", {"query": question.text.removeprefix("what is ").removesuffix(" ?")})
     (found,), (other,) = there.caller("test")([call]), here.caller("test")([call])
     assert f"is {question.answers[0]} ." in str(found)

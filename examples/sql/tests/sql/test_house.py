@@ -55,7 +55,9 @@ def test_a_quarter_of_the_questions_is_easy() -> None:
 def test_a_failure_shows_what_was_found_what_is_right_and_a_row_that_must_not_count() -> None:
     shop = next(number for number in range(99) if Rules.draw(number).never)
     of_shop = task(shop)
-    question = next(one for one in of_shop.questions("train") if one.row[KIND] == RULED)
+    question = next(
+        question for question in of_shop.questions("train") if question.row[KIND] == RULED
+    )
     told = scored(of_shop, "SELECT 1 + 1", question).feedback
     assert "found: 2. Right is: " + question.answers[0] in told
     assert "that counts: " in told

@@ -103,7 +103,7 @@ def solved(shipped: Shipped, instruction: str) -> float:
     sampler = task.sampler(policy, tokenizer, 1.0)
     assert sampler is not None
     runner, questions = EpisodeRunner(task, tokenizer), task.questions("validation")
-    plays = [runner.play(task.render(runner.prompt(one), told)) for one in questions]
+    plays = [runner.play(task.render(runner.prompt(question), told)) for question in questions]
     episodes = play(plays, sampler, task.caller("validation"), greedy=True)
     scores = [task.score(one, asked) for one, asked in zip(episodes, questions, strict=True)]
     return sum(score.reward for score in scores) / len(scores)

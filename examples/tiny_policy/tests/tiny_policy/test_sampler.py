@@ -61,7 +61,7 @@ def test_frequencies_follow_the_policy() -> None:
         chances = POLICY(torch.tensor([[5, 6]])).logits[0, -1].softmax(-1)
     token = int(chances.argmax())
     expected = float(chances[token])
-    found = sum(isinstance(one, Action) and one.ids[0] == token for one in actions) / 2000
+    found = sum(isinstance(action, Action) and action.ids[0] == token for action in actions) / 2000
     assert abs(found - expected) < 4 * (expected * (1 - expected) / 2000) ** 0.5
 
 

@@ -130,7 +130,7 @@ def test_finding_the_commands_and_searching_by_words_load_nothing_slow() -> None
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ended.stdout.split() == ["set()", "set()"]
-    assert "retriever" in [one.info.name for one in plugins().commands()]
+    assert "retriever" in [command.info.name for command in plugins().commands()]
 
 
 CORPUS, INDEX = ("--corpus", "{}/corpus.jsonl"), ("--index", "{}/index")

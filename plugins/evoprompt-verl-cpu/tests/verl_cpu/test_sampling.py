@@ -55,8 +55,8 @@ def test_a_request_is_cut_off_at_its_stop_and_others_go_on(
 ) -> None:
     requests = [Request([1, 2], seed, 1.0, 60) for seed in range(4)]
     decode(model, requests, Stops(frozenset(), ("a",), tokenizer), lambda: False)
-    told = ["".join(tokenizer.convert_ids_to_tokens(one.tokens)) for one in requests]
-    assert all(one.finished for one in requests)
+    told = ["".join(tokenizer.convert_ids_to_tokens(request.tokens)) for request in requests]
+    assert all(request.finished for request in requests)
     assert all("a" not in text[:-1] for text in told)
     assert any(text.endswith("a") and len(text) < 60 for text in told)
 
@@ -66,7 +66,7 @@ def test_what_is_sampled_does_not_depend_on_the_company(
 ) -> None:
     def sampled(requests: list[Request]) -> list[list[int]]:
         decode(model, requests, Stops(frozenset([0]), (), tokenizer), lambda: False)
-        return [one.tokens for one in requests]
+        return [request.tokens for request in requests]
 
     together = sampled([Request([1, 2], seed, 1.0, 12) for seed in range(3)])
     assert together == [sampled([Request([1, 2], seed, 1.0, 12)])[0] for seed in range(3)]
