@@ -36,14 +36,14 @@ class _Sum:
     count: int = 0
 
     def add(self, values: Sequence[float]) -> None:
-        """Adds ``values``, in any order."""
+        """Add ``values``, in any order."""
         # Rollouts of a group finish in any order, which the last digits must not depend on.
         self.total = math.fsum((self.total, *values))
         self.count += len(values)
 
     @property
     def mean(self) -> float:
-        """The mean; there must be a value."""
+        """Return the mean; there must be a value."""
         return self.total / self.count
 
 
@@ -89,7 +89,7 @@ class _Account:
     def stats(
         self, candidate: Candidate, weight: float, stderr: float, groups: int
     ) -> CandidateStats:
-        """All that is known of ``candidate``."""
+        """Return the estimates for a candidate."""
         return CandidateStats(
             candidate,
             _without_rounding(weight),
@@ -120,7 +120,7 @@ def _by_assignment(
 
 @dataclass(slots=True)
 class _Step:
-    """What one candidate earned at one step, by group."""
+    """Rewards of one candidate at one step, by group."""
 
     step: int
     groups: dict[str, _Sum] = field(default_factory=dict)
@@ -146,9 +146,9 @@ class WindowMean(Attributor):
     """Mean reward over the last steps a candidate was drawn at (paper Eq. 6).
 
     Importance weight = mean of the last ``window`` values of the step means. ``r_bar[t, j]`` is the
-    mean reward of all trajectories of candidate ``j`` told at step ``t``. The paper leaves open
-    what happens at a step at which ``j`` was not drawn; here the window holds the last ``window``
-    steps at which it was.
+    mean reward of all trajectories of candidate ``j`` at step ``t``. The paper does not define the
+    step mean where ``j`` was not drawn; here the window holds the last ``window`` steps at which
+    ``j`` was drawn.
 
     Args:
         window: ``n`` of Eq. 6, in steps, at least 1.
@@ -167,14 +167,14 @@ class WindowMean(Attributor):
         self._candidate_stats: dict[str, CandidateStats] = {}
 
     def observe(self, step: int, trajectories: Sequence[Trajectory]) -> None:
-        """Credits the scored ones of ``trajectories``, all told at engine step ``step``."""
+        """Record the rewards of the trajectories of engine step ``step``."""
         for identity, together, rewards in _by_assignment(trajectories):
             window = self._open(together[0].candidate.id, step)
             window.steps[-1].groups.setdefault(identity, _Sum()).add(rewards)
             window.account.add(together, rewards)
 
     def _open(self, candidate: str, step: int) -> _Window:
-        """The window of a candidate, ready to be credited at ``step``."""
+        """Return the window of a candidate, with room for step ``step``."""
         self._candidate_stats.pop(candidate, None)
         window = self._windows.setdefault(candidate, _Window())
         if not window.steps or window.steps[-1].step != step:
@@ -183,7 +183,7 @@ class WindowMean(Attributor):
         return window
 
     def stats(self, candidate: Candidate) -> CandidateStats:
-        """What is known about ``candidate``: weight 0 from 0 groups when it was never scored.
+        """Return the estimates for a candidate: weight 0 from 0 groups if it was never scored.
 
         The standard error treats groups as independent with one variance, pooled over the window;
         it is infinite below two groups.
@@ -208,13 +208,13 @@ class WindowMean(Attributor):
         }
 
     def forget(self, ids: Collection[str]) -> None:
-        """Drops what is known about candidates that are no longer alive."""
+        """Drop the windows of pruned candidates."""
         for candidate in ids:
             self._windows.pop(candidate, None)
             self._candidate_stats.pop(candidate, None)
 
     def state_dict(self) -> dict[str, JsonValue]:
-        """The window of every candidate, as JSON values."""
+        """Return the window of every candidate, as JSON values."""
         return {"windows": _WINDOWS.dump_python(self._windows, mode="json")}
 
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
@@ -234,7 +234,7 @@ def _summarise(candidate: Candidate, window: _Window) -> CandidateStats:
 
 
 def _standard_error(steps: Sequence[Sequence[float]]) -> float:
-    """Standard error of the mean over steps of group means that share one variance."""
+    """Return the standard error of the mean over steps of group means with one common variance."""
     groups = [mean for step in steps for mean in step]
     if len(groups) < 2:
         return math.inf
@@ -269,12 +269,12 @@ class _Equations:
     """Normal equations of a regression of rewards on candidates, within questions and steps.
 
     Attributes:
-        names: ids of the candidates, those told last at the end; n of them.
-        information: what multiplies the effects, shape (n, n), in rollouts.
-        evidence: what it comes to, shape (n,), in units of the rewards.
-        questions: ids of the questions in ``scores``, those told last at the end; q of them.
-        scores: what each question said of each candidate, shape (q, n).
-        squares: sum of the outer products of scores that are no longer kept, shape (n, n).
+        names: ids of the n candidates, the latest at the end.
+        information: left side of the equations, shape (n, n), in rollouts.
+        evidence: right side of the equations, shape (n,), in units of the rewards.
+        questions: ids of the q questions in ``scores``, the latest at the end.
+        scores: score of each candidate at each question, shape (q, n).
+        squares: sum of the outer products of scores that were dropped, shape (n, n).
         counts: for questions with one candidate, how often each was asked, shape (q,).
         eases: sum of their rewards at those steps beyond the level of the step, shape (q,).
         level: mean reward of the last steps under a candidate of average effect; None before one.
@@ -337,10 +337,10 @@ class _Equations:
         """Return the equations with one more step.
 
         Args:
-            rewards: of the step, by question and candidate.
-            memory: what is left of the weight of the steps before, from 0 to 1.
-            extra: questions of a verification, which say nothing of the level: they are replayed
-                because they are hard or tell candidates apart.
+            rewards: rewards of the step, by question and candidate.
+            memory: factor of the earlier steps, from 0 to 1.
+            extra: questions of a verification, which are no evidence of the level: they are
+                replayed because they are hard or separate candidates.
         """
         new = sorted({name for cell in rewards.values() for name in cell})
         old = [name for name in self.names if name not in new]
@@ -438,7 +438,7 @@ class _Equations:
         return questions, scores
 
     def _keep(self, questions: Sequence[str], scores: Floats) -> None:
-        """Add the scores of questions, and sum up the questions told longest ago."""
+        """Add the scores of questions, and sum up the oldest questions."""
         told = set(questions)
         stays = np.array([question not in told for question in self.questions], dtype=bool)
         rows = {question: row for row, question in enumerate(self.questions)}
@@ -474,9 +474,9 @@ class _Equations:
         self.level = (math.fsum(rests) + ridge * before) / (len(rests) + ridge)
 
     def _within(self, most: int) -> _Equations:
-        """Return the equations without the candidates that were told longest ago, beyond ``most``.
+        """Return the equations without the oldest candidates beyond ``most``.
 
-        What they say of the others stays (Schur complement).
+        Their evidence about the remaining candidates stays (Schur complement).
         """
         gone = len(self.names) - most
         if gone <= 0:
@@ -501,9 +501,9 @@ class _Equations:
     def leads(self, other: str) -> dict[str, Lead]:
         """Return the lead of each candidate that questions compare with ``other``.
 
-        Standard errors are by question: however often one was asked, it is one observation. They
-        come from the sums of squares of what questions said, not of residuals: a lead is never more
-        than the square root of the number of questions away from 0 (Efron, 1969).
+        Standard errors are by question: all rollouts of a question are one observation. They come
+        from the sums of squares of scores, and not of residuals: a lead is never more than the
+        square root of the number of questions away from 0 (Efron, 1969).
         """
         linked = self._linked(self.places[other])
         if not linked.any():
@@ -523,7 +523,7 @@ class _Equations:
         }
 
     def _linked(self, start: int) -> NDArray[np.bool_]:
-        """Return which of the others are compared with the one at ``start``, perhaps indirectly."""
+        """Return the candidates that are compared with that at ``start``, perhaps indirectly."""
         links = np.abs(self.information) > _SINGULAR * self.information.diagonal().max(initial=1.0)
         reached: NDArray[np.bool_] = links[start].copy()
         while True:
@@ -543,17 +543,17 @@ def _rearranged(rows: Floats, order: Sequence[int]) -> Floats:
 
 @dataclass(slots=True)
 class _State:
-    """Everything that is known.
+    """State of the regression.
 
     Attributes:
-        equations: of the steps before the one that is being observed.
-        accounts: by active candidate.
-        groups: number of groups told, by active candidate.
-        texts: by candidate in the equations.
-        step: number of the step that is being observed; None before the first.
-        rewards: of that step: question, candidate and rewards of an assignment.
-        assignments: told in it.
-        extra: questions of that step that were asked in a verification alone.
+        equations: equations of the steps before the current one.
+        accounts: sums of rewards by active candidate.
+        groups: number of groups by active candidate.
+        texts: text of each candidate in the equations.
+        step: number of the current step; None before the first.
+        rewards: rewards of the current step: question, candidate and rewards of an assignment.
+        assignments: number of assignments of the current step.
+        extra: questions of the current step that only a verification used.
     """
 
     equations: _Equations = field(default_factory=_Equations)
@@ -574,8 +574,9 @@ class Adjusted(Attributor):
 
     Rewards are regressed on candidates within each question of each step. A question that several
     candidates had in a step compares them by itself. Questions that had one candidate each are
-    compared through the mean of the step, so that the progress of the policy is credited to
-    nobody. A candidate is compared with one that it never met through those that both met. The
+    compared through the mean of the step, so that the progress of the policy is not credited to
+    any candidate. Two candidates that never shared a question are compared through candidates
+    that shared questions with both. The
     weight is the estimated mean reward on the same questions, with effects shrunk towards 0. The
     data of earlier steps fade, since the policy learns. Rewards may be of any range.
 
@@ -603,7 +604,7 @@ class Adjusted(Attributor):
         self._sentences: Sequence[SentenceWorth] | None = None
 
     def observe(self, step: int, trajectories: Sequence[Trajectory]) -> None:
-        """Credit the scored ones of ``trajectories``, all told at engine step ``step``."""
+        """Record the rewards of the trajectories of engine step ``step``."""
         state = self._state
         if state.step != step:
             state.equations = self._equations
@@ -633,7 +634,7 @@ class Adjusted(Attributor):
         trajectories: Sequence[Trajectory],
         priors: Mapping[str, Sequence[float]],
     ) -> None:
-        """Credit rollouts of a verification as those of the step, whose policy made them."""
+        """Record rollouts of a verification as rollouts of the step with the same policy."""
         trained = {question for question, _, _ in self._state.rewards}
         asked = dict.fromkeys(trajectory.question.id for trajectory in trajectories)
         fresh = self._state.step != step
@@ -724,7 +725,7 @@ class Adjusted(Attributor):
     def forget(self, ids: Collection[str]) -> None:
         """Drop the accounts of pruned candidates; their part of the equations fades.
 
-        It still compares others, and gives values to sentences.
+        Until then it still compares other candidates, and gives values to sentences.
         """
         for name in ids:
             self._state.accounts.pop(name, None)

@@ -134,12 +134,12 @@ class Offspring:
     Attributes:
         step: the engine step.
         members: the members of the population.
-        parents: candidates it improves upon, best first.
+        parents: candidates to improve, best first.
         places: free places.
-        most: rounds that it may have.
+        most: largest number of rounds.
         admitted: results of the candidates to admit, in order of admission.
-        verifications: what the verifier found, a round each.
-        asked: whether the proposer was asked at all.
+        verifications: results of the verifier, one per round.
+        asked: whether a request was sent to the proposer.
         rounds: propose-verify rounds made.
         proposed: proposals received, rejected ones included.
         tried: candidates that passed screening and could be verified.
@@ -179,12 +179,12 @@ class Offspring:
 
 
 class GenerationStats(SavedRecord):
-    """How the generations of a run ended; counts that survive a resume.
+    """Counts of the generations of a run, by how they ended; they survive a resume.
 
-    A generation *failed* when its proposer was asked and none was admitted because there was
-    nothing to try: the proposer raised, proposed nothing, or screening refused everything.
-    When candidates were tried and verification refused all of them, the generation was
-    *refused*: that is a finding, not a failure, and it is counted apart.
+    A generation *failed* if a request was sent and there was nothing to verify: the proposer
+    raised, proposed nothing, or screening rejected every proposal. If verification rejected every
+    candidate, the generation was *refused*; that is a result and not a failure, and has its own
+    count.
 
     Attributes:
         generations: in which the proposer was asked.
@@ -206,14 +206,14 @@ class GenerationStats(SavedRecord):
 
     @property
     def all_failed(self) -> bool:
-        """Whether there were generations, and every one of them failed."""
+        """Return whether there were generations, and all of them failed."""
         return 0 < self.generations == self.generations_failed
 
     def count(self, step: int, offspring: Offspring) -> str:
-        """Counts a generation that took place at engine step ``step``.
+        """Count a generation at engine step ``step``.
 
         Returns:
-            What a person should be warned of: the first failure, and three in a row; else empty.
+            A warning after the first failure and after three in a row; otherwise an empty text.
         """
         self.generations += offspring.asked
         self.generations_refused += offspring.is_refused
@@ -233,20 +233,20 @@ class GenerationStats(SavedRecord):
         return ""
 
     def metrics(self) -> dict[str, float]:
-        """The counts of the whole run."""
+        """Return the counts of the whole run."""
         counts = self.model_dump(exclude={"failed_in_a_row", "last_failure"})
         return {name: float(count) for name, count in counts.items()}
 
 
 @dataclass(eq=False)
 class Generations:
-    """Turns parents into verified candidates (paper Algorithm 1, the evolution step).
+    """Evolution step: from parents to verified candidates (paper Algorithm 1).
 
     Attributes:
         config: the engine's numbers.
-        requests: decides what the proposer is asked, and when.
-        selection: picks the parents, and takes the admitted candidates in.
-        screening: accepts texts as candidates before a rollout is spent.
+        requests: sends requests to the proposer.
+        selection: selects the parents, and adds the admitted candidates.
+        screening: checks texts before a rollout is spent.
         verifier: decides which candidates are admitted.
         log: takes the events.
         stats: how the generations of the run ended.

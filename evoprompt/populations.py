@@ -16,9 +16,9 @@ _CANDIDATES = TypeAdapter(list[Candidate])
 
 
 class SteadyPopulation(Population):
-    """Candidates live until they are pruned.
+    """Population whose members stay until they are pruned.
 
-    It holds those alive now and the lineage of all that ever were (paper §3.1).
+    It holds the members and the lineage of all candidates, pruned ones included (paper §3.1).
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class SteadyPopulation(Population):
 
     @property
     def alive(self) -> Sequence[Candidate]:
-        """The candidates in use, oldest first."""
+        """Return the members, oldest first."""
         return tuple(self._alive.values())
 
     def __len__(self) -> int:
@@ -37,10 +37,10 @@ class SteadyPopulation(Population):
         return candidate_id in self._alive
 
     def add(self, candidate: Candidate) -> None:
-        """Lets ``candidate`` live.
+        """Add a candidate to the population.
 
         Raises:
-            ValueError: its id was used before, or a parent of it never lived.
+            ValueError: the id was used before, or a parent of the candidate was never a member.
         """
         if candidate.id in self._ever:
             raise ValueError(f"candidate id {candidate.id!r} was used before; ids must be unique")
@@ -52,10 +52,10 @@ class SteadyPopulation(Population):
         self._alive[candidate.id] = self._ever[candidate.id] = candidate
 
     def remove(self, ids: Collection[str]) -> None:
-        """Ends the life of the named candidates; their lineage stays known.
+        """Remove members from the population; keep their lineage.
 
         Raises:
-            ValueError: one of them is not alive, or none would be left.
+            ValueError: an id is not that of a member, or no member would be left.
         """
         missing = [candidate_id for candidate_id in ids if candidate_id not in self._alive]
         if missing:
@@ -66,7 +66,7 @@ class SteadyPopulation(Population):
             self._alive.pop(candidate_id, None)
 
     def ancestors(self, candidate_id: str) -> Sequence[Candidate]:
-        """All forebears of a candidate, dead ones included, nearest first."""
+        """Return all ancestors of a candidate, pruned ones included, nearest first."""
         found: dict[str, Candidate] = {}
         queue = list(self._ever[candidate_id].parents)
         for parent in queue:
@@ -76,7 +76,7 @@ class SteadyPopulation(Population):
         return tuple(found.values())
 
     def state_dict(self) -> dict[str, JsonValue]:
-        """All candidates that ever lived, and who still does."""
+        """Return all candidates, and the ids of the members."""
         return {
             "ever": _CANDIDATES.dump_python(list(self._ever.values()), mode="json"),
             "alive": list(self._alive),

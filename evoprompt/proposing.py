@@ -37,10 +37,10 @@ class _State(BaseModel):
 
 @dataclass(eq=False)
 class ProposalRequests:
-    """Asks a proposer, which may work in the background.
+    """Requests to the proposer, which may work in the background.
 
-    A background proposer is asked when the last candidate on trial is decided, or one step before
-    a generation with extra rollouts is due. A late answer is used when it comes.
+    A request is sent to a background proposer when the last candidate on trial is decided, or one
+    step before a generation with extra rollouts is due. A late answer is used when it comes.
 
     Attributes:
         config: the engine's numbers.
@@ -134,7 +134,7 @@ class ProposalRequests:
 
     @property
     def period_in_words(self) -> str:
-        """As ``"every 15 steps"``."""
+        """Return the period in words, such as ``"every 15 steps"``."""
         return "every step" if self.period == 1 else f"every {self.period} steps"
 
     def is_due(self, step: int) -> bool:

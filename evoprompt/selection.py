@@ -47,7 +47,7 @@ class _Saved(BaseModel):
 
 
 class Selection:
-    """Applies the three selectors to the members' weights, and knows the incumbent.
+    """Members of the population, drawn and pruned by the three selectors, with the incumbent.
 
     Args:
         config: the engine's numbers.
@@ -118,7 +118,7 @@ class Selection:
         return list(self._history.values())
 
     def observe(self, step: int, trajectories: Sequence[Trajectory]) -> None:
-        """Credit the scored ones of ``trajectories``, all told at engine step ``step``."""
+        """Record the rewards of the trajectories of engine step ``step``."""
         rewards = [
             trajectory.reward for trajectory in trajectories if trajectory.reward is not None
         ]
@@ -220,7 +220,7 @@ class Selection:
     # ------------------------------------------------------------------------------------ draws
 
     def chances(self, candidate_stats: Sequence[CandidateStats]) -> Sequence[float]:
-        """Return the selection probability of each member; empty if the sampler cannot say."""
+        """Return the selection probability of each member; empty if the sampler has none."""
         with naming("sampler", self.sampler):
             return self.sampler.probabilities(candidate_stats)
 
@@ -325,7 +325,7 @@ class Selection:
 
     @property
     def is_compared(self) -> bool:
-        """Return whether every member has groups enough to be compared with the others."""
+        """Return whether every member has enough groups for a comparison."""
         return all(stats.groups >= self.min_groups for stats in self._known())
 
     def parents(self, candidate_stats: Sequence[CandidateStats]) -> list[CandidateStats]:
@@ -355,8 +355,8 @@ class Selection:
     def halve(self, step: int) -> tuple[str, ...]:
         """Prune the worse half of the measured members (successive halving); return their ids.
 
-        Never fewer than ``N_parent`` stay, and never none of the measured. An incumbent that is
-        shown to be better than each of the others stays; any other gives way to them.
+        At least ``N_parent`` members stay, and at least one measured member. The incumbent stays if
+        it is shown to be better than each survivor; otherwise it is pruned like any other member.
         """
         candidate_stats = self.candidate_stats()
         unmeasured = self.unmeasured(candidate_stats)
@@ -403,12 +403,12 @@ class Selection:
             self.attributor.forget(ids)
 
     def credit_verification(self, step: int, trajectories: Sequence[Trajectory]) -> None:
-        """Treat the weights as ``config.reset`` says, after new members were verified.
+        """Reset, keep or extend the weights after a verification, as ``config.reset`` sets.
 
         Args:
             step: the engine step.
-            trajectories: of the verification, of old candidates too; empty after trials in
-                training, which the attributor knows already.
+            trajectories: rollouts of the verification, for new and old candidates; empty after
+                trials in training, whose rollouts the attributor has recorded already.
         """
         if self.config.reset == "zero":
             with naming("attributor", self.attributor):
@@ -435,10 +435,10 @@ class Selection:
         }
 
     def remember(self, step: int, candidate_stats: Sequence[CandidateStats]) -> None:
-        """Add the measured ones of ``candidate_stats`` to the history, with step and lead.
+        """Add the measured candidates to the history, with step and lead.
 
-        A weight belongs to the policy of its step. The lead over the incumbent of that step says
-        more of a candidate to a proposer that reads it later.
+        A weight belongs to the policy of its step. A proposer that reads the history later learns
+        more from the lead over the incumbent of that step.
         """
         incumbent = self.incumbent
         is_measured = self._are_measured(candidate_stats)

@@ -49,7 +49,7 @@ class Softmax(Selector):
         self.temperature = temperature
 
     def probabilities(self, candidate_stats: Sequence[CandidateStats]) -> list[float]:
-        """The chance of each candidate to be drawn next; stable for weights of any size."""
+        """Return the probability of each candidate; stable for weights of any size."""
         top = max(stats.weight for stats in candidate_stats)
         powers = [math.exp((stats.weight - top) / self.temperature) for stats in candidate_stats]
         total = math.fsum(powers)
@@ -78,13 +78,13 @@ class _Individual:
 
 
 class Deap(Selector):
-    """Selects with DEAP's operators by importance weight: the best, tournaments, fronts, lexicase.
+    """Selector by DEAP's operators on importance weights: the best, tournaments, fronts, lexicase.
 
     ``nsga2``, ``nsga3`` and ``spea2`` rank by the weight and by ``objectives``; the lexicase
-    family compares question by question. Whatever the operator returns, exactly ``k`` candidates
-    come back. Operators that draw in proportion to the weight cannot take negative ones: all are
-    shifted by the lowest, and all draws are even where nothing is left to tell candidates apart.
-    An objective that was not measured counts as average.
+    family compares question by question. Exactly ``k`` candidates are returned for every operator.
+    Operators that draw in proportion to the weight cannot take negative ones: all are shifted by
+    the lowest, and all draws are even where nothing is left to tell candidates apart. An objective
+    that was not measured counts as average.
 
     Args:
         operator: name after ``sel``, in any case: ``"best"``, ``"tournament"``, ``"nsga2"``, ...
@@ -184,7 +184,7 @@ class Deap(Selector):
         ]
 
     def _values(self, candidate_stats: Sequence[CandidateStats]) -> list[tuple[float, ...]]:
-        """What the operator compares: one tuple a stats, all of one length."""
+        """Return the values that the operator compares: tuples of equal length."""
         weights = [stats.weight for stats in candidate_stats]
         if self.operator in _PARETO:
             columns = [
@@ -199,7 +199,7 @@ class Deap(Selector):
 
 
 def _filled(values: Sequence[float | None]) -> list[float]:
-    """``values`` with the mean of the known ones in the place of the others."""
+    """Return ``values`` with missing ones replaced by the mean."""
     known = [value for value in values if value is not None]
     mean = fmean(known) if known else 0.0
     return [mean if value is None else value for value in values]
@@ -208,9 +208,9 @@ def _filled(values: Sequence[float | None]) -> list[float]:
 def _by_question(
     candidate_stats: Sequence[CandidateStats], weights: Sequence[float]
 ) -> list[tuple[float, ...]]:
-    """The mean rewards of each candidate, question by question.
+    """Return the mean rewards of each candidate, question by question.
 
-    One it has not met counts as its weight: neither won nor lost.
+    A question that a candidate never had counts as its weight.
     """
     questions = sorted({question for s in candidate_stats for question in s.by_question})
     rows: list[tuple[float, ...]] = []
@@ -223,10 +223,10 @@ def _by_question(
 def sound_choice(
     selector: Selector, candidate_stats: Sequence[CandidateStats], k: int, rng: random.Random
 ) -> list[CandidateStats]:
-    """``k`` of ``candidate_stats``, chosen by ``selector``.
+    """Return ``k`` of ``candidate_stats``, selected by ``selector``.
 
     Raises:
-        ValueError: it chose another number, or somebody it was not given.
+        ValueError: the selector returned another number, or a candidate that was not given.
     """
     chosen = list(selector.select(candidate_stats, k, rng))
     given = {stats.candidate.id for stats in candidate_stats}
@@ -245,13 +245,13 @@ def sound_choice(
 def select_distinct(
     selector: Selector, candidate_stats: Sequence[CandidateStats], k: int, rng: random.Random
 ) -> list[CandidateStats]:
-    """``min(k, len(candidates))`` different candidates, in the order the selector chose them.
+    """Return ``min(k, len(candidates))`` different candidates, in the order of their selection.
 
-    Repetitions are dropped and the selector is asked again for the rest, among those not chosen
-    yet.
+    Repetitions are dropped, and the selector is called again for the missing number among the
+    candidates not selected yet.
 
     Raises:
-        ValueError: the selector did not choose as many as it was asked for, of those it was given.
+        ValueError: the selector returned another number, or a candidate that was not given.
     """
     chosen: dict[str, CandidateStats] = {}
     left = {stats.candidate.id: stats for stats in candidate_stats}
@@ -274,7 +274,7 @@ class _NumPy:
 
 
 def _private_copy(module: str) -> ModuleType:
-    """A copy of a module of DEAP's, which draws from the generator that it is given.
+    """Return a copy of a module of DEAP that draws from the given generator.
 
     DEAP draws from the global generators of ``random`` and NumPy. Seeding or swapping those is
     neither reproducible with threads nor polite, so its modules are loaded once more, each user's

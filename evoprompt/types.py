@@ -36,7 +36,7 @@ class Question:
 
     Attributes:
         id: unique within its dataset and stable over runs.
-        text: what is asked, without any instruction.
+        text: text of the question, without any instruction.
         answers: every answer counted as correct; may be empty when the reward needs none.
         row: the host's own JSON row, enough to roll the question out again for verification.
     """
@@ -69,7 +69,7 @@ class Candidate:
 
     @classmethod
     def of(cls, written: Written) -> Candidate:
-        """A candidate outside of any engine, to ask or to compare something under.
+        """Return a candidate that belongs to no engine, for a comparison.
 
         >>> Candidate.of("Be brief.").components
         {'instruction': 'Be brief.'}
@@ -78,18 +78,18 @@ class Candidate:
 
     @property
     def text(self) -> str:
-        """Everything that is written in it; several components are joined by blank lines."""
+        """Return the text of all components, joined by blank lines."""
         return "\n\n".join(self.components.values())
 
     @property
     def instruction(self) -> str:
-        """What stands in the prompt: the components that describe no tool."""
+        """Return the text in the prompt: all components but the descriptions of tools."""
         texts = [text for name, text in self.components.items() if not name.startswith(TOOL)]
         return "\n\n".join(texts)
 
     @property
     def tool_descriptions(self) -> dict[str, str]:
-        """What the policy reads of tools in their schemas, by the names of the tools.
+        """Return the descriptions of tools, by the names of the tools.
 
         >>> Candidate("c0", {"instruction": "Be brief.", "tool:look": "Looks."}).tool_descriptions
         {'look': 'Looks.'}
@@ -102,7 +102,7 @@ class Candidate:
 
 
 def legible(components: Mapping[str, str]) -> str:
-    r"""Components as a person reads them: the instruction, then each tool by name.
+    r"""Return the components as a text for people: the instruction, then each tool by name.
 
     >>> legible({"instruction": "Be brief.", "tool:look": "Looks left."})
     'Be brief.\n\nTool look: Looks left.'
@@ -118,10 +118,10 @@ class Assignment:
     """A question paired with the candidate that its prompt holds.
 
     Attributes:
-        id: ``tell`` knows a trajectory by it; unique within an engine, and for verification
+        id: identifies the trajectories in ``tell``; unique within an engine, and for verification
             within a round.
-        question: what to ask.
-        candidate: the instruction to ask it under.
+        question: the question.
+        candidate: the candidate whose instruction the prompt holds.
         rollouts: number of trajectories expected, at least 1.
         group: assignments of one ``ask`` with the same group share one GRPO baseline.
         purpose: ``"train"`` from ``ask``, ``"verify"`` inside ``evolve``.
@@ -141,7 +141,7 @@ class Turn:
 
     Attributes:
         action: text the policy emitted.
-        observation: text the environment answered with, masked from the loss; empty after the
+        observation: text that the environment returned, masked from the loss; empty after the
             last action.
     """
 
@@ -151,18 +151,18 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Trajectory:
-    """The record one rollout leaves.
+    """Record of one rollout.
 
     Attributes:
-        assignment: what was rolled out.
+        assignment: the assignment that was rolled out.
         reward: finite scalar, or ``None`` when the rollout failed or was not scored: such a
-            trajectory says nothing about its instruction and is not attributed.
+            trajectory is not evidence about its instruction and is not attributed.
         rollout: index within the assignment, in ``[0, assignment.rollouts)``.
-        turns: what happened, oldest first; hosts may leave it empty where it is not read: for
-            failures beyond ``failures_per_request`` per candidate, and for successes that are
-            neither beside one of these nor the candidate's first.
+        turns: actions and observations, oldest first. Hosts may leave them out of failures beyond
+            ``failures_per_request`` per candidate, and of successes that are neither on the
+            question of such a failure nor the first of the candidate.
         metrics: further numbers of the host, such as ``tool_calls`` or ``response_tokens``.
-        feedback: what the task's scoring says of it in words; may be left empty like ``turns``.
+        feedback: explanation of the reward by the task; may be left empty like ``turns``.
     """
 
     assignment: Assignment
@@ -174,12 +174,12 @@ class Trajectory:
 
     @property
     def question(self) -> Question:
-        """The question that was asked."""
+        """Return the question of the assignment."""
         return self.assignment.question
 
     @property
     def candidate(self) -> Candidate:
-        """The instruction in its prompt."""
+        """Return the candidate of the assignment."""
         return self.assignment.candidate
 
     @property
@@ -196,7 +196,7 @@ class Trajectory:
         return "".join(turn.action + turn.observation for turn in self.turns)
 
     def require_finite(self) -> None:
-        """Makes sure that every number can be used.
+        """Check that the reward and all metrics are usable numbers.
 
         Raises:
             InputError: the reward or a metric is NaN, infinite or larger than 1e100.
@@ -212,10 +212,10 @@ class Trajectory:
 
 @dataclass(frozen=True, slots=True)
 class CandidateStats:
-    """A candidate and what its trajectories have shown so far.
+    """A candidate with the estimates from its trajectories.
 
     Attributes:
-        candidate: whom it is about.
+        candidate: the candidate.
         weight: importance weight ``w_j`` (paper Eq. 6), finite; higher is better.
         stderr: standard error of ``weight``, at least 0; infinite when nothing was measured.
         groups: number of scored groups behind ``weight``; 0 means unmeasured, which is not bad.
@@ -237,13 +237,13 @@ class CandidateStats:
 
 @dataclass(frozen=True, slots=True)
 class SentenceWorth:
-    """What a sentence adds to the mean reward of a candidate that holds it.
+    """Estimated value of a sentence: its effect on the mean reward of a candidate that holds it.
 
     Attributes:
-        text: the sentence; several that are always together are one.
-        value: what it adds, shrunk towards 0 where little is known.
+        text: the sentence; sentences that always stand together count as one.
+        value: the effect, shrunk towards 0 if there is little evidence.
         stderr: standard error of ``value``.
-        holders: candidates that held it, of those told last.
+        holders: number of the latest candidates that hold it.
     """
 
     text: str
@@ -268,14 +268,14 @@ class SentenceWorth:
 
 @checked(frozen=True, slots=True)
 class Proposal:
-    """What a proposer returns: texts for a new candidate, before any check.
+    """Texts for a new candidate, as a proposer returns them, before any check.
 
     Attributes:
         components: text per component.
         parents: ids of the candidates it was made from.
         rationale: the reason, for people to read.
-        proposer: who wrote it, when a proposer delegates to others; empty means the engine's
-            own proposer.
+        proposer: name of the proposer that wrote it, if a proposer delegates; empty for the
+            engine's own proposer.
     """
 
     components: Mapping[str, str]
@@ -285,7 +285,7 @@ class Proposal:
 
     @classmethod
     def of(cls, text: str, *parents: Candidate, rationale: str = "") -> Proposal:
-        """A single-text proposal made from ``parents``.
+        """Return a proposal with a single text, made from ``parents``.
 
         >>> Proposal.of("Answer first.").components
         {'instruction': 'Answer first.'}
@@ -294,7 +294,7 @@ class Proposal:
 
     @property
     def text(self) -> str:
-        """The instruction; several components are joined by blank lines."""
+        """Return the text; several components are joined by blank lines."""
         return "\n\n".join(self.components.values())
 
 
@@ -306,16 +306,17 @@ ON_TRIAL: Final = "on trial"
 
 @dataclass(frozen=True, slots=True)
 class VerificationResult:
-    """What verification found about one candidate.
+    """Result of a verification for one candidate.
 
     Attributes:
-        candidate: whom it is about.
+        candidate: the candidate.
         mean: mean reward over its scored verification rollouts; None when none was scored.
         stderr: standard error of ``mean``; None below two scored rollouts.
         scored: number of scored verification rollouts.
-        decision: whether it joins the population, is rejected, or is given more rollouts of
-            training, after which the verifier is asked again.
-        reason: why it is rejected, in words; empty otherwise.
+        decision: *admitted* to the population, *rejected*, or *on trial*: then the candidate is
+            given
+            training rollouts, and the verifier is called again.
+        reason: reason of a rejection, in words; empty otherwise.
     """
 
     candidate: Candidate
@@ -338,14 +339,14 @@ class VerificationResult:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What one verification found.
+    """Results of one verification round.
 
     Attributes:
         results: one per proposed candidate, best first.
         parents: one per parent that was rolled out on the same questions (may be empty).
-        trajectories: every rollout spent, as attributors are to be told of it.
-        notice: what a person should know of the round, such as why none could be admitted; the
-            engine logs it as a Notice event.
+        trajectories: all rollouts of the round, for the attributor.
+        notice: message for the user, such as the reason why nothing could be admitted; the engine
+            logs it as a Notice event.
     """
 
     results: tuple[VerificationResult, ...]
@@ -356,12 +357,12 @@ class Verification:
 
 @dataclass(frozen=True, slots=True)
 class StepReport:
-    """What one ``tell`` did.
+    """Report of one ``tell``.
 
     Attributes:
         step: the step it completed, counted from 1.
-        trajectories: number of trajectories told.
-        unscored: how many of them had no reward.
+        trajectories: number of trajectories.
+        unscored: number of trajectories without a reward.
         reward: mean reward of the scored ones; None when there was none.
         pruned: ids of the candidates dropped.
     """
@@ -427,15 +428,15 @@ class TextLimits:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What stands around an instruction, for proposers to read; an adapter sets it.
+    """Context of an instruction, for proposers to read; an adapter sets it.
 
     Attributes:
         prompt: a prompt as the policy reads it, with :data:`PLACE` where the instruction stands.
         tools: schemas of the tools that the policy may call.
-        reward: what the score rewards, in the words of the task.
-        components: what each component is, such as the signature of its predictor.
-        trained: whether the policy is trained meanwhile, or stays as it is.
-        call: a call as the policy has to write it, where its chat template says so.
+        reward: description of the reward, in the words of the task.
+        components: description of each component, such as the signature of its predictor.
+        trained: whether the policy is being trained, or is frozen.
+        call: an example of a tool call in the format of the policy's chat template, if known.
     """
 
     prompt: str = ""

@@ -48,7 +48,7 @@ def verification_of(
 
 
 def measured(candidate: Candidate, trajectories: Sequence[Trajectory]) -> VerificationResult:
-    """Mean reward and standard error of ``candidate``, who is not admitted."""
+    """Return the mean reward and standard error of a candidate, with the decision *rejected*."""
     rewards = [
         trajectory.reward
         for trajectory in trajectories
@@ -68,11 +68,12 @@ def _by_mean(result: VerificationResult) -> float:
 
 
 class ReplayTopN(Verifier):
-    """Admits the best on questions of the replay buffer (paper section 3.2).
+    """Verifier by extra rollouts on questions of the replay buffer (paper section 3.2).
 
-    The best are those of the highest mean reward. Every candidate of a round is asked the same
-    questions once, by the current policy. At most half of them are admitted: a verification that
-    refuses none decides nothing. One alone has to do no worse than the best parent.
+    The candidates with the highest mean rewards are admitted. Every candidate of a round is rolled
+    out once on the same questions under the current policy. At most half of them are admitted: a
+    verification that rejects none decides nothing. A single candidate must not be worse than the
+    best parent.
 
     Args:
         questions: ``|D_B|``, questions per round; fewer if the buffer holds fewer.
@@ -99,19 +100,19 @@ class ReplayTopN(Verifier):
         self.accept = accept
 
     def most_rollouts(self, proposed: int, parents: int) -> int:
-        """Most rollouts of a round that tries so many candidates of so many parents."""
+        """Return the rollouts of a round with all its questions."""
         compared = self.accept == "not-worse" or proposed == 1
         return self.questions * (proposed + (parents if compared else 0))
 
     def _affordable(self, candidates: int, max_rollouts: int | None) -> int:
-        """Return how many questions so many candidates are asked with so many rollouts."""
+        """Return the number of questions for each candidate within ``max_rollouts``."""
         if max_rollouts is None:
             return self.questions
         most = max_rollouts // max(candidates, 1)
         return min(self.questions, max(most, MIN_VERIFICATION))
 
     def verify(self, request: VerificationRequest) -> Verification:
-        """One result per proposed candidate, best first, at most half of them admitted."""
+        """Return one result per candidate, best first, at most half of them admitted."""
         tried = len(request.proposed)
         contested = self.accept == "top" and tried > 1
         compared = [] if contested else [parent.candidate for parent in request.parents]
@@ -182,7 +183,7 @@ class Unverified(Verifier):
         return 0
 
     def verify(self, request: VerificationRequest) -> Verification:
-        """One result per proposed candidate; the first ``slots`` are admitted unmeasured."""
+        """Return one result per candidate; the first ``slots`` are admitted unmeasured."""
         return Verification(
             tuple(
                 VerificationResult(one, None, None, 0, REJECTED if reason else ADMITTED, reason)
@@ -209,10 +210,10 @@ rejected; nine of ten are decided after 1.4."""
 
 
 class InTraining(Verifier):
-    """Verifies candidates in ordinary training steps, beside the incumbent.
+    """Verifier in training: candidates share ordinary training steps with the incumbent.
 
-    No rollout is made for it: candidates on trial have a share of each question's rollouts, the
-    policy learns from these as from others, and the attributor compares them with the incumbent.
+    There are no extra rollouts: candidates on trial have a share of each question's rollouts, the
+    policy is trained on these as well, and the attributor compares them with the incumbent.
     After each step a candidate is admitted that leads at odds of 3 : 1, one is rejected that is
     unlikely to have a lead worth waiting for, and the others stay on trial
     (:meth:`evoprompt.support.leads.Lead.verdict`). Of several that are better, the one with the
@@ -329,7 +330,7 @@ class InTraining(Verifier):
 
 
 class RolloutsSpentError(Exception):
-    """Says that a verification does not fit into the budget."""
+    """Error: a verification does not fit into the budget."""
 
     def __init__(self, needed: int, left: int) -> None:
         super().__init__(
@@ -386,7 +387,7 @@ class VerificationRollouts:
 
     @property
     def failures(self) -> Failures:
-        """Return how many have no reward, or said nothing and were not rewarded for it."""
+        """Return the number of rollouts without a reward, or empty and not rewarded."""
         failures = Failures()
         for trajectory in self.trajectories:
             failures = failures.with_one(_fault(trajectory))

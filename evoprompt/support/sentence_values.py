@@ -70,7 +70,7 @@ def sentence_values(
 
 
 def _features(texts: Sequence[str]) -> dict[tuple[bool, ...], str]:
-    """By who has them, the sentences that some have and others have not."""
+    """Group sentences by the candidates that hold them, without those that all or none hold."""
     wording: dict[str, str] = {}
     holders: dict[str, list[bool]] = {}
     for place, text in enumerate(texts):
