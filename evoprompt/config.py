@@ -187,7 +187,7 @@ class EngineConfig(CheckedSettings):
 
     @property
     def failure_threshold(self) -> float:
-        """A reward under this is a failure."""
+        """Return the reward below which a rollout is a failure."""
         low, high = self.reward_range
         return low + self.failure_below * (high - low)
 
@@ -198,7 +198,7 @@ class EngineConfig(CheckedSettings):
         return self.temperature * (high - low)
 
     def prunes_at(self, step: int) -> bool:
-        """Whether to prune after ``step``, counted from 1: at every multiple of K_p."""
+        """Return whether to prune after ``step``, counted from 1: at every multiple of K_p."""
         return self.prune_every is not None and step % self.prune_every == 0
 
     def every(self, soon: bool = False) -> int:
@@ -206,7 +206,7 @@ class EngineConfig(CheckedSettings):
         return self.evolve_every or (1 if soon else _EVERY)
 
     def next_evolution(self, step: int) -> int | None:
-        """The first step later than ``step`` at which to evolve; None if there is none.
+        """Return the first step after ``step`` at which to evolve; None if there is none.
 
         That is after multiples of K_e, up to and with T_e: Algorithm 1 says ``t < T_e``, its
         Appendix C counts one generation more; we follow the appendix.
@@ -251,7 +251,7 @@ class EngineConfig(CheckedSettings):
         return self
 
     def candidates_for(self, rollouts: int) -> int:
-        """How many candidates a question with so many rollouts has.
+        """Return the number of candidates of a question with ``rollouts`` rollouts.
 
         >>> EngineConfig().candidates_for(5), EngineConfig().candidates_for(7)
         (5, 1)
@@ -262,16 +262,17 @@ class EngineConfig(CheckedSettings):
         return max(number for number in numbers if rollouts % number == 0)
 
     def rollouts_per_candidate(self, rollouts: int, setting: str, compared: bool = True) -> int:
-        """How many of a question's ``rollouts`` are made under each of its candidates.
+        """Return the number of rollouts of a question under each of its candidates.
 
         Args:
-            rollouts: of one question in one step, under all its candidates together.
+            rollouts: rollouts of a question in a step, under all its candidates together.
             setting: the trainer's name for them.
-            compared: whether the trainer compares the rollouts that share a baseline, so that
-                there must be two.
+            compared: whether the trainer compares rollouts that share a baseline, so that two are
+                needed.
 
         Raises:
-            InputError: they cannot be shared out evenly, or a baseline would have one alone.
+            InputError: the rollouts cannot be divided evenly, or a baseline would have a single
+            one.
         """
         candidates = self.candidates_for(rollouts)
         if compared and rollouts < 2:

@@ -27,10 +27,10 @@ hookimpl = pluggy.HookimplMarker(GROUP)
 def evoprompt_components() -> Sequence[  # type: ignore[empty-body]
     type[Component] | tuple[str, type[Component]]
 ]:
-    """The components this plugin brings: classes of proposers, selectors, attributors, tasks, ...
+    """Return the components of the plugin: classes of proposers, selectors, attributors, tasks, ...
 
-    Each has the name of its class, ``WindowMean`` is ``window-mean``; ``evoprompt.named`` gives
-    another.
+    A component has the name of its class, ``WindowMean`` is ``window-mean``; ``evoprompt.named``
+    sets another name.
     """
 
 
@@ -51,7 +51,7 @@ def evoprompt_event(event: Event) -> None:
 
 @hookspec
 def evoprompt_commands() -> Sequence[typer.Typer]:  # type: ignore[empty-body]
-    """Command groups to add to the command line, each a named Typer app.
+    """Return command groups for the command line, each a named Typer app.
 
     An app whose only command has its own name is added as that command.
     """

@@ -99,7 +99,7 @@ class PluginSource:
     load: Callable[[], object]
 
     def answers_to(self, names: Collection[str]) -> bool:
-        """Whether the plugin or its distribution is among ``names``, however they are spelt."""
+        """Return whether the plugin or its distribution is among ``names``, in any spelling."""
         spelt = {canonicalize_name(name) for name in names}
         return not spelt.isdisjoint(map(canonicalize_name, (self.name, self.distribution)))
 
@@ -123,7 +123,7 @@ class Registered:
 
     @property
     def description(self) -> str:
-        """The first line of its docstring."""
+        """Return the first line of the docstring."""
         return (self.component.__doc__ or "").strip().partition("\n")[0]
 
     def __str__(self) -> str:
@@ -131,7 +131,7 @@ class Registered:
 
 
 class Plugins:
-    """Loads plugins and holds what they bring.
+    """Registry of plugins and of their components.
 
     Args:
         sources: the plugins, in order of loading.
@@ -139,7 +139,7 @@ class Plugins:
 
     Attributes:
         manager: pluggy's manager with every plugin that works.
-        blocked: plugins that are left out because somebody blocked them.
+        blocked: plugins that are left out because the user blocked them.
     """
 
     def __init__(self, sources: Iterable[PluginSource], block: Collection[str] = ()) -> None:
@@ -157,7 +157,7 @@ class Plugins:
 
     @property
     def problems(self) -> list[str]:
-        """Who does not work, and why; collisions are named once for each that lost its name."""
+        """Return the plugins that do not work, with the reasons; a collision for each lost name."""
         collisions = [
             f"{claim.source}: {_collision(claims)}"
             for claims in self._claims.values()
@@ -166,7 +166,7 @@ class Plugins:
         return [*self._failures, *collisions]
 
     def components(self, role: str | None = None) -> list[Registered]:
-        """Every component that can be built, by role and name; of one role if it is given."""
+        """Return every component that can be built, by role and name, or those of one role."""
         return [
             claims[0]
             for (of, _), claims in sorted(self._claims.items())
@@ -174,7 +174,7 @@ class Plugins:
         ]
 
     def find(self, role: str, name: str) -> Registered:
-        """The component of this role and name.
+        """Return the component of this role and name.
 
         Raises:
             PluginError: there is none, or more than one.
@@ -193,11 +193,11 @@ class Plugins:
         )
 
     def validate(self, role: str, settings: Mapping[str, object]) -> BaseModel:
-        """The settings as the component they name reads them, defaults included.
+        """Return the validated settings of a component, defaults included.
 
         Args:
-            role: of the component.
-            settings: its ``name``, and whatever its own model asks for.
+            role: role of the component.
+            settings: its ``name``, and the fields of its own model.
 
         Raises:
             PluginError: the name is unknown.
@@ -208,15 +208,15 @@ class Plugins:
     def build(
         self, role: str, settings: Mapping[str, object], context: BuildContext | None = None
     ) -> Component:
-        """A new component of ``role``, as ``settings`` describe it.
+        """Build a component of ``role`` from ``settings``.
 
-        Every proposer also has the settings ``background``, to propose in a thread while training
-        goes on, and ``fallback``, another proposer to ask when this one fails.
+        Every proposer also has the settings ``background``, to propose in a thread during
+        training, and ``fallback``, another proposer that is used when this one fails.
 
         Raises:
             PluginError: the name is unknown, or the component cannot be built.
-            InputError: the settings do not suit the component, the context lacks what it needs, or
-                the component says that it cannot work here.
+            InputError: the settings do not suit the component, the context lacks an object, or
+                the check of the component failed.
         """
         found, own, around = self._read(role, settings)
         context = context or BuildContext()
@@ -235,7 +235,7 @@ class Plugins:
     def _read(
         self, role: str, settings: Mapping[str, object]
     ) -> tuple[Registered, BaseModel, SharedSettings]:
-        """The component, its own settings, and those that every proposer has."""
+        """Return the component, its own settings, and the settings of every proposer."""
         name = settings.get("name")
         if not isinstance(name, str):
             known = ", ".join(component.name for component in self.components(role))
@@ -267,11 +267,11 @@ class Plugins:
         return Background(proposer) if background else proposer
 
     def commands(self) -> list[typer.Typer]:
-        """The command groups that plugins add to the command line."""
+        """Return the command groups that plugins add to the command line."""
         return [group for _, group in self._brought("evoprompt_commands", _command_group)]
 
     def notify(self, event: Event) -> None:
-        """Shows ``event`` to every plugin, each alone; one that fails is not shown another."""
+        """Pass ``event`` to every plugin; a plugin that fails gets no further events."""
         for source, caller in self._alone("evoprompt_event"):
             try:
                 caller(event=event)
@@ -299,7 +299,7 @@ class Plugins:
             )
 
     def _leave_out(self, source: PluginSource, cause: str) -> None:
-        """Calls no hook of a plugin any more; what it has brought before stays."""
+        """Stop calling the hooks of a plugin; its components stay."""
         if self.manager.has_plugin(source.name):
             self.manager.unregister(name=source.name)
         del self._sources[source.name]
@@ -307,7 +307,7 @@ class Plugins:
         logger.warning("%s: %s", source, cause)
 
     def _claimed(self) -> dict[tuple[str, str], list[Registered]]:
-        """The components by role and name, each with all that bring one of that name."""
+        """Return the components by role and name, each with all plugins that have that name."""
         hook = "evoprompt_components"
         origins: dict[_Named, list[PluginSource]] = {}
         for source, one in self._brought(hook, _named_component):
@@ -331,9 +331,9 @@ class Plugins:
     def _brought(
         self, hook: str, read: Callable[[object], Item]
     ) -> Iterator[tuple[PluginSource, Item]]:
-        """What each plugin returns, asked alone.
+        """Return the results of a hook, plugin by plugin.
 
-        One that fails, or returns what ``read`` refuses, is not asked any more.
+        A plugin that fails, or returns a value that ``read`` rejects, is not called again.
         """
         for source, caller in self._alone(hook):
             try:
@@ -370,10 +370,10 @@ def _wraps(caller: pluggy.HookCaller) -> bool:
 
 
 def _named_component(brought: object) -> tuple[str, type[Component]]:
-    """The name and the class of what a plugin brings.
+    """Return name and class of an object that a plugin returned.
 
     Raises:
-        InputError: it is not the class of a component, or no configuration could name it.
+        InputError: the object is not the class of a component, or no configuration could name it.
     """
     name, component = brought if isinstance(brought, tuple) else ("", brought)
     if not isinstance(component, type) or not issubclass(component, Component):
@@ -414,7 +414,7 @@ def _collision(claims: Sequence[Registered]) -> str:
 
 
 def installed_sources() -> list[PluginSource]:
-    """A source for each entry point of the group ``evoprompt`` here, evoprompt's own first."""
+    """Return a source for each installed entry point of the group ``evoprompt``, our own first."""
     sources = [
         PluginSource(
             entry_point.name,
@@ -431,7 +431,7 @@ def installed_sources() -> list[PluginSource]:
 
 
 def origin_of(component: object) -> str:
-    """The distribution and version that the class of ``component`` comes from, as far as known."""
+    """Return distribution and version of the class of ``component``, if they are known."""
     module = type(component).__module__
     package = module.partition(".")[0]
     for entry_point in metadata.entry_points(group=hookspecs.GROUP):
@@ -442,7 +442,7 @@ def origin_of(component: object) -> str:
 
 @functools.cache
 def plugins() -> Plugins:
-    """The plugins installed in this environment, loaded once, less those that it blocks."""
+    """Return the plugins of this environment, loaded once, without the blocked ones."""
     blocked = os.environ.get(BLOCK_VARIABLE, "").replace(",", " ").split()
     return Plugins(installed_sources(), block=blocked)
 
@@ -472,21 +472,21 @@ def build(role: str, settings: Mapping[str, object], context: BuildContext | Non
 
 
 def build(role: str, settings: Mapping[str, object], context: BuildContext | None = None) -> object:
-    """A new component of an installed plugin; see :meth:`Plugins.build`.
+    """Build a component of an installed plugin; see :meth:`Plugins.build`.
 
-    What fills a role of a layer above, such as a task, is an instance of its base class there.
+    A component of a role of a layer above, such as a task, is an instance of its base class there.
     """
     return plugins().build(role, settings, context)
 
 
 @contextmanager
 def naming(role: str, component: object, passed_on: Sequence[Exception] = ()) -> Iterator[None]:
-    """Ends training with an error that names ``component`` if the body raises.
+    """Raise an error that names ``component`` if the body raises.
 
     Args:
-        role: of the component, as the engine's argument is called.
-        component: who is asked in the body.
-        passed_on: errors of somebody else, which go through as they are.
+        role: role of the component, by the name of the engine's argument.
+        component: the component that the body calls.
+        passed_on: errors with another cause, which pass unchanged.
 
     Raises:
         ComponentError: the component failed.
@@ -503,15 +503,15 @@ def naming(role: str, component: object, passed_on: Sequence[Exception] = ()) ->
 
 
 def describe(component: object) -> str:
-    """The class of ``component`` and the distribution that it comes from."""
+    """Return the class of ``component`` and its distribution, in words."""
     return f"{type(component).__name__} of {origin_of(component)}"
 
 
 def require_type(name: str, given: object, *wanted: type) -> None:
-    """Makes sure that ``given`` is None or an instance of one of ``wanted``.
+    """Check that ``given`` is None or an instance of one of ``wanted``.
 
     Raises:
-        InputError: it is something else, such as the name or the class of a component.
+        InputError: it is another object, such as the name or the class of a component.
     """
     if given is not None and not isinstance(given, wanted):
         names = " or ".join(kind.__name__ for kind in wanted)

@@ -40,7 +40,7 @@ class QuestionRecord:
 
 
 class Memory(NamedTuple):
-    """A trajectory and the engine step it was told at."""
+    """A trajectory with its engine step."""
 
     step: int
     trajectory: Trajectory
@@ -58,16 +58,16 @@ class _State(BaseModel):
 def worth_reading(
     rollouts: Mapping[K, tuple[str, str, int, float]], failure_below: float, failures: int
 ) -> set[K]:
-    """The rollouts of one step whose text a host should keep.
+    """Return the rollouts of a step whose text a host should keep.
 
-    Of the failures of a candidate as many as a request to the proposer shows, whoever the parent
-    turns out to be, and of different questions as long as there are some. Of the successes one
-    beside each of these, on the same question; else one of the candidate, which the report shows.
+    For each candidate these are as many failures as a request to the proposer shows, of different
+    questions as far as possible, and one success on the question of each of these failures;
+    otherwise one success of the candidate, which the report shows.
 
     Args:
-        rollouts: for each the ids of its candidate and its question, its index in the assignment
-            and its reward.
-        failure_below: reward below which one is a failure.
+        rollouts: for each rollout the ids of candidate and question, the index in the assignment
+            and the reward.
+        failure_below: reward below which a rollout is a failure.
         failures: most of a candidate, ``EngineConfig.failures_per_request``.
 
     >>> step = {"a0": ("c0", "a", 0, 0.1), "a1": ("c0", "a", 1, 0.1), "b0": ("c0", "b", 0, 1.0)}
@@ -123,14 +123,14 @@ class ReplayBuffer:
         return sum(map(len, self._tiers()))
 
     def __iter__(self) -> Iterator[Trajectory]:
-        """All remembered trajectories: failures, successes, failures without text.
+        """Iterate over the trajectories: failures, successes, failures without text.
 
-        Of each kind the oldest first.
+        The oldest of each kind comes first.
         """
         yield from (memory.trajectory for memory in chain(*self._tiers()))
 
     def _tiers(self) -> Sequence[deque[Memory]]:
-        """What makes room last comes first."""
+        """Return the tiers of the buffer; the last one makes room first."""
         return (self._read, self._solved, self._unread)
 
     def _remember(self, step: int, trajectories: Sequence[Trajectory]) -> None:
@@ -156,7 +156,7 @@ class ReplayBuffer:
         return trajectory.reward is not None and trajectory.reward < self.failure_below
 
     def add(self, step: int, trajectories: Sequence[Trajectory]) -> None:
-        """Remembers the scored ones of ``trajectories``, told at engine step ``step``."""
+        """Add the scored trajectories of engine step ``step``."""
         record: QuestionRecord | None = None
         for trajectory in trajectories:
             if trajectory.reward is None:
@@ -185,11 +185,11 @@ class ReplayBuffer:
 
     @property
     def records(self) -> Sequence[QuestionRecord]:
-        """All remembered questions, the longest unseen first."""
+        """Return all questions, those not used for longest first."""
         return list(self._questions.values())
 
     def known(self, question: Question) -> Question:
-        """The remembered question if it equals ``question``, so that a row is held only once."""
+        """Return the stored question that equals ``question``, so that a row is held only once."""
         record = self._questions.get(question.id)
         return record.question if record and record.question == question else question
 

@@ -28,11 +28,11 @@ _DENSE = 240  # bytes; zlib needs some text to tell
 
 @dataclass(frozen=True, slots=True)
 class ScreeningContext:
-    """What a proposal is judged against.
+    """Texts and questions that a proposal is compared with.
 
     Attributes:
-        parents: texts it was made from; what they already do is no offence in their offspring.
-        required: substrings it must hold. Empty means: the tags that all parents have.
+        parents: texts of the parents; a proposal is not rejected for what its parents have.
+        required: substrings that it must hold. Empty means: the tags that all parents have.
         seeds: the first instructions. A tag or placeholder that stands in none of them came from an
             evolved text, which nothing reads by the letter: a child may drop it. Without seeds,
             all that the parents have counts.
@@ -59,7 +59,7 @@ class ScreeningContext:
 
     @property
     def known(self) -> str:
-        """What the parents have and the host requires."""
+        """Return the items that the parents have or the host requires."""
         return "\n".join((*self.parents, *self.required))
 
 
@@ -68,7 +68,7 @@ Rule = Callable[[Proposal, ScreeningContext], str | None]
 
 
 def default_rules() -> tuple[Rule, ...]:
-    """Returns the built-in rules, plainest first: a refusal is called that, not a lost tag."""
+    """Return the built-in rules, the plainest first, so that a refusal is not called a lost tag."""
     return (
         empty,
         control_characters,
@@ -91,7 +91,7 @@ _NO_TEXT = frozenset(["none", "null", "nan", "na", "todo", "tbd", "undefined", "
 
 
 def empty(proposal: Proposal, _context: ScreeningContext) -> str | None:
-    """Finds texts without words, and words that stand for no text."""
+    """Find texts without words, and placeholders of a missing text."""
     if not proposal.components:
         return "the proposal has no text at all"
     for text in proposal.components.values():
@@ -103,7 +103,7 @@ def empty(proposal: Proposal, _context: ScreeningContext) -> str | None:
 
 
 def too_long(proposal: Proposal, context: ScreeningContext) -> str | None:
-    """Finds instructions with too many tokens, alone or beside the longest question known.
+    """Find instructions with too many tokens, alone or beside the longest known question.
 
     Hosts cut prompts that are too long from the left, where the instruction stands.
     """
@@ -137,7 +137,7 @@ _CHAT = re.compile(
 
 
 def control_characters(proposal: Proposal, context: ScreeningContext) -> str | None:
-    """Finds characters that nobody sees or takes for others, and tokens of chat templates."""
+    """Find invisible or confusable characters, and tokens of chat templates."""
     text, known = proposal.text, context.known
     for char in sorted(set(_JOINER.sub("", text)).difference(known, "\n\t\r")):
         if char in _UNSEEN or unicodedata.category(char) in ("Cc", "Cf", "Co", "Cs", "Zl", "Zp"):
@@ -189,7 +189,7 @@ _LITERAL = re.compile(  # slots that are spoken of, or to be written as they are
 
 
 def protocol(proposal: Proposal, context: ScreeningContext) -> str | None:
-    """Finds tags and placeholders that are lost, broken or new: the host reads them by the letter.
+    """Find tags and placeholders that are lost, broken or new; the host parses them exactly.
 
     A tag is *used* when it touches a word of what it encloses (``<b>word``): then it needs its
     counterpart. Others are mentioned, as in "write nothing after </answer>". Slots in quotes or
@@ -215,7 +215,7 @@ def protocol(proposal: Proposal, context: ScreeningContext) -> str | None:
 
 
 def _kept(found_in: Callable[[str], set[str]], context: ScreeningContext) -> set[str]:
-    """What all parents have, of what the first instructions have."""
+    """Return the items of the first instructions that all parents have."""
     shared = set[str].intersection(*map(found_in, context.parents)) if context.parents else set()
     return shared & found_in("\n".join(context.seeds)) if context.seeds else shared
 
@@ -229,7 +229,7 @@ def _slots(text: str) -> set[str]:
 
 
 def _faults(text: str, known: str) -> Iterator[str]:
-    """Yields what is wrong with the tags of ``text``; those of the host stand in ``known``."""
+    """Yield the faults of the tags in ``text``; ``known`` holds the tags of the host."""
     host = {name.casefold(): name for _, name in _TAG.findall(known)}
     ours = {name for slash, name in _TAG.findall(text) if slash}
     if host and ours and not any(name in host.values() for _, name in _TAG.findall(text)):
@@ -276,7 +276,7 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def _gives_away(answer: str) -> bool:
-    """Whether an instruction that holds ``answer`` tells it, which "two searches" does not."""
+    """Return whether an instruction gives ``answer`` away, which "two searches" does not."""
     words = _words(answer)
     if not answer.isascii():
         return len("".join(words)) > 2
@@ -285,7 +285,7 @@ def _gives_away(answer: str) -> bool:
 
 
 def leak(proposal: Proposal, context: ScreeningContext) -> str | None:
-    """Finds gold answers and questions of the training data that no parent has.
+    """Find gold answers and questions of the training data that no parent has.
 
     Everyday words and answers under four characters are left out: an instruction may say "yes",
     "two searches" or "the last year" without giving anything away. Of questions, four words are a
@@ -399,7 +399,7 @@ def _runs(words: Sequence[str], size: int = COPIED) -> Iterator[Words]:
 
 
 def duplicate(proposal: Proposal, context: ScreeningContext) -> str | None:
-    """Finds texts that are, but for white space and case, a parent, a living or a refused one.
+    """Find texts that equal a parent, a member or a rejected text, but for white space and case.
 
     A single word may decide: "in 5 words" is not "in 50 words".
     """
@@ -473,9 +473,9 @@ _OF_PROMPTS = _any(  # no talk about itself where a parent speaks of prompts
 
 
 def meta_talk(proposal: Proposal, context: ScreeningContext) -> str | None:
-    """Finds a model that does not write an instruction, but declines, comments, or gets stuck.
+    """Find answers of a model that are no instruction: refusals, comments, repetitions without end.
 
-    What is quoted is only mentioned.
+    Quoted phrases do not count.
     """
     raw = proposal.text.strip()
     # each component by itself: several may begin alike, as "You are stage 1." and "... 2."
@@ -503,7 +503,7 @@ _FENCED = re.compile(r"(```|~~~)[^\n`]*\n.*\n[ \t]*\1|\"\"\".*|'''.*|.*(?:\"\"\"
 
 
 def _wrapping(text: str) -> str:
-    """Returns what stands around the whole text: data, a block, a thought, or another text."""
+    """Return the wrapping of the whole text: data, a block, a thought, or another text."""
     if re.match(r"\{\s*['\"]\w+['\"]\s*:|\[\s*['\"{]", text) and text[-1] in "]}\"',":
         return "the text is JSON data, not an instruction"
     if (fence := _FENCED.fullmatch(text)) and text.count(fence[1] or "```") in (0, 2):
@@ -530,7 +530,7 @@ _DANGLING = re.compile(
 
 
 def _stopped(text: str) -> str:
-    """Returns where the text stops in the middle; nothing if it does not."""
+    """Return the place where the text stops in the middle; empty if it is complete."""
     last = text.rstrip().splitlines()[-1].rstrip("*_\"' ") if text.strip() else ""
     if re.fullmatch(r"\s*(?:[-•]|\d+[.)])", last):
         return "the last list item is empty"
@@ -543,7 +543,7 @@ def _stopped(text: str) -> str:
 
 
 def _stuck(text: str) -> str:
-    """Returns what is repeated without end; nothing if nothing is."""
+    """Return the part that is repeated without end; empty if there is none."""
     if found := re.search(
         r"\b([^\W\d_]+)(?:\W{1,3}\1\b){4}|([^\s\-=_*#~.])\2{19}", text, re.IGNORECASE
     ):
@@ -612,7 +612,7 @@ _GRADES = re.compile(
 
 
 def grader_talk(proposal: Proposal, context: ScreeningContext) -> str | None:
-    """Finds texts that work on whoever grades, or on its tests, or ask for one fixed answer.
+    """Find texts that address the grader or its tests, or ask for one fixed answer.
 
     "The answer is compared letter by letter" only tells how it is graded. Where a parent asks to
     grade, an instruction may speak of marks.

@@ -47,14 +47,14 @@ class Finding:
 def check(
     proposal: Proposal, context: ScreeningContext, rules: Sequence[Rule] | None = None
 ) -> Finding | None:
-    """Returns the first finding about ``proposal``, or None when it may be rolled out.
+    """Return the first finding about a proposal; None if the proposal is accepted.
 
-    A rule that raises finds the proposal at fault.
+    An exception in a rule counts as a finding.
 
     Args:
-        proposal: as :func:`clean` returns it.
-        context: what it is judged against.
-        rules: asked in order; :func:`default_rules` if not given.
+        proposal: a proposal that :func:`clean` returned.
+        context: parents, seeds and questions to compare the proposal with.
+        rules: rules in the order of their application; :func:`default_rules` if not given.
 
     >>> check(Proposal.of("   "), ScreeningContext())
     Finding(rule='empty', reason='the text holds no words', begins='')
@@ -73,9 +73,9 @@ def check(
 
 
 def clean(given: Proposal) -> Proposal:
-    """Returns ``given`` as any file can hold it.
+    """Return a proposal that can be written to any file.
 
-    Texts get Unix line ends; lone surrogates become U+FFFD, which the rules refuse. Credentials in
+    Texts get Unix line ends; lone surrogates become U+FFFD, which the rules reject. Credentials in
     a rationale are masked.
     """
     texts = {_clean(name): _clean(text) for name, text in given.components.items()}
@@ -97,11 +97,11 @@ Seed = str | Mapping[str, str] | Proposal
 
 
 def usable_seeds(seeds: Sequence[Seed], most: int, required: Sequence[str]) -> list[Proposal]:
-    """What becomes the first candidates, one proposal per seed.
+    """Return one proposal per seed, for the first candidates.
 
     Raises:
-        InputError: there is none, more than ``most``, two alike, an empty one, one without a
-            required tag, or something that is no text.
+        InputError: there is no seed, there are more than ``most``, two are equal, one is empty,
+            lacks a required tag, or is not a text.
     """
     if isinstance(seeds, str | bytes) or not isinstance(seeds, Sequence) or not seeds:
         raise InputError(
@@ -159,18 +159,18 @@ class _Known(SavedRecord):
 
 
 class Screening:
-    """Lets a proposal become a candidate, or says why not; nothing is rolled out before.
+    """Screening of proposals before any rollout: a proposal becomes a candidate or is rejected.
 
     Args:
-        rules: asked in order; ``default_rules()`` if None.
+        rules: rules in the order of their application; ``default_rules()`` if None.
         replay: questions and answers that must not be copied.
         required: substrings every instruction must keep.
 
     Attributes:
-        limits: what the policy's tokenizer and context allow.
-        trainset: training questions, seen or not, as many as are known.
-        known: what was screened so far.
-        events: of the proposals that were screened last.
+        limits: limits of the policy's tokenizer and context.
+        trainset: training questions that are known, used or not.
+        known: candidates and rejected texts so far.
+        events: events of the last call.
     """
 
     def __init__(
@@ -192,7 +192,7 @@ class Screening:
         return self.known.findings
 
     def remaining_tokens(self) -> int:
-        """Most tokens that a proposal may have beside the longest question known."""
+        """Return the most tokens that a proposal may have beside the longest known question."""
         limits = self.limits
         if limits.max_prompt_tokens is None:
             return limits.max_tokens
@@ -201,12 +201,12 @@ class Screening:
         return max(min(limits.max_tokens, left), 1)
 
     def seed(self, proposal: Proposal) -> Candidate:
-        """A first candidate: what its text has of tags and placeholders may have a reader."""
+        """Return a first candidate, whose tags and placeholders the host may read."""
         self._seeds += (proposal.text,)
         return self.new_candidate(proposal, 0)
 
     def new_candidate(self, proposal: Proposal, step: int) -> Candidate:
-        """A candidate with the next free id."""
+        """Return a candidate with the next free id."""
         candidate = Candidate(
             f"c{self.known.born}",
             dict(proposal.components),
@@ -226,14 +226,14 @@ class Screening:
         step: int,
         dead: Sequence[Candidate] = (),
     ) -> list[Candidate]:
-        """New candidates of the proposals that pass, in their order.
+        """Return new candidates from the accepted proposals, in their order.
 
         Args:
-            proposals: what was proposed, the proposer's name filled in.
-            living: whom a proposal may descend from, and must differ from.
+            proposals: the proposals, with the names of their proposers.
+            living: members, from which a proposal may descend and must differ.
             first: the parent of a proposal that names none.
             step: the engine step.
-            dead: whom a proposal may descend from besides.
+            dead: pruned candidates, from which a proposal may descend as well.
         """
         by_id = {candidate.id: candidate for candidate in (*dead, *living)}
         context = self._context()
@@ -286,15 +286,15 @@ class Screening:
         *,
         override: bool,
     ) -> tuple[Candidate | None, Finding | None]:
-        """A candidate that a person wrote, and what screening says against it.
+        """Return a candidate written by a person, and the findings of screening.
 
         Args:
-            proposal: what was written.
-            living: whom it must differ from.
-            first: counts as its parent.
+            proposal: the text of the person.
+            living: members, from which the text must differ.
+            first: candidate that counts as its parent.
             step: the engine step.
-            override: whether it becomes a candidate all the same. What cannot be read, or lacks a
-                component, never does.
+            override: whether to accept the text in spite of findings. A text that cannot be read,
+                or lacks a component, is never accepted.
         """
         before = self.known.findings
         passed = self.screen([proposal], living, first, step, [first])
@@ -306,11 +306,11 @@ class Screening:
         return next(iter(passed), None), finding
 
     def remember_refused(self, candidate: Candidate) -> None:
-        """Turns the text away, should it soon be proposed again."""
+        """Remember a rejected text, so that it is rejected if it is proposed again soon."""
         self.known.refused = [*self.known.refused, candidate.text][-_REMEMBERED:]
 
     def turn_away(self, candidate: Candidate) -> None:
-        """Turns the text away for the rest of the generation: it was tried on a few questions."""
+        """Reject a text for the rest of the generation, after a trial with a few questions."""
         self.known.turned_away.append(candidate.text)
 
     def begin_generation(self) -> None:
@@ -319,7 +319,7 @@ class Screening:
 
 
 def summarise(findings: Sequence[Finding]) -> str:
-    """Why proposals were refused, in a line, the most frequent reason first.
+    """Return the reasons of rejections in a line, the most frequent first.
 
     >>> lost = Finding("protocol", "lost tag </sum>")
     >>> summarise([lost, *[Finding("duplicate", "the text equals a living candidate")] * 2])
@@ -330,12 +330,12 @@ def summarise(findings: Sequence[Finding]) -> str:
 
 
 def _label(finding: Finding) -> str:
-    """The rule, or what it says is wrong with tags and placeholders."""
+    """Return the rule of a finding, or its reason if it is about tags and placeholders."""
     return finding.reason if finding.rule == "protocol" else finding.rule.replace("_", " ")
 
 
 def _mismatch(proposal: Proposal, parent: Candidate) -> Finding | None:
-    """A finding when ``proposal`` has other components than its parent."""
+    """Return a finding if ``proposal`` has other components than its parent."""
     if set(proposal.components) == set(parent.components):
         return None
     return Finding(
@@ -346,7 +346,7 @@ def _mismatch(proposal: Proposal, parent: Candidate) -> Finding | None:
 
 
 def _unknown(proposal: Proposal, known: Collection[str]) -> Finding | None:
-    """A finding when ``proposal`` names a parent that never lived, or was forgotten."""
+    """Return a finding if ``proposal`` names an unknown parent."""
     strangers = [name for name in proposal.parents if name not in known]
     if not strangers:
         return None
