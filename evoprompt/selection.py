@@ -17,7 +17,7 @@ from evoprompt.log.events import Best, Pruned
 from evoprompt.plugins import naming
 from evoprompt.roles import Attributor, Population, Selector
 from evoprompt.selectors import select_distinct, sound_choice
-from evoprompt.support.leads import SHOWN, USEFUL, Lead
+from evoprompt.support.leads import ADMIT, USEFUL, Lead
 from evoprompt.types import Candidate, CandidateStats, SentenceWorth, Trajectory
 
 MAX_HISTORY = 256
@@ -27,10 +27,9 @@ BLOCK = 5
 rollouts, so that ``share`` means the same on all hosts."""
 _ALONE = 2 / 3
 """Part of the share for a candidate that is alone on trial: two of five rollouts, and not three."""
-_UNTESTED = 8.0
+_UNTESTED = 4.0
 """Factor of the odds, for each rival, at which a member becomes the incumbent that was not tested
-in training. Where no instruction matters, 12 of 40 runs ended with another incumbent than the
-first, and 37 of 40 with a factor of 4 (benchmarks/best)."""
+in training (benchmarks/best)."""
 
 
 class _Saved(BaseModel):
@@ -193,7 +192,7 @@ class Selection:
             rivals: comparisons among which this one may have been chosen.
         """
         low, high = self.rewards
-        return self.lead(candidate, other).odds(USEFUL * (high - low)) >= SHOWN * rivals
+        return self.lead(candidate, other).odds(USEFUL * (high - low)) >= ADMIT * rivals
 
     def promote(self, candidate: Candidate) -> None:
         """Make a member the incumbent if it was tested in training and is shown to be better."""

@@ -214,8 +214,8 @@ class InTraining(Verifier):
 
     There are no extra rollouts: candidates on trial have a share of each question's rollouts, the
     policy is trained on these as well, and the attributor compares them with the incumbent.
-    After each step a candidate is admitted that leads at odds of 3 : 1, one is rejected that is
-    unlikely to have a lead worth waiting for, and the others stay on trial
+    After each step a candidate is admitted whose lead is shown at odds of 5 : 1, one is rejected
+    that is unlikely to have a lead worth waiting for, and the others stay on trial
     (:meth:`evoprompt.support.leads.Lead.verdict`). Of several that are better, the one with the
     greatest lead is admitted, and the others are compared with it.
 

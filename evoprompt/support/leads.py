@@ -15,14 +15,11 @@ Rewards = Mapping[str, Mapping[str, Sequence[float]]]
 
 _NORMAL = NormalDist()
 
-ADMIT = 3.0
-"""Odds at which a candidate joins the population. With 5, *ladder* ended at .854 instead of .895,
-as two runs of sixteen stayed far behind; with 2, whole runs admitted .12 candidates a generation
-that were worse than the incumbent, and .05 with 3.
-"""
-SHOWN = 5.0
-"""Odds at which a lead is shown, so that a member becomes the incumbent. With 10, seven seeds ended
-at .893 instead of .967 in *scaffold*, since the incumbent changed too late.
+ADMIT = 5.0
+"""Odds at which a candidate is better. With 2, a third to a half of the admitted were worse than
+the incumbent, where most proposals are; with 30, a third of the gain was lost after 20,000
+rollouts (whole runs, simulated). With 3 for members and 5 for the incumbent, *ladder* gained .04
+and *scaffold* lost .04 (docs/notes/2026-11-28-one-method.md).
 """
 DROP = 2.0
 """Odds at which a candidate is rejected; 10 cost 4 to 5 points of gain in 20,000 rollouts."""
@@ -97,7 +94,7 @@ class Lead:
             delta: a lead that is worth waiting for, in units of the rewards, above 0.
             useful: as for :meth:`odds`.
             error: the greatest chance to call a candidate better that is not, over all looks
-                together. Without it, odds of :data:`ADMIT` are required: up to a third of the
+                together. Without it, odds of :data:`ADMIT` are required: up to a fifth of the
                 candidates that are exactly as good reach them, .06 where the others are dropped
                 early, and hardly any that is worse. Divide ``error`` where several are compared.
 

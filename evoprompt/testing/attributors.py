@@ -7,7 +7,7 @@ import random
 from collections.abc import Sequence
 
 from evoprompt.roles import Attributor
-from evoprompt.support.leads import SHOWN
+from evoprompt.support.leads import ADMIT
 from evoprompt.testing.samples import candidate, question, trajectory
 from evoprompt.testing.suite import Suite, continue_from, expect, no_global_randomness
 from evoprompt.types import CandidateStats, Trajectory
@@ -118,7 +118,7 @@ class AttributorSuite(Suite[Attributor]):
         for who, other in ((GOOD, GOOD), (GOOD, UNUSED), (UNUSED, GOOD), (UNUSED, UNUSED)):
             lead = attributor.lead(who, other)
             expect(
-                lead.odds() < SHOWN,
+                lead.odds() < ADMIT,
                 f"{who.id} is shown to lead {other.id} ({lead}), of which {UNUSED.id} had no "
                 "rollout; required: an infinite standard error where nothing was measured",
             )

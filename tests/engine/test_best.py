@@ -135,10 +135,10 @@ class TestIncumbent:
         )
 
     def test_needs_odds_that_grow_with_the_number_of_rivals(self) -> None:
-        """It has odds between 40, which is enough for one rival, and 80, which two need."""
-        assert 40 < Lead(0.064, 0.02).odds() < 80
-        assert step_with(Scripted(c0=0.5, c1=0.564), 2).best.id == "c1"
-        assert step_with(Scripted(c0=0.5, c1=0.564, c2=0.5), 3).best.id == "c0"
+        """It has odds between 20, which is enough for one rival, and 40, which two need."""
+        assert 20 < Lead(0.058, 0.02).odds() < 40
+        assert step_with(Scripted(c0=0.5, c1=0.558), 2).best.id == "c1"
+        assert step_with(Scripted(c0=0.5, c1=0.558, c2=0.5), 3).best.id == "c0"
 
     def test_is_the_greatest_of_several_that_are_shown_to_be_better(self) -> None:
         assert step_with(Scripted(c0=0.1, c1=0.7, c2=0.9, c3=0.8), 4).best.id == "c2"
