@@ -58,7 +58,7 @@ def replicate(
     )
     preset, _, accept = settings.partition(" ")
     engine = nature.engine(seed, {"preset": preset, **({"accept": accept} if accept else {})})
-    each = engine.share_out(5, "rollouts")
+    each = engine.divide_rollouts(5, "rollouts")
     for nature.step in range(steps):
         engine.tell(nature(engine.ask(nature.batch(), each)))
         engine.evolve(nature)

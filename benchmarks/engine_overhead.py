@@ -41,7 +41,7 @@ class Scale:
 
     Attributes:
         name: what it is.
-        population: living candidates.
+        population: active candidates.
         questions: a step.
         rollouts: a question.
         replayed: trajectories remembered.

@@ -70,7 +70,7 @@ def replicate(lead: float, children: int, seed: int) -> Result:
     better = effect_of(lead)
     nature = Nature(seed, lambda _, number: better * (number == 1), QUESTIONS, _MOST_STEPS)
     engine = nature.engine(seed, {"evolve_until": None, "proposals_per_round": children})
-    each = engine.share_out(5, "rollouts")
+    each = engine.divide_rollouts(5, "rollouts")
     steps = 0
     while steps < _MOST_STEPS:
         engine.tell(nature(engine.ask(nature.batch(), each)))

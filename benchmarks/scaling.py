@@ -36,7 +36,7 @@ def measure(questions: int, seeds: int, steps: int) -> tuple[float, float]:
         f"Instruction {number}: {' '.join(rng.choices(WORDS, k=40))}" for number in range(seeds)
     ]
     engine = Engine(texts, proposer=Shuffling())
-    each = engine.share_out(ROLLOUTS, "rollouts")
+    each = engine.divide_rollouts(ROLLOUTS, "rollouts")
     asks, tells = [], []
     for step in range(steps):
         batch = questions_of(step, questions)
@@ -54,7 +54,7 @@ def measure(questions: int, seeds: int, steps: int) -> tuple[float, float]:
 def measure_single_asks(questions: int) -> float:
     """Return the CPU seconds of asking the questions of a step one by one."""
     engine = Engine(["Instruction."], proposer=Shuffling())
-    each = engine.share_out(ROLLOUTS, "rollouts")
+    each = engine.divide_rollouts(ROLLOUTS, "rollouts")
     batch = questions_of(0, questions)
 
     def ask() -> None:

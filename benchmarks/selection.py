@@ -135,7 +135,7 @@ class Result:
         seed: of the replication.
         found: whether the one with the highest weight is the best.
         regret: expected reward lost by taking that one, in [0, 1].
-        covered: share of the living whose 95 % interval, about the mean of the living, holds the
+        covered: share of the members whose 95 % interval, about the mean of the members, holds the
             truth; None where the attributor does not compare, or one is left.
     """
 

@@ -123,7 +123,7 @@ def replicate(
         played.pool,
         **{role: Deap("random") for role in roles},
     )
-    each = engine.share_out(5, "rollouts")
+    each = engine.divide_rollouts(5, "rollouts")
     engine.budget = budget
     training: list[float] = []
     written: list[int] = []
@@ -133,10 +133,12 @@ def replicate(
         effects = np.array(nature.effects)
         more = nature.chances(asked, effects) - nature.chances(asked, np.zeros(len(effects)))
         training.append(100 * float(more.mean()))
-        before, bar = list(engine.population.alive), effects[number_of(used(engine))]
+        before, bar = list(engine.population.members), effects[number_of(used(engine))]
         engine.tell(nature(asked))
         engine.evolve(nature)
-        new = [number_of(member.text) for member in engine.population.alive if member not in before]
+        new = [
+            number_of(member.text) for member in engine.population.members if member not in before
+        ]
         worse += sum(bool(nature.effects[number] < bar) for number in new)
         written.append(len(nature.effects))
         nature.advance()

@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field, JsonValue, PlainSerializer, PlainValidato
 from evoprompt.roles import Attributor
 from evoprompt.support.leads import MIN_GROUPS, Lead
 from evoprompt.support.sentence_values import Floats, sentence_values
-from evoprompt.types import Candidate, CandidateStats, SentenceWorth, Trajectory
+from evoprompt.types import Candidate, CandidateStats, SentenceValue, Trajectory
 
 __all__ = ["Adjusted", "WindowMean"]
 
@@ -601,7 +601,7 @@ class Adjusted(Attributor):
         self._state = _State()
         self._solved: _Equations | None = None
         self._leads: dict[str, dict[str, Lead]] = {}
-        self._sentences: Sequence[SentenceWorth] | None = None
+        self._sentences: Sequence[SentenceValue] | None = None
 
     def observe(self, step: int, trajectories: Sequence[Trajectory]) -> None:
         """Record the rewards of the trajectories of engine step ``step``."""
@@ -694,7 +694,7 @@ class Adjusted(Attributor):
             self._leads[other.id] = equations.leads(other.id)
         return self._leads[other.id].get(candidate.id, Lead(0.0, math.inf))
 
-    def sentences(self) -> Sequence[SentenceWorth]:
+    def sentences(self) -> Sequence[SentenceValue]:
         """Return what each sentence that not all candidates hold adds, the clearest first."""
         if self._sentences is not None:
             return self._sentences

@@ -24,10 +24,10 @@ from evoprompt.log.eventlog import EventLog
 from evoprompt.log.summaries import (
     FailureWatch,
     RewardWatch,
-    due_to_show,
+    rollout_events,
+    rollouts_to_log,
     summarise_ask,
     summarise_tell,
-    to_read,
 )
 from evoprompt.plugins import naming, require_type
 from evoprompt.populations import SteadyPopulation
@@ -55,8 +55,8 @@ from evoprompt.types import (
     EvolveReport,
     Proposal,
     Question,
-    Setting,
     StepReport,
+    TaskContext,
     TextLimits,
     Trajectory,
     VerificationResult,
@@ -71,13 +71,13 @@ _SENTENCES = 32  # that an event tells of, the clearest ones
 _BROKEN = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
-class Supervisor(Protocol):
+class ApprovalPolicy(Protocol):
     """Where a person has a say in an engine: :class:`evoprompt.hosting.requests.ApprovalQueue`."""
 
-    def attend(self) -> None:
+    def poll(self) -> None:
         """Takes up what a person asks of the population, after each step."""
 
-    def approved(self, admitted: Sequence[VerificationResult]) -> list[VerificationResult]:
+    def filter_approved(self, admitted: Sequence[VerificationResult]) -> list[VerificationResult]:
         """Those of ``admitted`` who may come in."""
 
 
@@ -222,7 +222,7 @@ class Engine:
         self.failure_watch = FailureWatch()
         self._undivided = ""
         self._shared_out = False
-        self.supervisor: Supervisor | None = None
+        self.supervisor: ApprovalPolicy | None = None
         self.waits = True
         self.budget: int | None = None
         self.step = 0
@@ -272,12 +272,12 @@ class Engine:
         self.screening.limits = limits
 
     @property
-    def setting(self) -> Setting:
+    def setting(self) -> TaskContext:
         """What stands around an instruction; adapters set it, and proposers read it."""
         return self.requests.setting
 
     @setting.setter
-    def setting(self, setting: Setting) -> None:
+    def setting(self, setting: TaskContext) -> None:
         self.requests.setting = setting
 
     @property
@@ -286,7 +286,7 @@ class Engine:
         return self.training_rollouts + self.verification_rollouts
 
     def candidate_stats(self) -> list[CandidateStats]:
-        """The living candidates with their weights, oldest first.
+        """The active candidates with their weights, oldest first.
 
         Under ``unmeasured="explore"`` the unmeasured have the mean weight of the measured.
         """
@@ -342,7 +342,7 @@ class Engine:
         shared = self.config.candidates_per_question == "auto" and several
         return "question" if shared else self.config.grouping
 
-    def share_out(self, rollouts: int, setting: str, *, several: bool = True) -> int:
+    def divide_rollouts(self, rollouts: int, setting: str, *, several: bool = True) -> int:
         """Decides how many candidates a question has; adapters call it when attaching.
 
         Args:
@@ -379,7 +379,8 @@ class Engine:
         """Assignments in the order of the questions, one for each candidate of a question.
 
         They are as many as ``config.candidates_per_question``. Under ``"auto"`` an adapter has said
-        how many rollouts a question has (:meth:`share_out`), and without one it is one candidate.
+        how many rollouts a question has (:meth:`divide_rollouts`); without an adapter it is one
+        candidate.
 
         Args:
             questions: the batch, at least one.
@@ -453,13 +454,15 @@ class Engine:
         self.assignments.forget_stale(self.step)
         told = summarise_tell(self.step, self.rollouts, trajectories, self.candidate_stats())
         self.log.append(told)
-        for event in to_read(self.step, trajectories, due_to_show(trajectories, self.step)):
+        for event in rollout_events(
+            self.step, trajectories, rollouts_to_log(trajectories, self.step)
+        ):
             self.log.append(event)
         before = [one.id for one in self.selection.members]
         if not self.is_static and self.config.prunes_at(self.step):
             self.selection.halve(self.step)
         if self.supervisor is not None:
-            self.supervisor.attend()
+            self.supervisor.poll()
         self._decide_trials()
         self._watch()
         self._announce_end_of_evolution()
@@ -483,7 +486,9 @@ class Engine:
 
     def _approve(self, admitted: Sequence[VerificationResult]) -> list[VerificationResult]:
         """Return the admitted that a person approves; all where no person has a say."""
-        return list(admitted) if self.supervisor is None else self.supervisor.approved(admitted)
+        return (
+            list(admitted) if self.supervisor is None else self.supervisor.filter_approved(admitted)
+        )
 
     # ------------------------------------------------------------------------------------ evolve
 
@@ -589,15 +594,17 @@ class Engine:
     def conclude(self) -> str:
         """Warns if nothing evolved, and returns the ``failure_reason``, at the end of training."""
         self.selection.announce_best(self.step)
-        if self.undecided:
-            self.log.append(events.Notice(self.step, f"training has ended while {self.undecided}"))
+        if self.pending_trials:
+            self.log.append(
+                events.Notice(self.step, f"training has ended while {self.pending_trials}")
+            )
         self._announce_sentences()
         if why := self.failure_reason:
             self.log.notice(self.step, f"training has ended and nothing evolved: {why}")
         return why
 
     @property
-    def undecided(self) -> str:
+    def pending_trials(self) -> str:
         """Return which candidates are on trial; empty if none is."""
         names = ", ".join(one.id for one in self.generations.trials.candidates)
         return f"{names} were on trial: nothing was shown of them" if names else ""
@@ -617,14 +624,14 @@ class Engine:
         Returns:
             The candidate, None if it was refused; and what there was against it.
         """
-        living, most = self.selection.members, self.config.population_size
-        if len(living) >= most:
+        members, most = self.selection.members, self.config.population_size
+        if len(members) >= most:
             return None, f"all {most} places of the population are taken; retire one first"
         best = self.best
         texts = dict(best.components) | dict(components)
         proposal = Proposal(texts, (best.id,), f"asked for by {by}", "person")
         found, finding = self.screening.screen_written(
-            proposal, living, best, self.step, override=override
+            proposal, members, best, self.step, override=override
         )
         for event in self.screening.events:
             self.log.append(event)

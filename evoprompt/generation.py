@@ -21,11 +21,11 @@ from pydantic import Field, NonNegativeInt
 from evoprompt.config import EngineConfig
 from evoprompt.log.eventlog import EventLog
 from evoprompt.log.events import Notice, Verified
-from evoprompt.log.summaries import TRIED, to_read
+from evoprompt.log.summaries import TRIED, rollout_events
 from evoprompt.plugins import naming
 from evoprompt.proposers.combinators import signed
 from evoprompt.proposing import ProposalRequests
-from evoprompt.replay import worth_reading
+from evoprompt.replay import rollouts_to_keep
 from evoprompt.roles import TrainingScale, VerificationRequest, Verifier
 from evoprompt.screening import Finding, Screening, summarise
 from evoprompt.selection import Selection
@@ -290,7 +290,7 @@ class Generations:
 
     def most_rounds(self, waits: bool) -> int:
         """Return the most rounds of a generation; one of a background proposer that none awaits."""
-        if self.verifier.share or not (waits or not self.requests.proposer.anticipates):
+        if self.verifier.share or not (waits or not self.requests.proposer.can_anticipate):
             return 1
         return self.config.verify_rounds
 
@@ -450,7 +450,7 @@ class Generations:
         for result in decided:
             self.log.append(Verified.of(result, step, 1, parent=False))
             if not result.is_admitted:
-                self.screening.turn_away(result.candidate)
+                self.screening.reject(result.candidate)
         with naming("proposer", self.requests.proposer):
             self.requests.proposer.feedback(decided)
         self.stats.admitted_total += sum(result.is_admitted for result in decided)
@@ -578,7 +578,7 @@ class Generations:
             if one.turns and one.reward is not None
         }
         config = self.config
-        chosen = worth_reading(readable, config.failure_threshold, config.failures_per_request)
+        chosen = rollouts_to_keep(readable, config.failure_threshold, config.failures_per_request)
         self.screening.replay.add_verification(
             step, [trajectories[place] for place in sorted(chosen)]
         )
@@ -596,7 +596,7 @@ class Generations:
             elif result.is_on_trial:
                 offspring.on_trial.append(result.candidate)
             else:
-                self.screening.turn_away(result.candidate)
+                self.screening.reject(result.candidate)
         for results, is_parent in ((verification.parents, True), (decided, False)):
             for result in results:
                 self.log.append(Verified.of(result, step, offspring.rounds, is_parent))
@@ -606,7 +606,7 @@ class Generations:
             for trajectory in verification.trajectories
             if trajectory.candidate.id in tried
         ]
-        for event in to_read(step, verification.trajectories, own, TRIED):
+        for event in rollout_events(step, verification.trajectories, own, TRIED):
             self.log.append(event)
 
 

@@ -26,7 +26,7 @@ class SteadyPopulation(Population):
         self._ever: dict[str, Candidate] = {}
 
     @property
-    def alive(self) -> Sequence[Candidate]:
+    def members(self) -> Sequence[Candidate]:
         """Return the members, oldest first."""
         return tuple(self._alive.values())
 

@@ -14,7 +14,7 @@ from evoprompt.plugins import naming
 from evoprompt.roles import ProposalRequest, Proposer, TrainingScale, Verifier
 from evoprompt.screening import Screening
 from evoprompt.selection import Selection
-from evoprompt.types import Candidate, CandidateStats, Setting
+from evoprompt.types import Candidate, CandidateStats, TaskContext
 
 _FAILURES_OFFERED = 8  # times as many failures as are shown are handed over for each parent
 
@@ -58,7 +58,7 @@ class ProposalRequests:
     proposer: Proposer
     verifier: Verifier
     log: EventLog
-    setting: Setting = field(default_factory=Setting, init=False)
+    setting: TaskContext = field(default_factory=TaskContext, init=False)
     _state: _State = field(default_factory=_State, init=False)
     _is_resumed: bool = field(default=False, init=False)
 
@@ -101,8 +101,8 @@ class ProposalRequests:
             self.screening.required,
             failures_per_request=shown,
             successes=replay.successes(failures),
-            living=members,
-            refusals=[*map(str, self.screening.findings)],
+            members=members,
+            rejections=[*map(str, self.screening.findings)],
             max_tokens=self.screening.remaining_tokens(),
             setting=self.setting,
             sentences=self.selection.sentences(),
@@ -170,7 +170,7 @@ class ProposalRequests:
 
     def start(self, step: int, scale: TrainingScale) -> None:
         """Let a background proposer begin to improve the parents of this moment, once."""
-        if not self.proposer.anticipates or self.proposer.ready:
+        if not self.proposer.can_anticipate or self.proposer.ready:
             return
         if self._state.requested is not None and not self._is_resumed:
             return
@@ -186,7 +186,7 @@ class ProposalRequests:
 
     def is_ready(self, step: int, scale: TrainingScale) -> bool:
         """Return whether the proposer can answer immediately; if not, ask it and log that."""
-        if not self.proposer.anticipates:
+        if not self.proposer.can_anticipate:
             return True
         self.start(step, scale)
         if self.proposer.ready:

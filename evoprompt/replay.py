@@ -55,7 +55,7 @@ class _State(BaseModel):
     records: list[QuestionRecord]
 
 
-def worth_reading(
+def rollouts_to_keep(
     rollouts: Mapping[K, tuple[str, str, int, float]], failure_below: float, failures: int
 ) -> set[K]:
     """Return the rollouts of a step whose text a host should keep.
@@ -71,7 +71,7 @@ def worth_reading(
         failures: most of a candidate, ``EngineConfig.failures_per_request``.
 
     >>> step = {"a0": ("c0", "a", 0, 0.1), "a1": ("c0", "a", 1, 0.1), "b0": ("c0", "b", 0, 1.0)}
-    >>> sorted(worth_reading(step, failure_below=0.5, failures=1))
+    >>> sorted(rollouts_to_keep(step, failure_below=0.5, failures=1))
     ['a0', 'b0']
     """
     failed: list[tuple[int, K]] = []

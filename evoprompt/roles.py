@@ -30,8 +30,8 @@ from evoprompt.types import (
     CandidateStats,
     Estimate,
     Proposal,
-    SentenceWorth,
-    Setting,
+    SentenceValue,
+    TaskContext,
     Trajectory,
     Verification,
     VerificationResult,
@@ -61,12 +61,12 @@ class Population(Component, ABC):
 
     @property
     @abstractmethod
-    def alive(self) -> Sequence[Candidate]:
+    def members(self) -> Sequence[Candidate]:
         """Return the members, oldest first; never empty once a seed was added."""
 
     def __contains__(self, candidate_id: object, /) -> bool:
         """Return whether a candidate with this id is a member."""
-        return any(member.id == candidate_id for member in self.alive)
+        return any(member.id == candidate_id for member in self.members)
 
     @abstractmethod
     def add(self, candidate: Candidate) -> None:
@@ -156,7 +156,7 @@ class Attributor(Component, ABC):
         mine, theirs = self.stats(candidate), self.stats(other)
         return Lead(mine.weight - theirs.weight, math.hypot(mine.stderr, theirs.stderr))
 
-    def sentences(self) -> Sequence[SentenceWorth]:
+    def sentences(self) -> Sequence[SentenceValue]:
         """Return the values of sentences, the clearest first; empty by default."""
         return ()
 
@@ -197,8 +197,8 @@ class ProposalRequest:
         component: name of the component to rewrite; empty leaves the choice to the proposer.
         failures_per_request: number of failures to read, for proposers without a setting for it.
         successes: successful trajectories on questions of ``failures``, where there are any.
-        living: the members of the population, parents included.
-        refusals: reasons why texts of the last request were rejected by screening.
+        members: the members of the population, parents included.
+        rejections: reasons why texts of the last request were rejected by screening.
         max_tokens: most tokens of all texts of a proposal; None if unknown.
         setting: context of the instruction, such as prompt, tools and reward.
         sentences: values of sentences, as far as the attributor estimates them, clearest first.
@@ -214,11 +214,11 @@ class ProposalRequest:
     component: str = ""
     failures_per_request: int = 4
     successes: Sequence[Trajectory] = ()
-    living: Sequence[CandidateStats] = ()
-    refusals: Sequence[str] = ()
+    members: Sequence[CandidateStats] = ()
+    rejections: Sequence[str] = ()
     max_tokens: int | None = None
-    setting: Setting = field(default_factory=Setting)
-    sentences: Sequence[SentenceWorth] = ()
+    setting: TaskContext = field(default_factory=TaskContext)
+    sentences: Sequence[SentenceValue] = ()
 
 
 class Proposer(Component, ABC):
@@ -273,7 +273,7 @@ class Proposer(Component, ABC):
         """
 
     @property
-    def anticipates(self) -> bool:
+    def can_anticipate(self) -> bool:
         """Return whether the class overrides ``anticipate``."""
         return type(self).anticipate is not Proposer.anticipate
 

@@ -38,7 +38,7 @@ class ScreeningContext:
             all that the parents have counts.
         trainset: training questions, seen or not, as many as are known. What two share is no copy
             of one.
-        living: texts of the candidates alive, and of the proposals that passed just before.
+        members: texts of the candidates alive, and of the proposals that passed just before.
         rejected: texts refused lately, by screening or by the verifier.
         questions: training questions a proposer may have seen.
         answers: their gold answers.
@@ -48,7 +48,7 @@ class ScreeningContext:
 
     parents: Sequence[str] = ()
     required: Sequence[str] = ()
-    living: Collection[str] = ()
+    members: Collection[str] = ()
     rejected: Collection[str] = ()
     questions: Sequence[str] = ()
     answers: Sequence[str] = ()
@@ -404,8 +404,8 @@ def duplicate(proposal: Proposal, context: ScreeningContext) -> str | None:
     A single word may decide: "in 5 words" is not "in 50 words".
     """
     text = _folded(proposal.text)
-    if text in map(_folded, (*context.living, *context.parents)):
-        return "the text equals a living candidate"
+    if text in map(_folded, (*context.members, *context.parents)):
+        return "the text equals a active candidate"
     if text in map(_folded, context.rejected):
         return "the text equals a recently rejected candidate"
     return None

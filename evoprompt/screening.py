@@ -221,7 +221,7 @@ class Screening:
     def screen(
         self,
         proposals: Sequence[Proposal],
-        living: Sequence[Candidate],
+        members: Sequence[Candidate],
         first: Candidate,
         step: int,
         dead: Sequence[Candidate] = (),
@@ -230,21 +230,21 @@ class Screening:
 
         Args:
             proposals: the proposals, with the names of their proposers.
-            living: members, from which a proposal may descend and must differ.
+            members: members, from which a proposal may descend and must differ.
             first: the parent of a proposal that names none.
             step: the engine step.
             dead: pruned candidates, from which a proposal may descend as well.
         """
-        by_id = {candidate.id: candidate for candidate in (*dead, *living)}
+        by_id = {candidate.id: candidate for candidate in (*dead, *members)}
         context = self._context()
-        texts = {candidate.text for candidate in living}
+        texts = {candidate.text for candidate in members}
         passed: list[Candidate] = []
         self.events, self.known.findings = [], []
         for given in proposals:
             taken = clean(given)
             parents = [by_id[name] for name in taken.parents if name in by_id] or [first]
             proposal = replace(taken, parents=tuple(parent.id for parent in parents))
-            told = replace(context, parents=[parent.text for parent in parents], living=texts)
+            told = replace(context, parents=[parent.text for parent in parents], members=texts)
             finding = (
                 _unknown(taken, by_id)
                 or _mismatch(proposal, parents[0])
@@ -280,7 +280,7 @@ class Screening:
     def screen_written(
         self,
         proposal: Proposal,
-        living: Sequence[Candidate],
+        members: Sequence[Candidate],
         first: Candidate,
         step: int,
         *,
@@ -290,14 +290,14 @@ class Screening:
 
         Args:
             proposal: the text of the person.
-            living: members, from which the text must differ.
+            members: members, from which the text must differ.
             first: candidate that counts as its parent.
             step: the engine step.
             override: whether to accept the text in spite of findings. A text that cannot be read,
                 or lacks a component, is never accepted.
         """
         before = self.known.findings
-        passed = self.screen([proposal], living, first, step, [first])
+        passed = self.screen([proposal], members, first, step, [first])
         finding = next(iter(self.findings), None)
         self.known.findings = before  # those are the proposer's to read
         if finding is not None and override and finding.rule != "components":
@@ -305,11 +305,11 @@ class Screening:
             self.events = [_event(proposal, step, passed[0].id, finding)]
         return next(iter(passed), None), finding
 
-    def remember_refused(self, candidate: Candidate) -> None:
+    def remember_rejected(self, candidate: Candidate) -> None:
         """Remember a rejected text, so that it is rejected if it is proposed again soon."""
         self.known.refused = [*self.known.refused, candidate.text][-_REMEMBERED:]
 
-    def turn_away(self, candidate: Candidate) -> None:
+    def reject(self, candidate: Candidate) -> None:
         """Reject a text for the rest of the generation, after a trial with a few questions."""
         self.known.turned_away.append(candidate.text)
 
@@ -322,7 +322,7 @@ def summarise(findings: Sequence[Finding]) -> str:
     """Return the reasons of rejections in a line, the most frequent first.
 
     >>> lost = Finding("protocol", "lost tag </sum>")
-    >>> summarise([lost, *[Finding("duplicate", "the text equals a living candidate")] * 2])
+    >>> summarise([lost, *[Finding("duplicate", "the text equals a active candidate")] * 2])
     'duplicate (2), lost tag </sum> (1)'
     """
     counts = Counter(map(_label, findings)).most_common()

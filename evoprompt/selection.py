@@ -18,7 +18,7 @@ from evoprompt.plugins import naming
 from evoprompt.roles import Attributor, Population, Selector
 from evoprompt.selectors import select_distinct, sound_choice
 from evoprompt.support.leads import ADMIT, USEFUL, Lead
-from evoprompt.types import Candidate, CandidateStats, SentenceWorth, Trajectory
+from evoprompt.types import Candidate, CandidateStats, SentenceValue, Trajectory
 
 MAX_HISTORY = 256
 """Candidates whose last weight a proposer can look back on."""
@@ -102,7 +102,7 @@ class Selection:
     def members(self) -> Sequence[Candidate]:
         """Return the members of the population, oldest first."""
         with naming("population", self.population):
-            return self.population.alive
+            return self.population.members
 
     def add(self, candidate: Candidate) -> None:
         """Add ``candidate`` to the population."""
@@ -145,7 +145,7 @@ class Selection:
             for stats, is_one in zip(known, is_measured, strict=True)
         ]
 
-    def sentences(self) -> Sequence[SentenceWorth]:
+    def sentences(self) -> Sequence[SentenceValue]:
         """Return what each sentence adds, the clearest first."""
         with naming("attributor", self.attributor):
             return self.attributor.sentences()

@@ -236,7 +236,7 @@ class CandidateStats:
 
 
 @dataclass(frozen=True, slots=True)
-class SentenceWorth:
+class SentenceValue:
     """Estimated value of a sentence: its effect on the mean reward of a candidate that holds it.
 
     Attributes:
@@ -258,7 +258,7 @@ class SentenceWorth:
     def verdict(self) -> str:
         """``"good"`` or ``"bad"`` beyond two standard errors, else ``"not shown"``.
 
-        >>> SentenceWorth("Be brief.", 0.06, 0.02, 3).verdict
+        >>> SentenceValue("Be brief.", 0.06, 0.02, 3).verdict
         'good'
         """
         if abs(self.value) <= 2 * self.stderr:
@@ -427,7 +427,7 @@ class TextLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class TaskContext:
     """Context of an instruction, for proposers to read; an adapter sets it.
 
     Attributes:
@@ -448,7 +448,7 @@ class Setting:
 
 
 PLACE = "[here stands the instruction]"
-"""Where the instruction stands in :attr:`Setting.prompt`."""
+"""Where the instruction stands in :attr:`TaskContext.prompt`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,7 @@ def test_it_says_how_many_rollouts_of_a_generation_failed(
 
 def test_the_last_line_names_those_who_were_on_trial(caplog: pytest.LogCaptureFixture) -> None:
     found = engine(accept="in-training")
-    each = found.share_out(5, "num_generations")
+    each = found.divide_rollouts(5, "num_generations")
     bound = Binding(found, Trainer())
     for step in range(4):
         asked = bound.begin([Question(f"q{step}", "why?", ("so",))], each, rolled)

@@ -41,7 +41,7 @@ class Run(Proposer):
         self.trial_places: list[int] = []
         self.incumbent_places: list[int] = []
         self.engine = Engine(list(self.chance), proposer=self, config=EngineConfig(), rules=[])
-        self.engine.share_out(5, "num_generations")
+        self.engine.divide_rollouts(5, "num_generations")
         halve = self.engine.selection.survivor.select
 
         def select(
@@ -68,7 +68,7 @@ class Run(Proposer):
                 self.trial_places.append(sum(name in on_trial for name in own))
                 self.incumbent_places.append(own.count(best))
         engine.tell([self.answer(assignment) for assignment in assignments])
-        self.sizes.append(len(engine.population.alive))
+        self.sizes.append(len(engine.population.members))
 
     def answer(self, assignment: Assignment) -> Trajectory:
         chance = self.chance[assignment.candidate.text]

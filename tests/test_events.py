@@ -26,7 +26,7 @@ from evoprompt.log.events import (
     Told,
     Verified,
 )
-from evoprompt.types import SentenceWorth, Turn
+from evoprompt.types import SentenceValue, Turn
 
 ONE_OF_EACH: list[Event] = [
     Seeded(0, "c0", {"instruction": "Search."}),
@@ -43,7 +43,7 @@ ONE_OF_EACH: list[Event] = [
     Evaluated(15, "test", "c2", 120, {"right": 0.5}, {"easy": 0.9}, MainMetric("right", "right")),
     Intervened(15, "1-retire", "retire", "c2", "a person", done=True),
     Best(15, "c2"),
-    Sentences(15, (SentenceWorth("Search twice.", 0.06, 0.02, 3),)),
+    Sentences(15, (SentenceValue("Search twice.", 0.06, 0.02, 3),)),
     Notice(16, "the proposer failed"),
 ]
 

@@ -60,8 +60,8 @@ def test_what_a_person_asks_is_done_at_the_next_step_and_logged(tmp_path: Path) 
     requests.ask("retire", "c1")
     requests.ask("retire", "c9")
     train(trained, 2)
-    assert [one.id for one in trained.population.alive] == ["c0", "c2"]
-    assert trained.population.alive[1].text == "Look twice."
+    assert [one.id for one in trained.population.members] == ["c0", "c2"]
+    assert trained.population.members[1].text == "Look twice."
     said = [
         (one["action"], one["candidate"], one["done"]) for one in happened(trained, "intervened")
     ]
@@ -87,7 +87,7 @@ def test_the_firewall_judges_what_a_person_writes_unless_it_is_overridden(tmp_pa
     assert (first["done"], second["done"]) == (False, True)
     assert first["reason"].startswith("meta_talk: ")
     assert second["reason"].startswith("over screening's meta_talk: ")
-    assert [one.text for one in trained.population.alive][-1] == bad["instruction"]
+    assert [one.text for one in trained.population.members][-1] == bad["instruction"]
 
 
 def test_a_full_population_and_the_last_one_alive_say_no(tmp_path: Path) -> None:

@@ -157,7 +157,7 @@ class Batch:
             if trajectory.transitions
         ]
         if found:
-            binding.require_placed(
+            binding.require_instruction_in_prompts(
                 [any(found)],
                 "the renderer or a subclass of ProblemEnv builds prompts without convo_prefix",
             )

@@ -14,7 +14,7 @@ from evoprompt.hosting.prompts import Message, Render, marked_prompt
 from evoprompt.hosting.rows import text_of
 from evoprompt.support.errors import AttachError, InputError
 from evoprompt.support.text import words_of
-from evoprompt.types import Candidate, Setting, TextLimits
+from evoprompt.types import Candidate, TaskContext, TextLimits
 from evoprompt_tinker.host import HostPrompt, HostTokenizer
 
 _CONTINUED = ("observe_truncated_response", "add_messages")
@@ -45,13 +45,13 @@ def question_of(env: Any) -> str:
     )
 
 
-def setting_of(env: Any, render: Render) -> Setting:
+def setting_of(env: Any, render: Render) -> TaskContext:
     """What a proposer is told of ``env``, before an instruction is placed in it."""
     if not isinstance(env, ProblemEnv):
-        return Setting(reward=words_of(type(env.message_env)))
+        return TaskContext(reward=words_of(type(env.message_env)))
     question = {"role": "user", "content": env.get_question()}
     prompt = marked_prompt([*env.convo_prefix, question], render)
-    return Setting(prompt, reward=words_of(type(env).check_answer))
+    return TaskContext(prompt, reward=words_of(type(env).check_answer))
 
 
 def place(env: Any, candidate: Candidate, render: Render) -> None:
@@ -120,13 +120,13 @@ def limits(tokenizer: HostTokenizer, engine: Engine) -> TextLimits:
 
     Special tokens are forbidden, but for those that an instruction holds already.
     """
-    living = [candidate.text for candidate in engine.population.alive]
+    members = [candidate.text for candidate in engine.population.members]
     special = tokenizer.all_special_tokens
     return TextLimits(
         count_tokens=lru_cache(4096)(
             lambda text: len(tokenizer.encode(text, add_special_tokens=False))
         ),
-        control_tokens=[one for one in special if not any(one in text for text in living)],
+        control_tokens=[one for one in special if not any(one in text for text in members)],
     )
 
 

@@ -70,7 +70,7 @@ class TrlAttachment(Binding):
         if tools is not None and not isinstance(render, ShowsTools):
             render = ShowsTools(render)
         self._prompts = TrlPrompts(trainer, render)
-        limits = self._prompts.limits([one.text for one in engine.population.alive])
+        limits = self._prompts.limits([one.text for one in engine.population.members])
         setting = self._prompts.setting(engine.setting.reward or rewards_of(trainer))
         super().__init__(engine, trainer, self._collectives.leads, request.resume)
         self.prompts = self._prompts
@@ -210,7 +210,9 @@ class TrlAttachment(Binding):
                 given, written, batch["prompt_ids"], batch["prompt_mask"], strict=True
             )
         )
-        self.require_placed([any(self._collectives.gathered([found]))], self.suspect)
+        self.require_instruction_in_prompts(
+            [any(self._collectives.gathered([found]))], self.suspect
+        )
 
     @property
     def suspect(self) -> str:
@@ -242,7 +244,9 @@ class _Watch(TrainerCallback):
 
     def on_step_end(self, *_: object, **__: object) -> None:
         """Fails where a trainer made its first step past the adapter."""
-        self._attachment.require_placed([self._attachment.placed], self._attachment.suspect)
+        self._attachment.require_instruction_in_prompts(
+            [self._attachment.placed], self._attachment.suspect
+        )
 
     def on_evaluate(self, args: object, state: TrainerState, *_: object, **__: object) -> None:
         """Logs an evaluation, as TRL has just logged it."""
@@ -265,11 +269,11 @@ def _split(outcomes: Sequence[RolloutOutcome], assignments: Sequence[Assignment]
 
 def _own_tools(trainer: HostTrainer, engine: Engine) -> OwnTools | None:
     """What shows the trainer's own tools; None where no candidate describes them."""
-    living = engine.population.alive
-    if not getattr(trainer, "tools", None) or not any(one.tool_descriptions for one in living):
+    members = engine.population.members
+    if not getattr(trainer, "tools", None) or not any(one.tool_descriptions for one in members):
         return None
     tools = OwnTools(trainer)
-    tools.require_known(living)
+    tools.require_known(members)
     return tools
 
 

@@ -45,7 +45,7 @@ class Layout:
             InputError: the rollouts cannot be shared out so that every baseline compares at
                 least two.
         """
-        rollouts = engine.share_out(generations, "num_generations", several=several)
+        rollouts = engine.divide_rollouts(generations, "num_generations", several=several)
         baseline = rollouts if engine.grouping == "candidate" else generations
         return cls(generations, rollouts, baseline)
 

@@ -12,7 +12,7 @@ from evoprompt.config import EngineConfig
 from evoprompt.hosting.binding import RolloutOutcome
 from evoprompt.hosting.prompts import Prompt
 from evoprompt.hosting.rows import text_of
-from evoprompt.replay import worth_reading
+from evoprompt.replay import rollouts_to_keep
 from evoprompt.types import Turn
 from evoprompt_trl.host import (
     Batch,
@@ -143,4 +143,4 @@ class Roller:
             if reward is not None
         }
         config = self._config
-        return worth_reading(scored, config.failure_threshold, config.failures_per_request)
+        return rollouts_to_keep(scored, config.failure_threshold, config.failures_per_request)

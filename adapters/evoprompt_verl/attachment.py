@@ -116,11 +116,11 @@ class VerlAttachment(Binding):
     def _limit_instructions(self) -> None:
         """Asks of proposals that they fit with every question, validation's included."""
         config, prompts = self._host.config, self._prompts
-        living = [candidate.text for candidate in self.engine.population.alive]
-        prompts.require_room_for(living, prompts.questions)
+        members = [candidate.text for candidate in self.engine.population.members]
+        prompts.require_room_for(members, prompts.questions)
         validation = prompts_of(self._host.val_dataset)
-        taken, refused = prompts.longest_with_room(validation, living)
-        self.engine.limits = prompts.limits(living, max(taken, prompts.longest_question()))
+        taken, refused = prompts.longest_with_room(validation, members)
+        self.engine.limits = prompts.limits(members, max(taken, prompts.longest_question()))
         self.engine.screening.trainset = texts_of(
             getattr(self._host.train_dataset, "dataframe", None),
             getattr(self._host.train_dataset, "prompt_key", ""),
@@ -255,7 +255,7 @@ class VerlAttachment(Binding):
             before = self._prompts.asked(asked[uid].question)
             after = self._prompts.write(before, asked[uid].candidate)
             found.append(self._prompts.reached(ids.tolist(), before, after))
-        self.require_placed(
+        self.require_instruction_in_prompts(
             found,
             f"an agent loop builds its prompt from something else than the column "
             f"{columns.PROMPT!r}, or wants evoprompt.placement=user",

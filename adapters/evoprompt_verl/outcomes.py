@@ -21,7 +21,7 @@ from evoprompt.agents.tokenizer import Tokenizer
 from evoprompt.config import EngineConfig
 from evoprompt.hosting.binding import Outcomes, RolloutOutcome
 from evoprompt.log.evaluation import MainMetric
-from evoprompt.replay import worth_reading
+from evoprompt.replay import rollouts_to_keep
 from evoprompt.types import Assignment, Turn
 from evoprompt_verl.columns import column
 from evoprompt_verl.host import HostBatch, HostQueue
@@ -131,7 +131,7 @@ class OutcomeReader:
             if session in outcomes and (reward := outcomes[session].reward) is not None
         }
         config = self._config
-        chosen = worth_reading(scored, config.failure_threshold, config.failures_per_request)
+        chosen = rollouts_to_keep(scored, config.failure_threshold, config.failures_per_request)
         read = {session: key for session, key in final.items() if session in chosen}
         said = {session: _feedback(extra) for session, extra in zip(final, extras, strict=True)}
         for session, found in self._turns(read, batch.partition_id).items():

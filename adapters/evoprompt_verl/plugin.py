@@ -43,8 +43,8 @@ def evoprompt_attach(request: AttachRequest) -> Attachment | None:
         require_methods(host.replay_buffer, methods_of(HostReplayBuffer), REMEDY)
         if not hasattr(host, "tokenizer"):
             # Not initialised, so perhaps before Ray starts; otherwise it is measured in ``fit``.
-            living = [candidate.text for candidate in request.engine.population.alive]
-            check_room(host.config, living, request.render)
+            members = [candidate.text for candidate in request.engine.population.members]
+            check_room(host.config, members, request.render)
     except InputError as error:
         raise AttachError(str(error)) from error
     from evoprompt_verl.attachment import VerlAttachment

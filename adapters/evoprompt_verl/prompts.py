@@ -122,15 +122,15 @@ class VerlPrompts(PromptWriter):
         return max(self.lengths(self._bare(longest(self.questions))), default=0)
 
     def longest_with_room(
-        self, questions: Sequence[Messages], living: Sequence[str]
+        self, questions: Sequence[Messages], members: Sequence[str]
     ) -> tuple[int, int]:
         """Tokens of the longest question that fits with an instruction, and how many fit with none.
 
         Args:
             questions: to measure, the longest by characters first, until one fits.
-            living: instructions in use; the shortest of them is what has to fit.
+            members: instructions in use; the shortest of them is what has to fit.
         """
-        least = min((self.count(text) for text in living), default=0)
+        least = min((self.count(text) for text in members), default=0)
         ordered = sorted(questions, key=_characters, reverse=True)
         refused = 0
         for start in range(0, len(ordered), _MEASURED):

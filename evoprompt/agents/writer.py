@@ -26,7 +26,7 @@ from evoprompt.hosting.prompts import (
     without_tool_descriptions,
 )
 from evoprompt.support.errors import InputError
-from evoprompt.types import INSTRUCTION, Candidate, Question, Setting, TextLimits
+from evoprompt.types import INSTRUCTION, Candidate, Question, TaskContext, TextLimits
 
 Schemas = Sequence[Mapping[str, Any]]
 
@@ -134,19 +134,19 @@ class PromptWriter(ABC):
         """Tokens of ``text`` alone."""
         return len(self._text_tokenizer(text=[text], add_special_tokens=False)["input_ids"][0])
 
-    def limits(self, living: Sequence[str], taken: int | None = None) -> TextLimits:
+    def limits(self, members: Sequence[str], taken: int | None = None) -> TextLimits:
         """What screening should ask of proposals, so that hardly one is refused here.
 
         Special tokens are forbidden, but for those that an instruction holds already, such as
         protocol tags.
 
         Args:
-            living: instructions in use.
+            members: instructions in use.
             taken: tokens of the longest prompt without one; None if that is not known, so that
                 what a chat template takes is left for a question.
         """
         special = self._text_tokenizer.all_special_tokens
-        control = [one for one in special if not any(one in text for text in living)]
+        control = [one for one in special if not any(one in text for text in members)]
         count = lru_cache(4096)(self.count)
         around = len(self.encode([self.empty()])[0])  # says so where no instruction can stand there
         if self.most is None:
@@ -169,11 +169,11 @@ class PromptWriter(ABC):
 
     # ---------------------------------------------------------------------------- what it tells
 
-    def setting(self, reward: str) -> Setting:
+    def setting(self, reward: str) -> TaskContext:
         """What a proposer is told of the training; its first prompt stands for all."""
         first = next(iter(self.samples()), "")
         prompt = marked_prompt(first, self.render) if first else ""
-        return Setting(prompt, self.tools, reward, call=self._call())
+        return TaskContext(prompt, self.tools, reward, call=self._call())
 
     def _call(self) -> str:
         """A call of the first tool as the chat template writes it; empty where it writes none."""

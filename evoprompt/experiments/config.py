@@ -69,7 +69,7 @@ class RunConfig(BaseModel):
         target: value of the task's main metric on validation whose price in rollouts the summary
             states; none by default.
         seeds_from: a run, one of its trials, an optimization or the ``log_dir`` of an attached
-            training. Arms that say nothing else start from its living instructions, the highest
+            training. Arms that say nothing else start from its active instructions, the highest
             weights first; the run writes them down as the arms' ``instructions``.
         launcher: where the trials run, by name, with its own settings; it may change on resume.
         keep_checkpoints: whether a finished trial keeps what it could be resumed from; its policy

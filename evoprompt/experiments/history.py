@@ -13,7 +13,7 @@ from evoprompt.log.evaluation import Failures, MainMetric
 from evoprompt.support.errors import InputError
 from evoprompt.support.leads import describe_best
 from evoprompt.support.validation import nearest
-from evoprompt.types import SentenceWorth, legible
+from evoprompt.types import SentenceValue, legible
 
 LOGS = ("events.jsonl", "evoprompt_events.jsonl")
 """Names of a training's log of events; the latter beside veRL's checkpoints."""
@@ -94,7 +94,7 @@ class Entry:
         return legible(self.components)
 
     @property
-    def alive(self) -> bool:
+    def members(self) -> bool:
         """Whether it is in the population."""
         return self.admitted and self.died is None
 
@@ -145,7 +145,7 @@ class History:
     generations: list[Json] = field(default_factory=list)
     notices: list[tuple[int, str]] = field(default_factory=list)
     interventions: dict[str, Json] = field(default_factory=dict)
-    sentences: Sequence[SentenceWorth] = ()
+    sentences: Sequence[SentenceValue] = ()
     differed: list[tuple[int, str, Mapping[str, float]]] = field(default_factory=list)
     _alive: set[str] = field(default_factory=set)
 
@@ -179,9 +179,9 @@ class History:
         return found, damage
 
     @property
-    def living(self) -> list[Entry]:
+    def members(self) -> list[Entry]:
         """Those in the population, oldest first."""
-        return [entry for entry in self.candidates.values() if entry.alive]
+        return [entry for entry in self.candidates.values() if entry.members]
 
     @property
     def lives(self) -> dict[str, Entry]:
@@ -300,7 +300,7 @@ class History:
             case "intervened":
                 self._intervene(event)
             case "sentences":
-                self.sentences = [SentenceWorth(**one) for one in event["found"]]
+                self.sentences = [SentenceValue(**one) for one in event["found"]]
             case "notice":
                 self.notices.append((step, event["message"]))
             case "best":

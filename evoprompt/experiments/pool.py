@@ -1,4 +1,4 @@
-"""The living instructions of another run as the first ones of this run."""
+"""The active instructions of another run as the first ones of this run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def with_seeds(config: RunConfig) -> RunConfig:
 
 
 def read_pool(source: Path) -> tuple[dict[str, str], ...]:
-    """The living instructions of a training or an optimization, the highest weight first.
+    """The active instructions of a training or an optimization, the highest weight first.
 
     It need not be finished. Of a run with several trials, it is the one that did best at its last
     evaluation on validation questions, among those in which instructions evolve.
@@ -52,12 +52,12 @@ def read_pool(source: Path) -> tuple[dict[str, str], ...]:
             "an `evoprompt run`, the folder of one of its trials, of an optimization, or a "
             "log_dir; check the path"
         )
-    if history is None or not history.living:
+    if history is None or not history.members:
         raise InputError(
             f"seeds_from is {source}, in which no instruction was ever used; required: a run that "
             "has begun to train; wait, or choose another"
         )
-    worths = [(history.worth(member), member) for member in history.living]
+    worths = [(history.worth(member), member) for member in history.members]
     worths.sort(key=lambda pair: -inf if pair[0] is None else pair[0], reverse=True)
     return tuple(dict(one.components) for _, one in worths)
 

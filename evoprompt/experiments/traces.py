@@ -38,7 +38,7 @@ from evoprompt.types import (
     Assignment,
     CandidateStats,
     Question,
-    Setting,
+    TaskContext,
     Trajectory,
     Turn,
     Written,
@@ -154,7 +154,7 @@ def write_from(
     first: Written,
     proposer: Proposer,
     options: OptimizeOptions,
-    setting: Setting,
+    setting: TaskContext,
     emit: Callable[[Event], None],
 ) -> list[dict[str, str]]:
     """What ``proposer`` writes of failures in ``traces`` and screening lets through.
@@ -253,7 +253,7 @@ def starting_from(
         raise InputError("--from-traces is given without a writer; required: --lm MODEL")
     first = traces.deployed or task.seeds[0]
     options = OptimizeOptions(required=tuple(task.required))
-    setting = Setting(reward=words_of(type(task).score), trained=False)
+    setting = TaskContext(reward=words_of(type(task).score), trained=False)
     context = BuildContext(task, None, spending, syntax=PROPOSER_SYNTAX)
     proposer = proposer_of(section, context)
     written = write_from(traces, first, proposer, options, setting, emit)

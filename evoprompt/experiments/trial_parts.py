@@ -26,7 +26,7 @@ from evoprompt.screening import Seed
 from evoprompt.support.errors import InputError
 from evoprompt.support.storage import write_whole
 from evoprompt.support.text import words_of
-from evoprompt.types import Candidate, Setting, Written
+from evoprompt.types import Candidate, TaskContext, Written
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ def build_engine(
     seeds = seeds_of(config, trial, task, section, start)
     engine = section.engine(seeds, context, trial.seed, task.required, log)
     engine.budget = config.budget_of(trial.arm)
-    engine.setting = Setting(reward=words_of(type(task).score))
+    engine.setting = TaskContext(reward=words_of(type(task).score))
     return engine
 
 

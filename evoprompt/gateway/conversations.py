@@ -150,7 +150,7 @@ class Conversations:
         self._busy: Counter[str] = Counter()
         self._binding = Binding(engine, self, resume="auto")
         try:
-            self._each = engine.share_out(settings.rollouts, "rollouts")
+            self._each = engine.divide_rollouts(settings.rollouts, "rollouts")
             _require_served(engine)
             folder_lock = keep_log(settings.directory, engine, self)
             self._binding.until_detach(folder_lock.release)

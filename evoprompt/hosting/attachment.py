@@ -123,7 +123,7 @@ def attach(
         callable(render),
         "a function, such as evoprompt.hosting.prompts.user_prefix",
     )
-    tools = {name for member in engine.population.alive for name in member.tool_descriptions}
+    tools = {name for member in engine.population.members for name in member.tool_descriptions}
     # A trainer with tools of its own is its adapter's to serve or to refuse.
     if tools and not isinstance(render, ShowsTools) and not getattr(trainer, "tools", None):
         raise AttachError(

@@ -218,7 +218,7 @@ class Binding:
 
     def __str__(self) -> str:
         """The trainer, and what the engine knows now."""
-        alive = many(len(self.engine.population.alive), "instruction")
+        alive = many(len(self.engine.population.members), "instruction")
         return (
             f"attached to {self._name}, step {self.engine.step}, {alive}, "
             f"best {best_in_words(self.engine)}"
@@ -231,7 +231,7 @@ class Binding:
     def announce(self) -> None:
         """Tells when it evolves, and the most that it may cost."""
         engine, config = self.engine, self.engine.config
-        alive = many(len(engine.population.alive), "instruction")
+        alive = many(len(engine.population.members), "instruction")
         if engine.is_static:
             self._say(f"attached to {self._name} with {alive}; no proposer, so nothing evolves")
             return
@@ -306,7 +306,7 @@ class Binding:
             for trajectory in trajectories(one, () if why else next(rolled))
         ]
 
-    def require_placed(self, found: Sequence[bool], suspect: str) -> None:
+    def require_instruction_in_prompts(self, found: Sequence[bool], suspect: str) -> None:
         """Ends a training whose first prompts held no instruction, as no error would tell it.
 
         Args:
@@ -439,7 +439,7 @@ class Binding:
         """Warns if nothing evolved, tells how it ended, and returns why nothing evolved, if so."""
         engine, stats = self.engine, self.engine.generation_stats
         why = engine.conclude()
-        undecided = f"; {engine.undecided}" if engine.undecided else ""
+        undecided = f"; {engine.pending_trials}" if engine.pending_trials else ""
         failures = engine.failure_watch.failures
         failed = f"; training rollouts without a reward, {failures}" if failures.failed else ""
         self._say(
@@ -468,7 +468,7 @@ class Binding:
 
     def _say(self, line: str) -> None:
         if self._leads:
-            _speak()
+            _configure_logging()
             _LOG.info(line)
 
 
@@ -485,7 +485,7 @@ def best_in_words(engine: Engine) -> str:
     return f'{best.id} ({worth}): "{shown}"'
 
 
-def _speak() -> None:
+def _configure_logging() -> None:
     """Lets lines be seen where nobody has said anything about logging."""
     if _LOG.level == logging.NOTSET:
         _LOG.setLevel(logging.INFO)

@@ -170,7 +170,7 @@ class ApprovalQueue:
         self._taken: set[str] = set()
         self._damaged = False
 
-    def attend(self) -> None:
+    def poll(self) -> None:
         """Takes up the changes that are due, after a step of the engine."""
         step = self._engine.step
         try:
@@ -188,7 +188,7 @@ class ApprovalQueue:
             said = Intervened(step, request.id, request.action, name, request.by, done, reason)
             self._engine.log.append(said)
 
-    def approved(self, admitted: Sequence[VerificationResult]) -> list[VerificationResult]:
+    def filter_approved(self, admitted: Sequence[VerificationResult]) -> list[VerificationResult]:
         """Those of ``admitted`` who may come in; waits for answers where they are asked for."""
         approval = self._engine.config.approve
         if approval.mode == "auto" or not admitted:
@@ -264,7 +264,7 @@ class ApprovalQueue:
         step, approval = self._engine.step, self._engine.config.approve
         answers[candidate.id] = request.action == "approve"
         if request.action == "refuse":
-            self._engine.screening.remember_refused(candidate)
+            self._engine.screening.remember_rejected(candidate)
         said = Intervened(step, request.id, request.action, candidate.id, request.by, True)
         self._engine.log.append(said)
         if request.by == "timeout":

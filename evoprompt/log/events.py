@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, ClassVar
 
 from evoprompt.log.evaluation import MainMetric
-from evoprompt.types import SentenceWorth, Turn, VerificationResult
+from evoprompt.types import SentenceValue, Turn, VerificationResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Asked(Event):
     Attributes:
         draws: questions given to each candidate.
         rollouts: of each of those questions under each candidate.
-        probabilities: selection probability of each living candidate (Eq. 4), if the sampler
+        probabilities: selection probability of each active candidate (Eq. 4), if the sampler
             knows it.
     """
 
@@ -70,7 +70,7 @@ class Told(Event):
         trajectories: told in this step.
         unscored: of them, without a reward.
         reward: mean reward of the scored ones, ``None`` when there was none.
-        weights: importance weight of each living candidate after attribution (Eq. 6).
+        weights: importance weight of each active candidate after attribution (Eq. 6).
         metrics: means of the trajectories' metrics.
         instruction_length: mean length in words of the instructions used.
         stderrs: standard errors of ``weights``, where the attributor knows them.
@@ -285,7 +285,7 @@ class Best(Event):
 class Sentences(Event):
     """What sentences are worth by all steps so far, the clearest first."""
 
-    found: tuple[SentenceWorth, ...]
+    found: tuple[SentenceValue, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,7 +93,7 @@ _DIFFERENT = 8  # questions of a step
 _QUESTION = 160  # characters of one of them
 
 
-def due_to_show(trajectories: Sequence[Trajectory], step: int) -> list[Trajectory]:
+def rollouts_to_log(trajectories: Sequence[Trajectory], step: int) -> list[Trajectory]:
     """Those of candidates in the first two of every five steps of their lives."""
     return [
         trajectory
@@ -120,7 +120,7 @@ def excerpts_of(
     return tuple(found)
 
 
-def to_read(
+def rollout_events(
     step: int,
     trajectories: Sequence[Trajectory],
     shown: Sequence[Trajectory],

@@ -28,7 +28,7 @@ from evoprompt.optimizer.data import question_of
 from evoprompt.optimizer.runner import is_empty
 from evoprompt.support.errors import BudgetError, EvopromptError, InputError, LmError
 from evoprompt.support.text import words_of
-from evoprompt.types import Candidate, Question, Setting, Written
+from evoprompt.types import Candidate, Question, TaskContext, Written
 
 OPENAI = "openai:"
 """What the name of a model begins with that OpenAI serves."""
@@ -105,7 +105,7 @@ class Endpoint:
         limits = Limits(calls=0, turn_tokens=max_tokens, observation_tokens=0)
         self._agent = Agent(AnswerProtocol(), self.chat.tokenizer, limits)
 
-    setting = Setting(
+    setting = TaskContext(
         marked_prompt([{"role": "user", "content": "(the question)"}], system_message),
         trained=False,
     )
@@ -189,11 +189,11 @@ class TaskAgent:
         self._validation = {question.id for question in self.validation}
 
     @property
-    def setting(self) -> Setting:
+    def setting(self) -> TaskContext:
         """What stands around an instruction, for a proposer to read."""
         prompt = marked_prompt(self._runner.prompt(self.train[0]), self._task.render)
         reward = words_of(type(self._task).score)
-        return Setting(prompt, self._runner.schemas, reward, trained=False)
+        return TaskContext(prompt, self._runner.schemas, reward, trained=False)
 
     async def __call__(self, instruction: Written, question: Question) -> Episode:
         """The model's episode.

@@ -11,7 +11,7 @@ import dspy
 from dspy.adapters.utils import get_field_description_string
 
 from evoprompt.support.errors import InputError
-from evoprompt.types import TOOL, Setting
+from evoprompt.types import TOOL, TaskContext
 
 Key = str | int | None
 
@@ -85,7 +85,7 @@ class Genome:
             )
 
     @property
-    def setting(self) -> Setting:
+    def setting(self) -> TaskContext:
         """What the components are, and the tools whose descriptions can be read."""
         what = {
             name: f"the instruction of the predictor `{name}`. Its inputs are:\n"
@@ -97,7 +97,7 @@ class Genome:
             name: f"the description of the tool `{tool.name}`" for name, tool in self._tools.items()
         }
         tools = {tool.name: _schema(tool) for _, tool in _places(self._student)}
-        return Setting(tools=list(tools.values()), components=what, trained=False)
+        return TaskContext(tools=list(tools.values()), components=what, trained=False)
 
     def build(self, texts: Mapping[str, str]) -> Any:
         """A copy of the student with ``texts``."""

@@ -29,7 +29,7 @@ from evoprompt.optimizer.outcome import (
 from evoprompt.optimizer.threads import CallThreads
 from evoprompt.support.errors import BudgetError, EvopromptError, InputError, causes
 from evoprompt.support.text import format_error, words_of
-from evoprompt.types import INSTRUCTION, Candidate, Setting, Turn
+from evoprompt.types import INSTRUCTION, Candidate, TaskContext, Turn
 
 Program = Callable[[Any, Any], Any]
 """``program(instruction, example)``: an output, or a coroutine; both are of the user's types."""
@@ -93,10 +93,10 @@ class Rollouts(ABC):
     def __init__(self, program: object, metric: object = None) -> None:
         self._of = program
         setting = getattr(program, "setting", None)
-        if not isinstance(setting, Setting):
+        if not isinstance(setting, TaskContext):
             words = words_of(program)
             what = {INSTRUCTION: f"the text that is given to the program {words}"} if words else {}
-            setting = Setting(components=what)
+            setting = TaskContext(components=what)
         reward = setting.reward or words_of(metric)
         self.setting = replace(setting, reward=reward, trained=False)
 

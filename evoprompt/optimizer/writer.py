@@ -28,7 +28,7 @@ from evoprompt.types import (
     Candidate,
     Proposal,
     Question,
-    Setting,
+    TaskContext,
     TextLimits,
     Trajectory,
     VerificationResult,
@@ -55,7 +55,7 @@ class Writer:
     journal: Journal
     emit: Callable[[Event], None]
     options: OptimizeOptions
-    setting: Setting
+    setting: TaskContext
     trainset: Sequence[str]
 
     def __post_init__(self) -> None:
@@ -98,8 +98,8 @@ class Writer:
             answer = self._ask(
                 replace(
                     request,
-                    living=request.parents,
-                    refusals=[*map(str, self._screening.findings)],
+                    members=request.parents,
+                    rejections=[*map(str, self._screening.findings)],
                     required=tuple(self.options.required),
                     max_tokens=self.options.max_tokens,
                     setting=self.setting,

@@ -339,11 +339,11 @@ def tried_of(request: ProposalRequest, candidate: Candidate, component: str) -> 
         candidate: whom it is told beside.
         component: the one that is rewritten.
     """
-    living = {member.candidate.id: member for member in request.living}
+    members = {member.candidate.id: member for member in request.members}
     earlier = [
-        entry for entry in request.history if entry.candidate.id not in living and entry.groups
+        entry for entry in request.history if entry.candidate.id not in members and entry.groups
     ]
-    known = [("in use", member) for member in sorted(living.values(), key=_by_weight)]
+    known = [("in use", member) for member in sorted(members.values(), key=_by_weight)]
     known += [("given up", one) for one in earlier[-_EARLIER:]]
     seen = {candidate.components.get(component)}
     own = [
@@ -374,7 +374,7 @@ def tried_of(request: ProposalRequest, candidate: Candidate, component: str) -> 
 def refused_of(request: ProposalRequest) -> str:
     """Why texts that were proposed the last time could not be tried."""
     return (
-        "\n".join(f"- {clip(refusal, _TEXT)}" for refusal in dict.fromkeys(request.refusals))
+        "\n".join(f"- {clip(refusal, _TEXT)}" for refusal in dict.fromkeys(request.rejections))
         or _NONE
     )
 

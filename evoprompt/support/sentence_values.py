@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evoprompt.support.text import sentences
-from evoprompt.types import SentenceWorth
+from evoprompt.types import SentenceValue
 
 Floats = NDArray[np.float64]
 _PARTS = (1 / 4, 1 / 2, 1.0)
@@ -30,7 +30,7 @@ _LEVEL = 100.0  # likewise: what all have in common is not known beforehand
 
 def sentence_values(
     texts: Sequence[str], information: Floats, evidence: Floats, noise: float
-) -> list[SentenceWorth]:
+) -> list[SentenceValue]:
     """Return what each sentence that not all texts hold adds, the clearest first.
 
     How far sentences spread, and candidates beside their sentences, is not known: several spreads
@@ -63,7 +63,7 @@ def sentence_values(
     values = weights @ np.array(means)
     errors = np.sqrt(np.maximum(weights @ np.array(squares) - values**2, 0.0))
     worths = [
-        SentenceWorth(text, float(value), float(error), int(sum(column)))
+        SentenceValue(text, float(value), float(error), int(sum(column)))
         for (column, text), value, error in zip(features.items(), values, errors, strict=True)
     ]
     return sorted(worths, key=lambda worth: -abs(worth.value) / (worth.stderr or 1.0))

@@ -30,8 +30,8 @@ class PopulationSuite(Suite[Population]):
         return population
 
     def alive(self, population: Population) -> list[str]:
-        """Ids of the living."""
-        return [member.id for member in population.alive]
+        """Ids of the members."""
+        return [member.id for member in population.members]
 
     def test_lists_the_living_oldest_first(self) -> None:
         found = self.alive(self.family())
@@ -41,7 +41,7 @@ class PopulationSuite(Suite[Population]):
 
     def test_knows_who_is_alive(self) -> None:
         population = self.family()
-        expect("c0" in population, "it does not contain a living candidate")
+        expect("c0" in population, "it does not contain a active candidate")
         expect("c1" not in population, "it contains a dead candidate")
         expect("c9" not in population, "it contains a candidate that never lived")
 
@@ -52,7 +52,7 @@ class PopulationSuite(Suite[Population]):
             "it let everybody go; required: a ValueError",
         )
         expect(
-            len(population.alive) == 3,
+            len(population.members) == 3,
             "a refused removal removed somebody; required: all or nothing",
         )
 
@@ -104,7 +104,7 @@ class PopulationSuite(Suite[Population]):
         resumed.add(candidate(7))
         continue_from(population, resumed)
         expect(
-            list(resumed.alive) == list(population.alive),
+            list(resumed.members) == list(population.members),
             "a restored population has others alive than the saved one; keep them in state_dict",
         )
         expect(

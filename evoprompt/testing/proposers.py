@@ -95,7 +95,7 @@ class ProposerSuite(DrawingSuite[Proposer]):
 
     def test_proposes_what_it_thought_ahead(self) -> None:
         proposer = self.build()
-        if not proposer.anticipates:
+        if not proposer.can_anticipate:
             return
         proposer.anticipate(request())
         begun = time.monotonic()

@@ -12,7 +12,7 @@ import pytest
 
 from evoprompt.attributors import Adjusted, WindowMean
 from evoprompt.testing.samples import question
-from evoprompt.types import Assignment, Candidate, SentenceWorth, Trajectory
+from evoprompt.types import Assignment, Candidate, SentenceValue, Trajectory
 
 SENTENCES = [f"Do thing number {number}." for number in range(16)]
 
@@ -104,7 +104,7 @@ def test_a_resumed_run_says_the_same_and_memory_is_bounded() -> None:
     assert len(saved["names"]) == 128
 
 
-def one_step(*told: tuple[str, float | None]) -> Sequence[SentenceWorth]:
+def one_step(*told: tuple[str, float | None]) -> Sequence[SentenceValue]:
     attributor = Adjusted()
     candidates = [Candidate(f"c{place}", {"i": text}) for place, (text, _) in enumerate(told)]
     found = [

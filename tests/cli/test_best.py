@@ -10,7 +10,7 @@ from evoprompt.experiments.directory import RunDirectory
 from evoprompt.log.eventlog import EventLog
 from evoprompt.log.events import Best, Evolved, Proposed, Seeded, Sentences, Told
 from evoprompt.support.leads import describe_best
-from evoprompt.types import SentenceWorth
+from evoprompt.types import SentenceValue
 
 CONFIG = RunConfig.model_validate(
     {"task": "fake", "host": "fake", "budget": 80, "evaluate_every": 40, "seeds": 2}
@@ -54,7 +54,7 @@ def test_of_an_attached_training_the_events_are_enough(
     )
     assert evoprompt("best", str(tmp_path), "--explain") == 2
     assert "does not say what sentences are worth" in capsys.readouterr().err
-    worth = (SentenceWorth("Look twice.", 0.06, 0.02, 3), SentenceWorth("Be nice.", 0.01, 0.02, 2))
+    worth = (SentenceValue("Look twice.", 0.06, 0.02, 3), SentenceValue("Be nice.", 0.01, 0.02, 2))
     log.append(Sentences(2, worth))
     assert evoprompt("best", str(tmp_path), "--explain") == 0
     said = capsys.readouterr()

@@ -52,7 +52,7 @@ def number_of(assignment: Assignment) -> int:
 
 
 def alive(one: Engine) -> list[str]:
-    return [candidate.id for candidate in one.population.alive]
+    return [candidate.id for candidate in one.population.members]
 
 
 def weights(one: Engine) -> dict[str, float]:

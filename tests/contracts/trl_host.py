@@ -182,7 +182,7 @@ def run(job: Job, directory: Path) -> Run:
     trainer.add_callback(Watch(observer))
     trainer.train(resume_from_checkpoint=True if job.resume else None)
     used = gather_object([int(bool(observer.told))])
-    living = [[one.text for one in engine.population.alive]] if engine else []
+    members = [[one.text for one in engine.population.members]] if engine else []
     return Run(
         losses=[entry["loss"] for entry in trainer.state.log_history if "loss" in entry],
         weights=digest(*trainer.model.state_dict().values()),
@@ -193,7 +193,7 @@ def run(job: Job, directory: Path) -> Run:
         reported=scalars(boards),
         evaluated=observer.evaluated,
         engines_used=sum(used),
-        populations=gather_object(living),
+        populations=gather_object(members),
     )
 
 

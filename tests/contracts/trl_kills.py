@@ -46,7 +46,7 @@ def main(directory: Path) -> None:
         "generators": generators(),
         "rollouts": engine.rollouts,
         "best": engine.best.text,
-        "population": [candidate.text for candidate in engine.population.alive],
+        "population": [candidate.text for candidate in engine.population.members],
         "events": list(log),
         "losses": [entry["loss"] for entry in trainer.state.log_history if "loss" in entry],
         "step": trainer.state.global_step,

@@ -125,8 +125,8 @@ class Training:
         return self
 
     @property
-    def alive(self) -> set[str]:
-        return {one.id for one in self.engine.population.alive}
+    def members(self) -> set[str]:
+        return {one.id for one in self.engine.population.members}
 
     def notices(self) -> list[str]:
         return [event["message"] for event in self.engine.log if event["event"] == "notice"]
@@ -137,7 +137,7 @@ def test_at_the_paper_s_size_the_children_are_those_of_the_leader() -> None:
     worth = {0: 0.4, 3: 0.7, **dict.fromkeys([1, 2, *range(4, 13)], 0.45)}
     due = 15
     training = Training(Writer(1), {"preset": "inspo"}, 512, worth).run(due + 1)
-    (leader,) = [one.id for one in training.engine.population.alive if one.text == "Number 3."]
+    (leader,) = [one.id for one in training.engine.population.members if one.text == "Number 3."]
     assert due - 1 in [step for step, _ in training.writer.asked]
     proposed = [
         event
@@ -244,7 +244,7 @@ def test_candidates_keep_a_parent_that_was_pruned_in_the_last_moment() -> None:
     assert training.engine.retire("c0") == ""
     report = training.engine.evolve(training)
     assert report.admitted
-    for candidate in training.engine.population.alive:
+    for candidate in training.engine.population.members:
         if candidate.id in report.admitted:
             assert candidate.parents == ("c0",)
     proposed = [event for event in training.engine.log if event["event"] == "proposed"]

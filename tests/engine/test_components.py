@@ -94,10 +94,10 @@ class Crowd(SteadyPopulation):
     lost = False
 
     @property
-    def alive(self) -> Sequence[Candidate]:
+    def members(self) -> Sequence[Candidate]:
         if self.lost:
             raise RuntimeError("lost count")
-        return super().alive
+        return super().members
 
 
 def test_a_population_that_fails_is_not_taken_for_the_attributor() -> None:

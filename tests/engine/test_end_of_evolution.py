@@ -33,7 +33,7 @@ def train(steps: int, **settings: Any) -> tuple[Engine, Counter]:
     """Trains on rewards that alternate, so that proposals are decided soon."""
     proposer = Counter()
     engine = Engine(["Answer."], proposer=proposer, config=EngineConfig(**settings), rules=[])
-    each = engine.share_out(4, "num_generations")
+    each = engine.divide_rollouts(4, "num_generations")
     for step in range(steps):
         engine.tell(
             [

@@ -129,7 +129,7 @@ def build(config: EngineConfig, survivor: Survivor, log: EventLog | None = None)
 def check(run: Run) -> None:
     """All that must hold after every round."""
     engine, config = run.engine, run.engine.config
-    alive = engine.population.alive
+    alive = engine.population.members
     assert 1 <= len(alive) <= config.population_size
     assert engine.selection.leader in alive
     assert engine.best.born <= engine.step
@@ -158,12 +158,12 @@ def test_the_invariants_hold_in_any_run(
     config: EngineConfig, survivor: Survivor, seed: int
 ) -> None:
     run = Run(build(config, survivor), seed)
-    floor = min(config.parents, len(run.engine.population.alive))
+    floor = min(config.parents, len(run.engine.population.members))
     for _ in range(14):
-        before = len(run.engine.population.alive)
+        before = len(run.engine.population.members)
         run.round()
         check(run)
-        assert len(run.engine.population.alive) >= min(floor, before)
+        assert len(run.engine.population.members) >= min(floor, before)
     steps = [event["step"] for event in run.engine.log]
     assert steps == sorted(steps)
 

@@ -58,7 +58,7 @@ class TestEvolve:
         FakeTrainer(ScriptedPolicy(nothing), QUESTIONS).train(one, 20)
         assert not one.evolution_due
         assert set(kinds(one)) == {"seeded", "asked", "told", "shown"}
-        assert [candidate.text for candidate in one.population.alive] == [SEED]
+        assert [candidate.text for candidate in one.population.members] == [SEED]
 
     def test_several_parents_breed(self) -> None:
         one = engine(*several(3), parents=2, prune_every=30, accept="top")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evoprompt.log.events import Excerpt
-from evoprompt.log.summaries import differences_of, due_to_show, excerpts_of
+from evoprompt.log.summaries import differences_of, excerpts_of, rollouts_to_log
 from evoprompt.log.turns import readable
 from evoprompt.testing.samples import candidate, question, trajectory
 from evoprompt.types import Turn
@@ -16,7 +16,14 @@ from evoprompt.types import Turn
 
 def test_a_candidate_is_shown_as_soon_as_it_is_asked_and_at_times_later() -> None:
     born = trajectory(replace(candidate(0), born=6), question(0), 0.0)
-    assert [step for step in range(7, 20) if due_to_show([born], step)] == [7, 8, 12, 13, 17, 18]
+    assert [step for step in range(7, 20) if rollouts_to_log([born], step)] == [
+        7,
+        8,
+        12,
+        13,
+        17,
+        18,
+    ]
 
 
 def test_the_worst_and_the_best_of_a_candidate_are_shown() -> None:

@@ -20,7 +20,7 @@ from evoprompt.types import (
     Assignment,
     EvolveReport,
     Proposal,
-    Setting,
+    TaskContext,
     TextLimits,
     Turn,
     Verification,
@@ -164,11 +164,11 @@ class TestRequest:
     def test_holds_all_a_proposer_may_look_at(self) -> None:
         proposer = Scripted()
         farm = Farm(proposer, failures_per_request=3)
-        farm.engine.setting = Setting("Be kind. [here stands the instruction]")
-        living = farm.engine.candidate_stats()
+        farm.engine.setting = TaskContext("Be kind. [here stands the instruction]")
+        members = farm.engine.candidate_stats()
         farm.evolve()
         (request,) = proposer.requests
-        assert request.parents == request.living == living
+        assert request.parents == request.members == members
         assert request.failures_per_request == 3
         assert len(request.failures) == 6, "more than are read, to choose from"
         assert request.setting == farm.engine.setting
@@ -182,7 +182,10 @@ class TestRequest:
         assert "lost tag <answer>, </answer> (4)" in farm.evolve().failure
         farm.evolve()
         told = "protocol: lost tag <answer>, </answer>, in 'Do it.'"
-        assert [list(request.refusals) for request in proposer.requests] == [[], *[[told] * 2] * 3]
+        assert [list(request.rejections) for request in proposer.requests] == [
+            [],
+            *[[told] * 2] * 3,
+        ]
 
     def test_shows_the_failures_and_the_successes_of_a_verification(self) -> None:
         def reward(assignment: Assignment) -> float:
@@ -254,14 +257,14 @@ class TestWhatIsLearned:
 
         farm = Farm(Scripted(answer))
         farm.evolve()
-        assert [one.parents for one in farm.engine.population.alive] == [(), ("c0",), ("c1",)]
+        assert [one.parents for one in farm.engine.population.members] == [(), ("c0",), ("c1",)]
 
     def test_texts_of_several_components_are_bred(self) -> None:
         seed = {"instruction": "Add.", "format": "Write <answer>it</answer>."}
         children = {**seed, "instruction": "Add slowly."}
         farm = Farm(Scripted(lambda request: [Proposal(children), Proposal.of(text(1))]), seed=seed)
         farm.evolve()
-        assert [one.components for one in farm.engine.population.alive] == [seed, children]
+        assert [one.components for one in farm.engine.population.members] == [seed, children]
         assert {one["rule"] for one in farm.told("proposed")} == {"", "components", "duplicate"}
 
 

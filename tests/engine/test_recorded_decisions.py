@@ -133,7 +133,7 @@ def decisions(settings: str, size: str, seed: int) -> dict[str, Any]:
             for event in events
             if event["event"] == "verified" and not event["parent"]
         ],
-        "alive": " ".join(candidate.id for candidate in engine.population.alive),
+        "alive": " ".join(candidate.id for candidate in engine.population.members),
         "best": [listed(event, "candidate") for event in events if event["event"] == "best"],
         "best at the end": engine.best.id,
         "rollouts": engine.rollouts,

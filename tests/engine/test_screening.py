@@ -25,8 +25,8 @@ class Watching:
         self.seen: list[tuple[Proposal, ScreeningContext]] = []
 
     def __call__(self, proposal: Proposal, context: ScreeningContext) -> None:
-        living, rejected = sorted(context.living), sorted(context.rejected)
-        self.seen.append((proposal, replace(context, living=living, rejected=rejected)))
+        members, rejected = sorted(context.members), sorted(context.rejected)
+        self.seen.append((proposal, replace(context, members=members, rejected=rejected)))
 
 
 def screening(rule: Watching | None = None, replay: ReplayBuffer | None = None) -> Screening:
@@ -83,7 +83,7 @@ class TestAdmitted:
         screening(rule).screen([given], [C0, C1], C0, step=15, dead=[dead])
         ((judged, context),) = rule.seen
         assert (judged.parents, list(context.parents)) == (("c7",), [dead.text])
-        assert dead.text not in context.living
+        assert dead.text not in context.members
 
 
 class TestTurnedAway:
@@ -118,7 +118,7 @@ class TestTurnedAway:
         """A few questions refute nobody, and the policy has become another by the next one."""
         one = screening()
         (found,) = screen(one, proposal(GOOD))
-        one.turn_away(found)
+        one.reject(found)
         assert screen(one, proposal(GOOD)) == []
         resumed = screening()
         resumed.known.load_state_dict(json.loads(json.dumps(one.known.state_dict())))
@@ -135,14 +135,14 @@ class TestWhatRulesSee:
         one = screening(rule, replay)
         one.limits = TextLimits(len, 99, 500, ("<|end|>",))
         one.seed(proposal("First."))
-        one.remember_refused(candidate(8))
+        one.remember_rejected(candidate(8))
         screen(one, proposal(GOOD, C1), proposal("Other.", C0, C1))
         (first, context), (_, second) = rule.seen
         assert first.text == GOOD
         assert context == ScreeningContext(
             parents=[C1.text],
             required=REQUIRED,
-            living=sorted([C0.text, C1.text]),
+            members=sorted([C0.text, C1.text]),
             rejected=[candidate(8).text],
             questions=[question(3).text, question(4).text],
             answers=["6", "8"],
@@ -150,4 +150,4 @@ class TestWhatRulesSee:
             seeds=("First.",),
         )
         assert second.parents == [C0.text, C1.text]
-        assert second.living == sorted([C0.text, C1.text, GOOD])
+        assert second.members == sorted([C0.text, C1.text, GOOD])

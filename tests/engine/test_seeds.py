@@ -33,7 +33,7 @@ def test_a_proposal_keeps_where_it_comes_from_and_has_no_parents_here() -> None:
     log = EventLog()
     engine = Engine([given, "Write <answer>him</answer>."], required=TAGS, log=log)
     assert [event["origin"] for event in log] == ["runs/a: c9", ""]
-    assert [one.rationale for one in engine.population.alive] == ["runs/a: c9", ""]
+    assert [one.rationale for one in engine.population.members] == ["runs/a: c9", ""]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Who is used, who stays and who breeds, by the weights of the living."""
+"""Who is used, who stays and who breeds, by the weights of the members."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def ranking(
 
 
 def alive(one: Selection) -> list[str]:
-    return [living.id for living in one.population.alive]
+    return [members.id for members in one.population.members]
 
 
 measured = st.lists(
@@ -190,7 +190,7 @@ class TestAdmit:
             one.add(candidate(number))
         one.credit_verification(4, answers)
         assert alive(one) == ["c0", "c1", "c2", "c7", "c8"]
-        return [one.attributor.stats(living) for living in one.population.alive]
+        return [one.attributor.stats(members) for members in one.population.members]
 
     def test_all_weights_are_0_in_the_paper_s_preset(self) -> None:
         assert {(s.weight, s.groups) for s in self.weighed(preset="inspo")} == {(0.0, 0)}

@@ -65,7 +65,7 @@ class Competition(Proposer):
 def competition(seed: int) -> tuple[Competition, Engine]:
     race = Competition(seed)
     engine = Engine(SEEDS, proposer=race, config=EngineConfig(), seed=seed, rules=[])
-    assert engine.share_out(5, "num_generations") == 1
+    assert engine.divide_rollouts(5, "num_generations") == 1
     return race, engine
 
 
@@ -76,7 +76,7 @@ def test_the_first_generation_prunes_no_seed() -> None:
             break
         race.train(engine, step, 1)
     assert engine.generation_stats.generations == 1
-    assert [one.text for one in engine.population.alive] == SEEDS
+    assert [one.text for one in engine.population.members] == SEEDS
 
 
 def test_the_better_seed_survives_and_becomes_the_best() -> None:
@@ -84,7 +84,7 @@ def test_the_better_seed_survives_and_becomes_the_best() -> None:
     for seed in range(RUNS):
         race, engine = competition(seed)
         race.train(engine, 0, STEPS)
-        survived += race.best_seed in [one.text for one in engine.population.alive]
+        survived += race.best_seed in [one.text for one in engine.population.members]
         found += race.is_good(engine.best)
         assert engine.best.id in engine.population
     assert survived >= 11
@@ -108,11 +108,11 @@ def test_seeds_make_room_for_admitted_candidates_the_worst_first() -> None:
     race = Improving(3)
     assert race.best_seed not in (SEEDS[0], SEEDS[-1])
     engine = Engine(SEEDS, proposer=race, config=EngineConfig(), seed=3, rules=[])
-    engine.share_out(5, "num_generations")
+    engine.divide_rollouts(5, "num_generations")
     for step in range(60):
         race.train(engine, step, 1)
         if engine.generation_stats.admitted_total:
             break
     pruned = [event["dropped"] for event in engine.log if event["event"] == "pruned"]
     assert pruned == [["c6"]]
-    assert len(engine.population.alive) == len(SEEDS)
+    assert len(engine.population.members) == len(SEEDS)

@@ -25,7 +25,7 @@ def test_the_group_of_a_question_is_divided_evenly_and_has_one_baseline() -> Non
         shared.evolve(policy)
         assignments = shared.ask(QUESTIONS, 2)
         trajectories = policy(assignments)
-        active = sorted(candidate.id for candidate in shared.population.alive)
+        active = sorted(candidate.id for candidate in shared.population.members)
         for number, question in enumerate(QUESTIONS):
             block = assignments[4 * number : 4 * number + 4]
             assert sorted(assignment.candidate.id for assignment in block) == active

@@ -94,7 +94,7 @@ class World(Proposer):
             rules=[],
             verifier=verifier,
         )
-        engine.share_out(rollouts, "num_generations", several=several)
+        engine.divide_rollouts(rollouts, "num_generations", several=several)
         return engine
 
     def batch(self) -> list[Question]:
@@ -157,7 +157,7 @@ def on_trial(engine: Engine) -> list[str]:
 
 
 def members(engine: Engine) -> list[str]:
-    return [member.text for member in engine.population.alive]
+    return [member.text for member in engine.population.members]
 
 
 def notices(engine: Engine) -> str:
@@ -183,7 +183,7 @@ class TestPopulation:
         world.train(engine, 60)
         admitted = [name for name, event in decisions(engine).items() if event["admitted"]]
         assert admitted
-        assert {member.id for member in engine.population.alive} == {"c0", *admitted}
+        assert {member.id for member in engine.population.members} == {"c0", *admitted}
         assert world.chance(int(engine.best.text[5:-1])) == 0.7
         assert engine.best_statement() == (
             f"{engine.best.id} is shown to be better than the first instruction, c0"
@@ -229,7 +229,7 @@ class TestPopulation:
         world = World(lambda number: 0.2 + 0.6 * (number >= 2))
         engine = world.engine(population_size=1)
         world.train(engine, 30)
-        assert list(engine.population.alive) == [engine.best]
+        assert list(engine.population.members) == [engine.best]
         assert world.chance(int(engine.best.text[5:-1])) == 0.8
         pruned = [event["dropped"] for event in engine.log if event["event"] == "pruned"]
         assert pruned[0] == ["c0"]
@@ -572,10 +572,10 @@ class Person:
         self.refused = refused
         self.asked: list[str] = []
 
-    def attend(self) -> None:
+    def poll(self) -> None:
         pass
 
-    def approved(self, admitted: Sequence[VerificationResult]) -> list[VerificationResult]:
+    def filter_approved(self, admitted: Sequence[VerificationResult]) -> list[VerificationResult]:
         self.asked += [result.candidate.text for result in admitted]
         return [result for result in admitted if result.candidate.text not in self.refused]
 
@@ -633,5 +633,5 @@ class TestSharing:
 
     def test_auto_leaves_a_lone_instruction_alone(self) -> None:
         engine = Engine(["Be brief."])
-        assert engine.share_out(5, "num_generations") == 5
+        assert engine.divide_rollouts(5, "num_generations") == 5
         assert engine.grouping == "candidate"

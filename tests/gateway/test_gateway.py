@@ -20,7 +20,7 @@ from evoprompt.gateway import KEY_HEADER, Gateway, GatewaySettings, UnknownConve
 from evoprompt.gateway.server import SPENDING
 from evoprompt.lm.budget import Charge, SpendTracker
 from evoprompt.support.errors import AttachError
-from evoprompt.types import Setting
+from evoprompt.types import TaskContext
 
 QUESTION = Question("q", "What is 2 + 2?", ("4",))
 TOOL: Any = {"type": "function", "function": {"name": "look", "description": "?", "parameters": {}}}
@@ -91,7 +91,7 @@ def told(engine: Engine) -> list[dict[str, Any]]:
 def test_an_agent_changes_nothing_but_its_base_url_and_key(
     gateway: Gateway, upstream: Upstream
 ) -> None:
-    gateway.engine.setting = Setting(reward="right answers")
+    gateway.engine.setting = TaskContext(reward="right answers")
     key = gateway.conversation(QUESTION, "g")
     answer = agent(gateway, key).chat.completions.create(**CHAT)
     assert answer.choices[0].message.content == "Grüße, 4."

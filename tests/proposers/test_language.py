@@ -21,7 +21,7 @@ from evoprompt.roles import ProposalRequest
 from evoprompt.support.errors import InputError, PluginError
 from evoprompt.testing.openai_server import OpenAIServer, Status, Text, chat_fields
 from evoprompt.testing.samples import request
-from evoprompt.types import Candidate, CandidateStats, Setting
+from evoprompt.types import Candidate, CandidateStats, TaskContext
 
 pytestmark = pytest.mark.lm
 
@@ -160,9 +160,11 @@ def test_every_writer_is_told_the_setting_the_room_and_why_texts_were_refused(
     asked = replace(
         request(count=4, history=4, failed=failed),
         required=["<answer>"],
-        refusals=["protocol: lost tag <answer>"],
+        rejections=["protocol: lost tag <answer>"],
         max_tokens=140,
-        setting=Setting("system: [here stands the instruction]", [look], "`right`: 1 if right."),
+        setting=TaskContext(
+            "system: [here stands the instruction]", [look], "`right`: 1 if right."
+        ),
     )
     kind(language).propose(asked)
     assert language.asked

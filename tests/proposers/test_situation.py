@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from evoprompt.proposers.language import length_of, refused_of, setting_of, tried_of
 from evoprompt.testing.samples import candidate, candidate_stats, request
-from evoprompt.types import Candidate, CandidateStats, SentenceWorth, Setting
+from evoprompt.types import Candidate, CandidateStats, SentenceValue, TaskContext
 
 NAME = "instruction"
 END = "no longer than its content needs"
@@ -27,7 +27,7 @@ def test_those_in_use_come_before_those_given_up_and_each_text_once() -> None:
     asked = replace(
         request(),
         parents=stats[:1],
-        living=[stats[0], unmeasured, stats[1], stats[2]],
+        members=[stats[0], unmeasured, stats[1], stats[2]],
         history=[stats[3], stats[0]],
     )
     told = tried_of(asked, stats[0].candidate, NAME).splitlines()
@@ -44,7 +44,7 @@ def test_those_in_use_come_before_those_given_up_and_each_text_once() -> None:
 def test_the_evidence_of_an_earlier_step_has_its_step_and_its_lead() -> None:
     worse, unknown = candidate_stats([0.05, 0.9])[:2]
     history = [replace(worse, step=5, lead=-0.2), replace(unknown, step=60)]
-    asked = replace(request(), step=90, living=[], history=history)
+    asked = replace(request(), step=90, members=[], history=history)
     lines = tried_of(asked, candidate(99), NAME).splitlines()
     assert lines[0].startswith(
         "- given up, score 0.05, measured 5 times up to step 5, 0.20 below the best instruction of "
@@ -56,7 +56,7 @@ def test_the_evidence_of_an_earlier_step_has_its_step_and_its_lead() -> None:
 
 
 def test_what_sentences_are_worth_is_told() -> None:
-    worth = [SentenceWorth("Be brief.", 0.06, 0.02, 3), SentenceWorth("Be nice.", 0.01, 0.02, 2)]
+    worth = [SentenceValue("Be brief.", 0.06, 0.02, 3), SentenceValue("Be nice.", 0.01, 0.02, 2)]
     told = tried_of(replace(request(), sentences=worth), PARENT, NAME).splitlines()
     assert told[-1].startswith("- Be brief.: worth +0.060 ± 0.020")
     assert "Be nice." not in "".join(told), "nothing is shown of it"
@@ -82,6 +82,6 @@ def test_other_components_take_their_room_and_are_shown() -> None:
     assert length_of(asked, both, NAME).startswith("at most 70 tokens, about 50 words")
     told = setting_of(asked, both, NAME)
     assert "stay as they are:\n- the description of the tool `look`: word word" in told
-    what = replace(asked, setting=Setting(components={NAME: "what the judge reads"}))
+    what = replace(asked, setting=TaskContext(components={NAME: "what the judge reads"}))
     assert setting_of(what, both, "tool:look").endswith("- what the judge reads: Add.")
     assert setting_of(what, both, NAME).startswith("What is rewritten: what the judge reads")

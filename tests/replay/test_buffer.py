@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evoprompt.replay import QuestionRecord, ReplayBuffer, worth_reading
+from evoprompt.replay import QuestionRecord, ReplayBuffer, rollouts_to_keep
 from evoprompt.testing.samples import candidate, question, trajectory
 from evoprompt.types import Candidate, Question, Trajectory
 
@@ -240,7 +240,7 @@ class TestWorthReading:
     def test_are_as_many_failures_of_a_candidate_as_a_request_shows_of_different_questions(
         self, rollouts: list[tuple[str, str, int, float]], each: int
     ) -> None:
-        chosen = worth_reading(dict(enumerate(rollouts)), 0.5, each)
+        chosen = rollouts_to_keep(dict(enumerate(rollouts)), 0.5, each)
         for name in {one[0] for one in rollouts}:
             made = [(key, one[1]) for key, one in enumerate(rollouts) if one[0::3] == (name, 0)]
             read = [asked for key, asked in made if key in chosen]
@@ -251,7 +251,7 @@ class TestWorthReading:
     def test_have_a_success_beside_each_of_them_or_one_of_the_candidate(
         self, rollouts: list[tuple[str, str, int, float]], each: int
     ) -> None:
-        chosen = worth_reading(dict(enumerate(rollouts)), 0.5, each)
+        chosen = rollouts_to_keep(dict(enumerate(rollouts)), 0.5, each)
         failed = [rollouts[key] for key in chosen if not rollouts[key][3]]
         solved = [rollouts[key] for key in chosen if rollouts[key][3]]
         made = {one[:2] for one in rollouts if one[3]}

@@ -84,7 +84,7 @@ def test_lives_begin_with_admission_and_end_with_pruning(tmp_path: Path) -> None
     found = history(GENERATIONS, tmp_path)
     lives = {name: (life.born, life.died) for name, life in found.lives.items()}
     assert lives == {"c0": (0, 2), "c1": (1, None), "c3": (2, None)}
-    assert [entry.id for entry in found.living] == ["c1", "c3"]
+    assert [entry.id for entry in found.members] == ["c1", "c3"]
     one = found.candidate("c1")
     assert (one.mean, one.rollouts, one.rationale) == (0.6, 6, "because")
     assert one.weights == [Weight(2, 0.6, 0.05), Weight(9, 0.7, 0.05)]

@@ -185,7 +185,7 @@ def test_the_same_text_is_the_same_candidate_but_for_white_space_and_case() -> N
     said = "Search FIRST,\n  then read 5 pages. "
     known = "search first, then read 5 pages."
     for context in (
-        ScreeningContext(living=[known]),
+        ScreeningContext(members=[known]),
         ScreeningContext(parents=[known]),
         ScreeningContext(rejected=[known]),
     ):

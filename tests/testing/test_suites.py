@@ -278,7 +278,7 @@ class Forgetful(SteadyPopulation):
 
 class Reversed(SteadyPopulation):
     @property
-    def alive(self) -> Sequence[Candidate]:
+    def members(self) -> Sequence[Candidate]:
         return tuple(reversed(self._alive.values()))
 
 
@@ -413,7 +413,7 @@ SEEDS = "starts from instructions that hold what is required"
         (PopulationSuite, Open, {"refuses an id that was used"}),
         (PopulationSuite, Open, {"refuses a parent that never lived"}),
         (PopulationSuite, Forgetful, {"knows all ancestors nearest first"}),
-        (PopulationSuite, Reversed, {"lists the living oldest first"}),
+        (PopulationSuite, Reversed, {"lists the members oldest first"}),
         (VerifierSuite, Training, {"rolls out only whom and what it was given"}),
         (VerifierSuite, Endless, {REJECTS}),
         (VerifierSuite, Rash, {"leaves candidates without a rollout on trial"}),

@@ -199,7 +199,7 @@ def test_a_verifier_that_wraps_it_works_in_an_engine() -> None:
     engine = Engine(
         ["Go on."], proposer=Numbering(), config=EngineConfig(), verifier=Concise(), rules=[]
     )
-    each = engine.share_out(5, "num_generations")
+    each = engine.divide_rollouts(5, "num_generations")
     for step in range(30):
         engine.evolve(lambda assignments: [])
         batch = [Question(f"{step} {number}", "Who?") for number in range(16)]
@@ -223,5 +223,5 @@ def test_a_verifier_that_wraps_it_works_in_an_engine() -> None:
     assert long
     assert {reasons[name] for name in long} == {"it has more than five words"}
     assert engine.best.text.startswith("Way ")
-    assert all(len(member.text.split()) <= 5 for member in engine.population.alive)
+    assert all(len(member.text.split()) <= 5 for member in engine.population.members)
     assert engine.verification_rollouts == 0

@@ -238,7 +238,7 @@ def _write(
     from evoprompt.optimizer.writer import built
     from evoprompt.support.errors import InputError
     from evoprompt.support.storage import write_whole
-    from evoprompt.types import Setting, legible
+    from evoprompt.types import TaskContext, legible
 
     deployed = None if traces is None else traces.deployed
     first = deployed if prompt is None else read_instruction(prompt)
@@ -249,7 +249,7 @@ def _write(
         )
     writer = {"model": lm, "api_base": writer_base_url}
     proposer = built("reflection", writer, None, SpendTracker())
-    options, setting = OptimizeOptions(), Setting(trained=False)
+    options, setting = OptimizeOptions(), TaskContext(trained=False)
     for number, one in enumerate(write_from(traces, first, proposer, options, setting, _tell), 1):
         file = output / f"instruction-{number}.txt"
         write_whole(file, legible(one) + "\n")

@@ -31,7 +31,7 @@ SeedsFrom = Annotated[
     Path | None,
     typer.Option(
         metavar="RUN",
-        help="Start from the living instructions of this run, trial, optimization or log_dir.",
+        help="Start from the active instructions of this run, trial, optimization or log_dir.",
     ),
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue a stopped run.")]

@@ -23,14 +23,14 @@ Id = Annotated[str, typer.Argument(help="Id of a candidate.", metavar="ID")]
 
 @app.command("list")
 def list_(run: Run, arm: OfArm = None, seed: OfSeed = None) -> None:
-    """List the living candidates, who waits for approval, and what was asked."""
+    """List the active candidates, who waits for approval, and what was asked."""
     from evoprompt.experiments.history import History
     from evoprompt.hosting.requests import RequestFiles
     from evoprompt.support.text import printable
 
     log = _log(run, arm, seed)
     history, requests = History.read(log), RequestFiles(log)
-    for entry in history.living:
+    for entry in history.members:
         weight = "-" if entry.weight is None else f"{entry.weight:.3f}"
         first = printable(entry.components.get("instruction", "").partition("\n")[0])
         typer.echo(f"{entry.id}\t{weight}\t{entry.proposer}\t{first}")
@@ -57,7 +57,7 @@ def show(run: Run, candidate: Id, arm: OfArm = None, seed: OfSeed = None) -> Non
 
     entry = History.read(_log(run, arm, seed)).candidate(candidate)
     typer.echo(
-        f"{entry.id}: {'alive' if entry.alive else 'not alive'}, born at step {entry.born} by "
+        f"{entry.id}: {'alive' if entry.members else 'not alive'}, born at step {entry.born} by "
         f"{entry.proposer}, from {', '.join(entry.parents) or 'no parent'}, weight {entry.weight}"
     )
     for text in (entry.rationale, entry.text):
@@ -160,8 +160,8 @@ def _require_candidate(log: Path, requests: RequestFiles, action: Action, name: 
     from evoprompt.support.errors import InputError
 
     if action not in ("approve", "refuse"):
-        if not History.read(log).candidate(name).alive:
-            raise InputError(f"{name} is not alive; required: a living candidate; see pool list")
+        if not History.read(log).candidate(name).members:
+            raise InputError(f"{name} is not alive; required: a active candidate; see pool list")
         return
     waiting = [one.candidate.id for one in requests.waiting()]
     if name not in waiting:

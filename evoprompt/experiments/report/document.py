@@ -200,7 +200,7 @@ def _text(entry: Entry, read: set[str]) -> Json:
 def outcome(entry: Entry, waits: bool = False) -> str:
     """What became of a text, in a word or two."""
     if entry.admitted:
-        return "alive" if entry.alive else "removed"
+        return "alive" if entry.members else "removed"
     if entry.rule:
         return "refused"
     if waits:

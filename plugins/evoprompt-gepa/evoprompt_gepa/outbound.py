@@ -90,7 +90,7 @@ def _passes(proposal: Proposal, request: ProposalRequest, rules: Sequence[Rule] 
     context = ScreeningContext(
         parents=[parent],
         required=request.required,
-        living=[parent],
+        members=[parent],
         questions=[failure.question.text for failure in request.failures],
     )
     return check(proposal, context, rules) is None

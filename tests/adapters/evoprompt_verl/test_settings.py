@@ -50,10 +50,10 @@ def test_instructions_come_from_the_command_line_and_from_files(tmp_path: Path) 
 @pytest.mark.usefixtures("colours")
 def test_a_task_brings_seeds_and_a_bank() -> None:
     engine = settings(task="colours", seed=3).build_engine()
-    assert [candidate.text for candidate in engine.population.alive] == list(SEEDS)
+    assert [candidate.text for candidate in engine.population.members] == list(SEEDS)
     assert type(engine.proposer).__name__ == "SentenceEdit"
     given = settings(task="colours", instructions=["Name a cold colour."]).build_engine()
-    assert [candidate.text for candidate in given.population.alive] == ["Name a cold colour."]
+    assert [candidate.text for candidate in given.population.members] == ["Name a cold colour."]
 
 
 def test_the_log_of_an_earlier_run_is_kept_aside(tmp_path: Path) -> None:
@@ -70,4 +70,4 @@ def test_a_setting_changes_the_engine() -> None:
     engine = found.build_engine()
     assert engine.config.population_size == 3
     assert engine.config.prune_every == 2
-    assert [candidate.text for candidate in engine.population.alive] == ["a"]
+    assert [candidate.text for candidate in engine.population.members] == ["a"]

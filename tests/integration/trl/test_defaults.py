@@ -117,7 +117,7 @@ def test_a_reward_function_can_tell_what_a_rollout_is_for(done: Done) -> None:
 def test_gold_answers_in_a_mapping_reach_the_screening(done: Done) -> None:
     answers = {answer for one in done.engine.replay.records for answer in one.question.answers}
     assert {f"capital{number}" for number in range(2 * STEPS)} == answers
-    alive, best = done.engine.population.alive, done.engine.best
+    alive, best = done.engine.population.members, done.engine.best
     proposals = [
         evoprompt.Proposal.of(text) for text in ("answer in words", "say capital7 at once")
     ]

@@ -10,7 +10,7 @@ from evoprompt_trl.host import SHOWN_TOOLS
 from pydantic import JsonValue
 
 import evoprompt
-from evoprompt.types import Setting
+from evoprompt.types import TaskContext
 
 LOOK: dict[str, JsonValue] = {
     "type": "function",
@@ -38,7 +38,7 @@ def test_the_writer_knows_the_prompt_the_tools_and_the_score(tmp_path: Path) -> 
     setattr(trainer, SHOWN_TOOLS, [LOOK])
     before = engine.setting
     attachment = evoprompt.attach(trainer, engine)
-    assert engine.setting == Setting(
+    assert engine.setting == TaskContext(
         "system: you are a guide .\n\n[here stands the instruction]\n\n"
         "user: what is the capital of france ?",
         [LOOK],
@@ -46,4 +46,4 @@ def test_the_writer_knows_the_prompt_the_tools_and_the_score(tmp_path: Path) -> 
         "learned. (weight 0.25)\n`never`: 0 for whatever is said. (weight 2)",
     )
     attachment.detach()
-    assert engine.setting == before == Setting()
+    assert engine.setting == before == TaskContext()

@@ -144,7 +144,7 @@ def test_a_model_with_a_processor_is_trained_and_its_instructions_evolve(tmp_pat
     assert engine.limits.count_tokens("look it up") == 3
     assert "<eos>" in engine.limits.control_tokens
     trainer.train()
-    assert len(engine.population.alive) > 1
+    assert len(engine.population.members) > 1
     assert prompts.seen[0][0] == {"role": "system", "content": "be brief"}
     assert told[0][0].question.text.startswith("what is the capital of")
     assert all(episode.turns for episode in told[0])
@@ -180,7 +180,7 @@ def test_an_environment_that_writes_the_prompts_keeps_the_instruction(
     told = note_tells(engine)
     evoprompt.attach(trainer, engine)
     trainer.train()
-    assert len(engine.population.alive) > 1
+    assert len(engine.population.members) > 1
     system, user = prompts.seen[0]
     assert system["content"] == "be brief"
     assert user["content"].startswith("guess ")

@@ -109,7 +109,7 @@ def main(directory: Path) -> None:
         "weights": digest(trainer.policy.weights),
         "rollouts": engine.rollouts,
         "best": engine.best.text,
-        "population": [candidate.text for candidate in engine.population.alive],
+        "population": [candidate.text for candidate in engine.population.members],
         "events": list(log),
     }
     (directory / "result.json").write_text(json.dumps(result))

@@ -70,7 +70,7 @@ def test_what_evolved_is_what_the_policy_reads(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         job.train(engine, lambda evaluation: None)
-    assert {member.components[TOOL] for member in engine.population.alive} == {FIRST, LATER}
+    assert {member.components[TOOL] for member in engine.population.members} == {FIRST, LATER}
     shown = {text for text in (FIRST, LATER) for prompt in read if text in prompt}
     assert shown == {FIRST, LATER}
     for prompt in read:
