@@ -131,7 +131,7 @@ def _numbers(body: Mapping[str, Any], family: Family) -> Iterator[Refusal]:
     if temperature is not None and not 0 <= temperature <= 2:
         yield Refusal(f"Invalid 'temperature': {temperature} is not between 0 and 2.")
     if body.get("max_tokens") is not None and body.get("max_completion_tokens") is not None:
-        message = "TaskContext 'max_tokens' and 'max_completion_tokens' together is not supported."
+        message = "Setting 'max_tokens' and 'max_completion_tokens' together is not supported."
         yield Refusal(message)
     least = 16 if "max_output_tokens" in body else 1
     if limit is not None and limit < least:
