@@ -10,7 +10,9 @@
 Both have the same questions, the same scripted teacher, who makes one change at a time, and the
 same budget; every rollout of the scripted model counts, validation included. What an incumbent is
 really worth is known exactly, and told to neither. Seeds from 1000 on are there to try things out;
-those reported in docs/results-frozen.md are 100 to 119, the default.
+those reported in docs/results-frozen.md are 100 to 119, the default, and 600 to 619 for the search
+that keeps several texts (``--first 600 --budget 2000``). That search was chosen on seeds 2000 to
+2029 (docs/notes/2026-11-28-frozen-several-texts.md).
 """
 
 from __future__ import annotations
@@ -28,11 +30,16 @@ from unittest.mock import patch
 from benchmarks.frozen_worlds import (
     FAMILIES,
     Asked,
+    Chatty,
+    Graded,
     Luck,
     LuckAnew,
+    Pair,
     Pipeline,
     Problem,
     Record,
+    Shuffle,
+    Trap,
 )
 from evoprompt import (
     OptimizationResult,
@@ -60,7 +67,7 @@ class Teacher(Proposer):
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
         """One rewritten component for each proposal wished for."""
         parent = request.parents[0].candidate
-        records = [Record(one.reward or 0.0, one.feedback) for one in request.failures]
+        records = [Record(failure.reward or 0.0, failure.feedback) for failure in request.failures]
         texts = dict(parent.components)
         found = []
         for _ in range(request.count):
@@ -130,9 +137,11 @@ def optimized(
 def ours(problem: Problem, budget: int, seed: int, rounds: Rounds) -> tuple[Curve, int]:
     """The curve of ``evoprompt.optimize``, and the calls of the teacher."""
     result = optimized(problem, budget, seed, rounds)
-    texts = {one.candidate.text: one.candidate.components for one in result.candidates}
+    texts = {
+        candidate.candidate.text: candidate.candidate.components for candidate in result.candidates
+    }
     curve = [(point.rollouts, problem.truth(texts[point.text])) for point in result.curve]
-    return [*curve, (result.rollouts, problem.truth(result.best.components))], result.iterations
+    return [*curve, (result.rollouts, problem.truth(result.best.components))], result.proposer_calls
 
 
 class Adapter:
@@ -158,7 +167,10 @@ class Adapter:
         self, candidate: dict[str, str], evaluated: Any, components: list[str]
     ) -> Mapping[str, Sequence[Mapping[str, Any]]]:
         """What the teacher is shown."""
-        rows = [{"Score": one.reward, "Feedback": one.feedback} for one in evaluated.trajectories]
+        rows = [
+            {"Score": trajectory.reward, "Feedback": trajectory.feedback}
+            for trajectory in evaluated.trajectories
+        ]
         return dict.fromkeys(components, rows)
 
 
@@ -225,6 +237,11 @@ World = Callable[..., Problem]
 WORLDS: Mapping[str, World] = {
     **{family.name: partial(Problem, family) for family in FAMILIES},
     "pipeline": Pipeline,
+    "trap": Trap,
+    "pair": Pair,
+    "graded": Graded,
+    "shuffle": Shuffle,
+    "chatty": Chatty,
 }
 
 

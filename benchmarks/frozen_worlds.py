@@ -213,8 +213,143 @@ class Problem:
             if kind == "missing" and home == component and wanted not in text:
                 return f"{text} {wanted}"
         idle = [habit(rng.randrange(200, 10_000)) for _ in range(self.family.worthless)]
-        errors = [one for one in (*self.decoys, *idle) if one not in text]
+        errors = [decoy for decoy in (*self.decoys, *idle) if decoy not in text]
         return f"{text} {rng.choice(errors)}" if errors else text
+
+
+def draw_uniform(*key: object) -> float:
+    """Return a number from 0 to 1 that is always the same for ``key``."""
+    return random.Random(repr(key)).random()
+
+
+class Trap(Problem):
+    """A shortcut answers six of ten questions and blocks the others, whatever else the text says.
+
+    Without the shortcut a question is answered where the text has its habit. So the shortcut wins
+    over five habits of eight, loses to six, and a text that holds it gains nothing by a habit.
+    """
+
+    SHORTCUT = habit(150)
+    _SHARE = 0.6
+
+    def __init__(self, seed: int, validation: int = 40) -> None:
+        super().__init__(Family("trap", spread=1.5), seed, validation=validation)
+
+    def answer(self, texts: Texts, asked: Asked) -> tuple[float, str]:
+        """Return the reward; the feedback names a missing habit, or the shortcut where none is."""
+        text = texts[self.names[0]]
+        wanted = self.habits[asked.needs[0]]
+        missing = "" if wanted in text else f"missing: {self.names[0]}: {wanted}"
+        if self.SHORTCUT not in text:
+            return float(not missing), missing
+        if draw_uniform("trap", self._seed, asked.id) < self._SHARE:
+            return 1.0, ""
+        return 0.0, missing or f"harm: {self.SHORTCUT}"
+
+    def rewrite(
+        self, texts: Texts, component: str, records: Sequence[Record], rng: random.Random
+    ) -> str:
+        """Return the text with one change; one in ten adds the shortcut, or takes it out."""
+        text = texts[component]
+        if rng.random() >= 0.1:
+            return super().rewrite(texts, component, records, rng)
+        if self.SHORTCUT in text:
+            return text.replace(f" {self.SHORTCUT}", "")
+        return f"{text} {self.SHORTCUT}"
+
+
+class Pair(Problem):
+    """Two texts whose sentences work in pairs; half of a pair helps some questions, harms more.
+
+    Five pairs; a question is about one of them. With the whole pair the reward is 1, without it .4.
+    With half of it .6 for two of five questions, and .2 for the others. Rewards repeat themselves.
+    """
+
+    def __init__(self, seed: int, validation: int = 40) -> None:
+        family = Family("pair", rules=10, components=2, spread=1.5)
+        super().__init__(family, seed, validation=validation)
+
+    def answer(self, texts: Texts, asked: Asked) -> tuple[float, str]:
+        """Return the reward; the feedback names a missing half of the pair."""
+        rules = [asked.needs[0] // 2 * 2, asked.needs[0] // 2 * 2 + 1]
+        absent = [rule for rule in rules if self.habits[rule] not in texts[self.home(rule)]]
+        if not absent:
+            return 1.0, ""
+        rule = absent[asked.id % len(absent)]
+        is_lucky = draw_uniform("pair", self._seed, asked.id) < 0.4
+        half = 0.6 if is_lucky else 0.2
+        reward = 0.4 if len(absent) == len(rules) else half
+        return reward, f"missing: {self.home(rule)}: {self.habits[rule]}"
+
+
+class Graded(Problem):
+    """Grades with noise, and a fifth of the answers is lost and gets 0.
+
+    A grade is .1, .5 for the habit of the question, and .4 times the share of all habits, plus
+    noise with a standard deviation of .15.
+    """
+
+    _LOST = 0.2
+
+    def __init__(self, seed: int, validation: int = 40) -> None:
+        super().__init__(Family("graded"), seed, validation=validation)
+
+    def answer(self, texts: Texts, asked: Asked) -> tuple[float, str]:
+        """Return the mean reward, lost answers included, and the habit that is missing."""
+        text = texts[self.names[0]]
+        wanted = self.habits[asked.needs[0]]
+        share = sum(habit in text for habit in self.habits.values()) / len(self.habits)
+        grade = 0.1 + 0.5 * (wanted in text) + 0.4 * share
+        feedback = "" if wanted in text else f"missing: {self.names[0]}: {wanted}"
+        return grade * (1 - self._LOST), feedback
+
+    def rollout(self, texts: Texts, asked: Asked) -> Record:
+        """Return one noisy grade."""
+        self.rollouts += 1
+        mean, feedback = self.answer(texts, asked)
+        if self._noise.random() < self._LOST:
+            return Record(0.0, "the answer was lost")
+        grade = mean / (1 - self._LOST) + self._noise.gauss(0, 0.15)
+        return Record(min(max(grade, 0.0), 1.0), feedback)
+
+
+class Shuffle(Problem):
+    """A greedy model: each sentence that comes or goes redraws the answers to a quarter."""
+
+    def __init__(self, seed: int, validation: int = 40) -> None:
+        super().__init__(Family("shuffle", difficulty=1.5), seed, validation=validation)
+
+    def rollout(self, texts: Texts, asked: Asked) -> Record:
+        """Return the only answer that these texts ever give to the question."""
+        self.rollouts += 1
+        chance, feedback = self.answer(texts, asked)
+        said = sorted(one for text in texts.values() for one in _said(text))
+        deciding = [one for one in said if draw_uniform(one, asked.id, self._seed) < 0.25]
+        drawn = draw_uniform("shuffle", deciding, asked.id, self._seed)
+        return Record(float(drawn < chance), feedback)
+
+
+class Chatty(Problem):
+    """A writer that puts the whole text in other words, and forgets a tenth of what it said.
+
+    What the words around the habits are makes no difference to the model.
+    """
+
+    _FORGETS = 0.1
+
+    def __init__(self, seed: int, validation: int = 40) -> None:
+        super().__init__(Family("chatty", worthless=1), seed, validation=validation)
+
+    def rewrite(
+        self, texts: Texts, component: str, records: Sequence[Record], rng: random.Random
+    ) -> str:
+        """Return another text with one change, and without some habits."""
+        text = super().rewrite(texts, component, records, rng)
+        known = [habit for habit in self.habits.values() if habit in text]
+        new = [one for one in known if one not in texts[component]]
+        remembered = [one for one in known if one in new or rng.random() >= self._FORGETS]
+        rng.shuffle(remembered)
+        return " ".join([habit(rng.randrange(200, 10_000)), *remembered])
 
 
 SENTENCES = tuple(habit(index) for index in range(13))

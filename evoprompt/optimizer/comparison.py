@@ -133,7 +133,8 @@ class Comparison:
         Args:
             challengers: each of them better than ``incumbent`` elsewhere, where ``ahead``.
             incumbent: was asked all validation questions in use.
-            ahead: whether it is enough for them not to be worse.
+            ahead: whether it is enough for them not to be worse; children of another text than
+                ``incumbent`` have to be better.
         """
         results = self._results
         alive = list(challengers)
@@ -164,16 +165,19 @@ class Comparison:
 
     def _is_open(self, child: Candidate, incumbent: Candidate) -> bool:
         """Whether ``child`` gains here and loses there, and nothing is shown yet."""
-        results = self._results
-        mine, theirs = results.means(child), results.means(incumbent)
-        loses = any(mine[name] < theirs[name] - 1e-12 for name in mine if name in theirs)
         undecided = not self._verdict(child, incumbent, self.asked)
-        return loses and undecided and not results.noise
+        loses = self._results.gains(incumbent, child, self._results.means(child))
+        return bool(loses) and undecided and not self._results.noise
 
     def _verdict(self, child: Candidate, incumbent: Candidate, names: Sequence[str]) -> Verdict:
-        """Whether ``child`` is shown to be better on those questions, or not to be."""
+        """Return whether ``child`` is shown to be better on those questions, or not to be.
+
+        Without noise a gain is certain, however small: what loses nowhere is not dropped.
+        """
         lead = self._results.lead(child, incumbent, names)
         if not lead.stderr:  # no difference anywhere
+            return ""
+        if not self._results.noise and not self._results.gains(incumbent, child, names):
             return ""
         return lead.verdict(_DELTA * self._perfect, useful=_USEFUL * self._perfect)
 

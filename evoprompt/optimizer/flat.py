@@ -9,7 +9,7 @@ NOTICE_AFTER = 5
 """Iterations with flat rewards after which the user is warned."""
 
 STOP_AFTER = 10
-"""Iterations in which every reward is the lowest, after which the optimization stops."""
+"""Iterations for each component in which every reward is the lowest, after which it stops."""
 
 
 @dataclass
@@ -44,12 +44,16 @@ class FlatRewardWatch:
         rewards: range of all rewards so far.
         perfect: the greatest reward there is.
         can_stop: whether the optimization stops; a user who sets ``patience`` has said when.
+        components: number of texts of a candidate; an iteration rewrites one of them.
     """
 
-    def __init__(self, rewards: RewardRange, perfect: float, can_stop: bool) -> None:
+    def __init__(
+        self, rewards: RewardRange, perfect: float, can_stop: bool, components: int = 1
+    ) -> None:
         self._rewards = rewards
         self._perfect = perfect
         self._can_stop = can_stop
+        self._stop_after = STOP_AFTER * components
         self._iterations = 0
 
     def observe(self, step: int, new_rewards: int) -> str:
@@ -68,7 +72,7 @@ class FlatRewardWatch:
         outlook = ""
         if self._can_stop and self._is_lowest:
             outlook = (
-                f"; after {STOP_AFTER} iterations like these the optimization stops, unless "
+                f"; after {self._stop_after} iterations like these the optimization stops, unless "
                 f"patience is set ({_PATIENCE})"
             )
         return (
@@ -82,7 +86,7 @@ class FlatRewardWatch:
         """The reason to stop; empty while there is none."""
         if not (self._can_stop and self._is_flat and self._is_lowest):
             return ""
-        if self._iterations < STOP_AFTER:
+        if self._iterations < self._stop_after:
             return ""
         return (
             f"every reward is {self._rewards.least:g}, the lowest, after {self._iterations} "

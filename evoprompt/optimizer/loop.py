@@ -8,6 +8,7 @@ same: proposers, candidates, trajectories, screening, events.
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from evoprompt.optimizer.outcome import (
     RIGHT_WHERE_SCORED,
     BudgetSpentError,
 )
+from evoprompt.optimizer.population import Population
 from evoprompt.optimizer.result import Point
 from evoprompt.optimizer.results import SURE, Results, warning_of
 from evoprompt.optimizer.writer import Writer
@@ -84,6 +86,8 @@ class Loop:
         """Begins with the seeds."""
         self._seeds = [self.writer.seed(seed) for seed in self.seeds]
         self.incumbent = self._seeds[0]
+        self.population = Population(self.results)
+        self.population.add(self.incumbent, is_spare=True)
         self.stats: dict[str, CandidateStats] = {}
         self.curve: list[Point] = []
         self.iteration = 0
@@ -91,7 +95,9 @@ class Loop:
         self._stale = self._barren = self._free = 0
         self._told_of_failures = False
         can_stop = self.options.patience is None
-        self._flat = FlatRewardWatch(self.results.rewards, self.options.perfect, can_stop)
+        self._flat = FlatRewardWatch(
+            self.results.rewards, self.options.perfect, can_stop, len(self._components)
+        )
         self._refused: Candidate | None = None  # the latest that was no better than the incumbent
 
     def run(self) -> str:
@@ -148,12 +154,14 @@ class Loop:
         found = self.comparison.winner(others, self.incumbent, ahead=False)
         for one in others:
             self.stats[one.id] = self._stats_of(one)
+            self.population.add(one, is_spare=True)
         if found is not None:
             self._succeed(found)
 
     def _succeed(self, winner: Candidate) -> None:
         """Makes ``winner`` the incumbent."""
         self.incumbent = winner
+        self.population.add(winner, is_spare=True)
         self.comparison.deepen(winner)
         self._note()
 
@@ -200,16 +208,25 @@ class Loop:
     def _iterate(self) -> str:
         """One iteration; returns why it was the last one, if it was."""
         rng = random.Random(f"{self.options.seed}/{self.iteration}")
-        parent, spent = self.incumbent, self.results.meter.spent
+        spent = self.results.meter.spent
+        parent = self.population.choose_parent(self.incumbent, self._stale, rng)
         num_rewards = self.results.rewards.count
         focus = self.failures.find(parent, self._stale, rng)
+        if not focus and parent is not self.incumbent:
+            parent = self.incumbent
+            focus = self.failures.find(parent, self._stale, rng)
         if not focus:
             return self._right() or FAILS_NOTHING
-        fresh = self._write(focus, rng)
+        fresh = self._write(parent, focus, rng)
         self._barren = 0 if fresh else self._barren + 1
+        if fresh:
+            self.population.count_repeats(parent, all(map(self.population.has, fresh)))
         better = self.comparison.improving(fresh, parent, focus)
-        winner = self.comparison.winner(better, parent, ahead=True)
+        winner = self.comparison.winner(better, self.incumbent, ahead=parent is self.incumbent)
+        names = [item.question.id for item in focus]
         for child in fresh:
+            lead = self.results.lead(child, parent, names)
+            self.population.add(child, is_spare=abs(lead.value) < 1e-9 and lead.stderr < math.inf)
             self.failures.note(child, focus)
             self._tell(child, child is winner, focus)
         new = fresh if self.iteration > 1 else [parent, *fresh]  # whom nobody has seen yet
@@ -227,7 +244,7 @@ class Loop:
                 self.iteration,
                 1,
                 (winner.id,) if winner else (),
-                ((winner or parent).id,),
+                ((winner or self.incumbent).id,),
                 self.results.meter.spent - spent,
                 "" if fresh else "nothing that could be tried was proposed",
             )
@@ -240,17 +257,19 @@ class Loop:
             self._succeed(winner)
         return ""
 
-    def _write(self, focus: Sequence[Item], rng: random.Random) -> list[Candidate]:
+    def _write(
+        self, parent: Candidate, focus: Sequence[Item], rng: random.Random
+    ) -> list[Candidate]:
         """What is proposed for one component: each has its turn, in another order every time."""
         turn, place = divmod(self.iteration, len(self._components))
         order = random.Random(f"components/{self.options.seed}/{turn}")
         component = order.sample(self._components, len(self._components))[place]
-        failed = [self.results.trajectory(self.incumbent, item, component) for item in focus]
+        failed = [self.results.trajectory(parent, item, component) for item in focus]
         if self._refused is not None:
             failed += self.failures.again(self._refused, focus, component)
         request = ProposalRequest(
             self.options.proposals,
-            [self._stats_of(self.incumbent, detailed=True)],
+            [self._stats_of(parent, detailed=True)],
             failed,
             tuple(self.stats.values()),
             rng,

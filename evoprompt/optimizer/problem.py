@@ -143,6 +143,7 @@ def solve(
             curve=tuple(loop.curve),
             rollouts=meter.spent,
             iterations=loop.iteration,
+            proposer_calls=writer.calls,
             stopped=stopped,
             log=log,
             seed=seed,

@@ -50,6 +50,7 @@ class OptimizationResult(BaseModel):
         curve: (rollouts, value, text) whenever there was a new incumbent, or more was known of it.
         rollouts: spent in all.
         iterations: of proposing and trying.
+        proposer_calls: requests to the proposer, those before a resume included.
         stopped: what ended it.
         log: every event.
         seed: of every choice.
@@ -75,6 +76,7 @@ class OptimizationResult(BaseModel):
     stopped: str
     log: EventLog = Field(default_factory=EventLog, repr=False, exclude=True)
     seed: int = 0
+    proposer_calls: int = 0
     validation: float = math.nan
     tested: bool = False
     failures: Failures = Failures()
@@ -103,7 +105,8 @@ class OptimizationResult(BaseModel):
         return [
             f"it ended: {self.stopped}",
             f"value {self.value:.3f}{error} on {questions}",
-            f"{self.rollouts:,} rollouts in {self.iterations:,} iterations, {self.failures}",
+            f"{self.rollouts:,} rollouts and {self.proposer_calls:,} requests to the proposer in "
+            f"{self.iterations:,} iterations, {self.failures}",
             *writer,
             f"the program: {self.program_cost or 'what it cost is not counted'}",
         ]

@@ -85,7 +85,7 @@ class Results:
         """
         wanted: dict[Key, Asked] = {}
         for candidate, item in asked:
-            texts, name = self._digest(candidate), item.question.id
+            texts, name = self.digest(candidate), item.question.id
             before = len(self._outcomes[texts].get(name, ()))
             if again or not before:
                 wanted[texts, name, before] = candidate, item
@@ -108,7 +108,7 @@ class Results:
 
     def means(self, candidate: Candidate) -> Mapping[str, float]:
         """Mean reward by question; without the questions at which the program failed."""
-        return self._means[self._digest(candidate)]
+        return self._means[self.digest(candidate)]
 
     def mean(self, candidate: Candidate, names: Iterable[str]) -> tuple[float, float, int]:
         """Mean reward on those of the questions that were asked, its standard error, their number.
@@ -139,22 +139,31 @@ class Results:
         squares = math.fsum(gain * gain for gain in gains)
         return Lead(math.fsum(gains) / len(gains), math.sqrt(squares) / len(gains))
 
+    def gains(self, one: Candidate, other: Candidate, names: Iterable[str]) -> list[str]:
+        """Return those of the questions at which ``one`` earns more than ``other``."""
+        mine, theirs = self.means(one), self.means(other)
+        return [
+            name
+            for name in names
+            if name in mine and name in theirs and mine[name] > theirs[name] + 1e-9
+        ]
+
     def always_fails(self, candidate: Candidate, name: str, perfect: float) -> bool:
         """Whether every rewarded rollout of a question was a failure, one at least."""
         scored = [
             outcome.reward
-            for outcome in self._outcomes[self._digest(candidate)].get(name, ())
+            for outcome in self._outcomes[self.digest(candidate)].get(name, ())
             if outcome.reward is not None
         ]
         return bool(scored) and max(scored) < perfect
 
     def count(self, candidate: Candidate, name: str) -> int:
         """How often ``candidate`` was asked a question."""
-        return len(self._outcomes[self._digest(candidate)].get(name, ()))
+        return len(self._outcomes[self.digest(candidate)].get(name, ()))
 
     def unscored(self, candidate: Candidate, names: Iterable[str]) -> int:
         """Those of the questions that ``candidate`` was asked and has no reward for."""
-        asked, scored = self._outcomes[self._digest(candidate)], self.means(candidate)
+        asked, scored = self._outcomes[self.digest(candidate)], self.means(candidate)
         return sum(name in asked and name not in scored for name in names)
 
     @property
@@ -172,7 +181,7 @@ class Results:
 
         With a ``component`` that has a reading of its own, what that did.
         """
-        outcomes = self._outcomes[self._digest(candidate)][item.question.id]
+        outcomes = self._outcomes[self.digest(candidate)][item.question.id]
         found = next(outcome for outcome in reversed(outcomes) if outcome.reward is not None)
         reading = found.readings.get(component)
         if reading is None:
@@ -193,8 +202,8 @@ class Results:
         if self._faults and not any(self._means.values()):
             raise _program_fault(self._faults)
 
-    def _digest(self, candidate: Candidate) -> str:
-        """What identifies a candidate by its texts."""
+    def digest(self, candidate: Candidate) -> str:
+        """Return what identifies a candidate by its texts."""
         found = self._texts.get(candidate.id)
         if found is None:
             said = json.dumps(dict(candidate.components), ensure_ascii=False)

@@ -49,6 +49,7 @@ class Writer:
         complaint: why nothing came the last time; empty if something did.
         failures: how often it failed; None as soon as it did not.
         passed: texts of it that could be tried.
+        calls: requests to it, those of an earlier process included.
     """
 
     proposer: Proposer
@@ -68,6 +69,7 @@ class Writer:
         self.complaint = ""
         self.failures: int | None = 0
         self.passed = 0
+        self.calls = 0
 
     def seed(self, given: Proposal) -> Candidate:
         """A candidate to start from."""
@@ -93,6 +95,7 @@ class Writer:
                 request.step,
                 [Trajectory(Assignment(one.id, one, parent, 1, one.id), 0.0) for one in guarded],
             )
+        self.calls += 1
         answer = self.journal.answers.get(request.step)
         if answer is None:
             answer = self._ask(

@@ -1,0 +1,109 @@
+"""The texts that were tried, as parents beside the incumbent."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Sequence
+
+from evoprompt.optimizer.results import Results
+from evoprompt.types import Candidate
+
+BRANCH_AFTER = 10
+"""Iterations without progress after which every second parent is another member. With 0,
+*graded*, *shuffle* and *chaotic* took more rollouts, and with 5 *graded* and *chaotic*
+(docs/notes/2026-11-28-frozen-several-texts.md).
+"""
+_MAX_REPEATS = 10
+"""Requests in a row that may bring nothing but known texts before a parent is exhausted."""
+
+
+class Population:
+    """Population of texts, from which parents are drawn where the incumbent brings nothing new.
+
+    A member earns more than the incumbent on at least one question that both were asked. Where
+    there is none and the incumbent is exhausted, the members are earlier incumbents, and texts that
+    tied with their parent on the failures shown.
+
+    Args:
+        results: has the rewards.
+    """
+
+    def __init__(self, results: Results) -> None:
+        self._results = results
+        self._candidates: dict[str, Candidate] = {}
+        self._spare: set[str] = set()
+        self._repeats: defaultdict[str, int] = defaultdict(int)
+
+    def add(self, candidate: Candidate, is_spare: bool) -> None:
+        """Add a candidate; the first one with the same texts represents it.
+
+        Args:
+            candidate: a text that was tried.
+            is_spare: whether it may be a parent where no text earns more than the incumbent
+                anywhere.
+        """
+        digest = self._results.digest(candidate)
+        self._candidates.setdefault(digest, candidate)
+        if is_spare:
+            self._spare.add(digest)
+
+    def has(self, candidate: Candidate) -> bool:
+        """Return whether a candidate with the same texts was added."""
+        return self._results.digest(candidate) in self._candidates
+
+    def count_repeats(self, parent: Candidate, is_repeat: bool) -> None:
+        """Count the requests in a row that brought nothing but known texts of ``parent``."""
+        digest = self._results.digest(parent)
+        self._repeats[digest] = self._repeats[digest] + 1 if is_repeat else 0
+
+    def choose_parent(self, incumbent: Candidate, stale: int, rng: random.Random) -> Candidate:
+        """Return the parent of the next proposals.
+
+        Args:
+            incumbent: the best text so far.
+            stale: iterations without progress.
+            rng: for the draw.
+        """
+        if stale < BRANCH_AFTER or stale % 2:
+            return incumbent
+        candidates = {
+            digest: candidate
+            for digest, candidate in self._candidates.items()
+            if digest != self._results.digest(incumbent) and not self._is_exhausted(candidate)
+        }
+        if parent := self._draw_better([*candidates.values()], incumbent, rng):
+            return parent
+        spares = [candidate for digest, candidate in candidates.items() if digest in self._spare]
+        return rng.choice(spares) if spares and self._is_exhausted(incumbent) else incumbent
+
+    def _is_exhausted(self, parent: Candidate) -> bool:
+        return self._repeats[self._results.digest(parent)] >= _MAX_REPEATS
+
+    def _draw_better(
+        self, candidates: Sequence[Candidate], incumbent: Candidate, rng: random.Random
+    ) -> Candidate | None:
+        """Return the candidate that earns most on a question at which the incumbent is behind.
+
+        It is None where the incumbent is behind nowhere. Of several that earn the same there, it is
+        the one with the greatest lead over the incumbent on all questions that both were asked.
+        """
+        results = self._results
+        rewards = results.means(incumbent)
+        gains = {
+            candidate.id: results.gains(candidate, incumbent, rewards) for candidate in candidates
+        }
+        questions = sorted({name for names in gains.values() for name in names})
+        if not questions:
+            return None
+        question = rng.choice(questions)
+        holders = [candidate for candidate in candidates if question in gains[candidate.id]]
+        ranks = {
+            candidate.id: (
+                round(results.means(candidate)[question], 9),
+                round(results.lead(candidate, incumbent, rewards).value, 9),
+            )
+            for candidate in holders
+        }
+        best = max(ranks.values())
+        return rng.choice([holder for holder in holders if ranks[holder.id] == best])

@@ -1,0 +1,99 @@
+"""Other texts than the best one are written from, and a certain gain is never given up."""
+
+from __future__ import annotations
+
+import pytest
+from optimizing import HABITS, SEED, TRAIN, Teacher, Writes, adding, learn
+
+from benchmarks.frozen import WORLDS, optimized
+from evoprompt import ProposalRequest
+from evoprompt.support.errors import EvopromptWarning
+from evoprompt.types import INSTRUCTION
+
+VALIDATION = [f"validation question {n}" for n in range(40)]
+
+
+@pytest.mark.parametrize(("name", "seed"), [("trap", 2000), ("trap", 2003), ("pair", 2001)])
+def test_a_text_that_blocks_the_way_is_left_again(name: str, seed: int) -> None:
+    problem = WORLDS[name](seed)
+    result = optimized(problem, 2000, seed)
+    assert problem.truth(result.best.components) >= problem.target
+    assert result.proposer_calls < 250
+
+
+def test_without_noise_a_gain_at_one_question_in_forty_is_accepted() -> None:
+    """A small gain is certain where the same answer comes each time."""
+
+    def program(instruction: str, example: str) -> str:
+        return instruction
+
+    def metric(example: str, output: str) -> float:
+        if example in VALIDATION and example != VALIDATION[17]:
+            return 0.5
+        return 0.9 if HABITS[0] in output else 0.5
+
+    result = learn(program, metric, valset=VALIDATION, proposer=adding(HABITS[0]), patience=3)
+    assert HABITS[0] in result.best.text
+
+
+def test_each_request_to_the_proposer_is_counted_and_stated() -> None:
+    teacher = Teacher()
+    result = learn(proposer=teacher)
+    assert result.proposer_calls == teacher.asked > 0
+    assert f"{teacher.asked} requests to the proposer" in " ".join(result.facts)
+
+
+def test_where_nothing_new_comes_of_the_best_text_one_that_tied_with_it_is_the_parent() -> None:
+    parents: list[str] = []
+
+    def write(request: ProposalRequest) -> str:
+        parents.append(request.parents[0].candidate.text)
+        return f"{parents[-1]} Never mind."
+
+    learn(lambda text, _: text, lambda example, _: 0.5, proposer=Writes(write), patience=14)
+    assert set(parents[:10]) == {SEED}
+    assert f"{SEED} Never mind." in parents[10:]
+
+
+@pytest.mark.parametrize("components", [1, 3])
+def test_a_metric_that_is_always_0_ends_it_after_ten_iterations_of_each_component(
+    components: int,
+) -> None:
+    names = [INSTRUCTION, "second", "third"][:components]
+
+    def write(request: ProposalRequest) -> dict[str, str]:
+        return {request.component: f"{SEED} Remember the number {request.step}."}
+
+    with pytest.warns(EvopromptWarning, match="every reward"):
+        result = learn(
+            lambda texts, example: "an answer",
+            lambda example, output: 0.0,
+            seed_instruction=dict.fromkeys(names, SEED),
+            proposer=Writes(write),
+            budget=2000,
+        )
+    assert result.iterations == 10 * components
+
+
+def test_a_text_that_shares_no_validation_question_never_becomes_the_best() -> None:
+    """The program fails at all validation questions under it, and is better on the others."""
+
+    def program(instruction: str, example: str) -> str:
+        if HABITS[0] in instruction and example not in TRAIN:
+            raise ValueError("too long")
+        return instruction
+
+    def metric(example: str, output: str) -> float:
+        return 1.0 if HABITS[0] in output else 0.5
+
+    parents: set[str] = set()
+
+    def write(request: ProposalRequest) -> str:
+        parents.add(request.parents[0].candidate.text)
+        number = f" Remember the number {request.step}."
+        return f"{SEED} {HABITS[0]}" if request.step % 2 else f"{SEED}{number}"
+
+    with pytest.warns(EvopromptWarning, match="failed"):
+        result = learn(program, metric, proposer=Writes(write), patience=30)
+    assert HABITS[0] not in result.best.text
+    assert SEED in parents
