@@ -20,7 +20,7 @@ class OptimizeOptions(CheckedSettings):
             ``budget``, ``seconds`` and ``patience`` may differ.
         seconds: after which no more rollouts are begun.
         patience: iterations without a new incumbent after which it ends; 0 only measures the seed;
-            None for no limit but the others, and ten iterations for each component where every
+            None for no limit but the others, and 25 iterations for each component where every
             reward is the lowest.
         perfect: the greatest reward there is; anything less is a failure to learn from.
         proposals: instructions asked for in an iteration.

@@ -43,7 +43,7 @@ class FrozenSettings(BaseModel):
         seconds: after which no more rollouts are begun in a trial; null for no limit.
         proposals: instructions asked for in an iteration.
         patience: iterations without a better instruction after which a trial ends; 0 only
-            measures the seeds; null for no limit but the others, and ten iterations where every
+            measures the seeds; null for no limit but the others, and 25 iterations where every
             reward is the lowest.
         perfect: the greatest reward there is.
         max_concurrency: rollouts at a time.
