@@ -109,6 +109,12 @@ def style(session: nox.Session) -> None:
 
 
 @nox.session(tags=["gate"], venv_backend="none")
+def language(session: nox.Session) -> None:
+    """Check that names and docstrings do not get further from the words of the field."""
+    session.run(sys.executable, ".ci/language.py")
+
+
+@nox.session(tags=["gate"], venv_backend="none")
 def dev(session: nox.Session) -> None:
     """The first half of the README's second command; then what builds the site."""
     if not DEV.exists():
