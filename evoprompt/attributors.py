@@ -15,8 +15,8 @@ from pydantic import BaseModel, Field, JsonValue, PlainSerializer, PlainValidato
 
 from evoprompt.roles import Attributor
 from evoprompt.support.leads import MIN_GROUPS, Lead
-from evoprompt.support.sentence_values import Floats, sentence_values
-from evoprompt.types import Candidate, CandidateStats, SentenceValue, Trajectory
+from evoprompt.support.sentence_values import Floats, SentenceValue, sentence_values
+from evoprompt.types import Candidate, CandidateStats, Trajectory
 
 __all__ = ["Adjusted", "WindowMean"]
 

@@ -18,7 +18,8 @@ from evoprompt.plugins import naming
 from evoprompt.roles import Attributor, Population, Selector
 from evoprompt.selectors import select_distinct, sound_choice
 from evoprompt.support.leads import ADMIT, USEFUL, Lead
-from evoprompt.types import Candidate, CandidateStats, SentenceValue, Trajectory
+from evoprompt.support.sentence_values import SentenceValue
+from evoprompt.types import Candidate, CandidateStats, Trajectory
 
 MAX_HISTORY = 256
 """Candidates whose last weight a proposer can look back on."""

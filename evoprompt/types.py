@@ -13,8 +13,8 @@ from typing import Final, Literal
 from pydantic import JsonValue
 from pydantic.dataclasses import dataclass as checked
 
-from evoprompt.log.evaluation import Failures
 from evoprompt.support.errors import InputError
+from evoprompt.support.failures import FailureCount
 from evoprompt.support.text import many
 
 INSTRUCTION = "instruction"
@@ -235,37 +235,6 @@ class CandidateStats:
     lead: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SentenceValue:
-    """Estimated value of a sentence: its effect on the mean reward of a candidate that holds it.
-
-    Attributes:
-        text: the sentence; sentences that always stand together count as one.
-        value: the effect, shrunk towards 0 if there is little evidence.
-        stderr: standard error of ``value``.
-        holders: number of the latest candidates that hold it.
-    """
-
-    text: str
-    value: float
-    stderr: float
-    holders: int
-
-    def __str__(self) -> str:
-        return f"{self.value:+.3f} ± {self.stderr:.3f}"
-
-    @property
-    def verdict(self) -> str:
-        """``"good"`` or ``"bad"`` beyond two standard errors, else ``"not shown"``.
-
-        >>> SentenceValue("Be brief.", 0.06, 0.02, 3).verdict
-        'good'
-        """
-        if abs(self.value) <= 2 * self.stderr:
-            return "not shown"
-        return "good" if self.value > 0 else "bad"
-
-
 @checked(frozen=True, slots=True)
 class Proposal:
     """Texts for a new candidate, as a proposer returns them, before any check.
@@ -396,7 +365,7 @@ class EvolveReport:
     admitted: tuple[str, ...] = ()
     rollouts: int = 0
     failure: str = ""
-    failures: Failures = field(default_factory=Failures)
+    failures: FailureCount = field(default_factory=FailureCount)
 
 
 def estimate_tokens(text: str) -> int:

@@ -9,8 +9,8 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from evoprompt.log.evaluation import EMPTY, Failures
 from evoprompt.roles import RolloutFn, TrainingScale, VerificationRequest, Verifier
+from evoprompt.support.failures import EMPTY, FailureCount
 from evoprompt.support.leads import USEFUL, Lead, Verdict
 from evoprompt.types import (
     ADMITTED,
@@ -386,11 +386,11 @@ class VerificationRollouts:
         return trajectories
 
     @property
-    def failures(self) -> Failures:
+    def failures(self) -> FailureCount:
         """Return the number of rollouts without a reward, or empty and not rewarded."""
-        failures = Failures()
+        failures = FailureCount()
         for trajectory in self.trajectories:
-            failures = failures.with_one(_fault(trajectory))
+            failures = failures.with_rollout(_fault(trajectory))
         return failures
 
 

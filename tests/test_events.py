@@ -26,7 +26,8 @@ from evoprompt.log.events import (
     Told,
     Verified,
 )
-from evoprompt.types import SentenceValue, Turn
+from evoprompt.support.sentence_values import SentenceValue
+from evoprompt.types import Turn
 
 ONE_OF_EACH: list[Event] = [
     Seeded(0, "c0", {"instruction": "Search."}),

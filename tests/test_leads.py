@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 from evoprompt.attributors import Adjusted, WindowMean
+from evoprompt.log.summaries import rewards_of
 from evoprompt.roles import Attributor
-from evoprompt.support.leads import Lead, describe_best, rewards_of
+from evoprompt.support.leads import Lead, describe_best
 from evoprompt.testing.samples import question
 from evoprompt.types import Assignment, Candidate, Question, Trajectory
 

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from evoprompt.experiments.eventfile import damaged, read_events
-from evoprompt.log.evaluation import Failures, MainMetric
+from evoprompt.log.evaluation import MainMetric
 from evoprompt.support.errors import InputError
+from evoprompt.support.failures import FailureCount
 from evoprompt.support.leads import describe_best
+from evoprompt.support.sentence_values import SentenceValue
 from evoprompt.support.validation import nearest
-from evoprompt.types import SentenceValue, legible
+from evoprompt.types import legible
 
 LOGS = ("events.jsonl", "evoprompt_events.jsonl")
 """Names of a training's log of events; the latter beside veRL's checkpoints."""
@@ -137,7 +139,7 @@ class History:
     is_shown: bool = False
     step: int = 0
     rollouts: int = 0
-    rollout_failures: Failures = field(default_factory=Failures)
+    rollout_failures: FailureCount = field(default_factory=FailureCount)
     steps: list[Step] = field(default_factory=list)
     main_metric: MainMetric | None = None
     evaluations: list[tuple[int, float]] = field(default_factory=list)
@@ -328,7 +330,7 @@ class History:
     def _tell(self, event: Json) -> None:
         step = event["step"]
         before = self.rollout_failures
-        self.rollout_failures = Failures(
+        self.rollout_failures = FailureCount(
             before.failed + event["unscored"],
             before.of + event["trajectories"],
             before.first or event.get("failure", ""),

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from pydantic import BaseModel, ConfigDict, Field
 
 from evoprompt.support.errors import InputError
+from evoprompt.support.failures import FailureCount
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +40,6 @@ class MainMetric:
         return self.merit(value) >= self.merit(target)
 
 
-_MANY = 0.03  # share of the rollouts
-
-EMPTY = "the answer was empty"
 """Why a rollout failed that said nothing."""
 
 REWARD = MainMetric("reward", "mean reward")
@@ -63,38 +61,6 @@ class Score:
     feedback: str = ""
     metrics: Mapping[str, float] = field(default_factory=dict)
     kind: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Failures:
-    """How many rollouts came to nothing: no reward, an exception, an empty answer.
-
-    Attributes:
-        failed: rollouts that did.
-        of: all rollouts that were made.
-        first: why the first of them failed.
-
-    >>> str(Failures(10, 20, "ValueError: no such table"))
-    'failed: 10 of 20, first because ValueError: no such table'
-    """
-
-    failed: int = 0
-    of: int = 0
-    first: str = ""
-
-    def __str__(self) -> str:
-        because = f", first because {self.first}" if self.failed else ""
-        return f"failed: {self.failed:,} of {self.of:,}{because}"
-
-    @property
-    def are_many(self) -> bool:
-        """Whether they are at least two, and at least 3 % of the rollouts."""
-        return self.failed >= max(_MANY * self.of, 2)
-
-    def with_one(self, why: str) -> Failures:
-        """The same after one more rollout, which failed if there is a reason."""
-        failed = self.failed + bool(why)
-        return Failures(failed, self.of + 1, self.first or why)
 
 
 class QuestionOutcome(NamedTuple):
@@ -120,7 +86,7 @@ class Evaluation(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     value: float
     by_kind: Mapping[str, float] = Field(default_factory=dict)
     metrics: Mapping[str, float] = Field(default_factory=dict)
-    failures: Failures = Failures()
+    failures: FailureCount = FailureCount()
     outcomes: Sequence[QuestionOutcome] = Field(default=(), exclude=True, repr=False)
 
     @classmethod

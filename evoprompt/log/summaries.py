@@ -5,14 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from evoprompt.config import EngineConfig
-from evoprompt.log.evaluation import Failures
 from evoprompt.log.events import Asked, Differed, Event, Excerpt, Shown, Told
 from evoprompt.log.turns import clip, readable
-from evoprompt.support.leads import rewards_of
+from evoprompt.support.failures import FailureCount
 from evoprompt.support.storage import SavedRecord
 from evoprompt.types import Candidate, CandidateStats, Trajectory, Turn
 
@@ -218,9 +217,9 @@ class FailureWatch(SavedRecord):
     failed_at_warning: int = 0
 
     @property
-    def failures(self) -> Failures:
+    def failures(self) -> FailureCount:
         """Return the counts as the record that evaluations and verifications use."""
-        return Failures(self.failed, self.rollouts, self.reason)
+        return FailureCount(self.failed, self.rollouts, self.reason)
 
     def observe(self, step: int, trajectories: Sequence[Trajectory]) -> tuple[str, bool]:
         """Count the failures of a step.
@@ -313,3 +312,19 @@ class RewardWatch(SavedRecord):
             f"{bar:g}): {effect}; if this is not what the policy is like, check the reward "
             "function, reward_range and failure_below"
         ]
+
+
+def rewards_of(trajectories: Sequence[Trajectory]) -> Mapping[str, Mapping[str, Sequence[float]]]:
+    """Return the rewards of the scored ``trajectories`` by question and candidate."""
+    rewards: dict[str, dict[str, list[float]]] = {}
+    for trajectory in trajectories:
+        if trajectory.reward is not None:
+            assignment = trajectory.assignment
+            question, candidate = assignment.question.id, assignment.candidate.id
+            if question not in rewards:
+                rewards[question] = {}
+            if candidate in rewards[question]:
+                rewards[question][candidate].append(trajectory.reward)
+            else:
+                rewards[question][candidate] = [trajectory.reward]
+    return rewards

@@ -16,17 +16,11 @@ from evoprompt.hosting.prompts import marked_prompt, system_message
 from evoprompt.lm.budget import Charge, Spending, SpendTracker, require_prices
 from evoprompt.lm.loop import completed
 from evoprompt.lm.settings import BudgetSettings, Prices
-from evoprompt.log.evaluation import (
-    EMPTY,
-    Evaluation,
-    Failures,
-    QuestionOutcome,
-    Score,
-    outcomes_of,
-)
+from evoprompt.log.evaluation import Evaluation, QuestionOutcome, Score, outcomes_of
 from evoprompt.optimizer.data import question_of
 from evoprompt.optimizer.runner import is_empty
 from evoprompt.support.errors import BudgetError, EvopromptError, InputError, LmError
+from evoprompt.support.failures import EMPTY, FailureCount
 from evoprompt.support.text import words_of
 from evoprompt.types import Candidate, Question, TaskContext, Written
 
@@ -248,18 +242,18 @@ class TaskAgent:
             return await asyncio.gather(*map(one, questions))
 
         found = completed(ask())
-        failures, scores, outcomes = Failures(), [], list[QuestionOutcome]()
+        failures, scores, outcomes = FailureCount(), [], list[QuestionOutcome]()
         for question, episode in zip(questions, found, strict=True):
             if isinstance(episode, BudgetError):
                 continue
             if isinstance(episode, Exception):
-                failures = failures.with_one(str(episode))
+                failures = failures.with_rollout(str(episode))
                 outcomes.append(QuestionOutcome(question.text, "", None))
                 continue
             scores.append(self.metric(question, episode))
             outcomes += outcomes_of([question.text], scores[-1:], self._task.main_metric)
             is_silent = is_empty(episode.answer or "", episode.turns)
-            failures = failures.with_one(EMPTY if is_silent else "")
+            failures = failures.with_rollout(EMPTY if is_silent else "")
         if not failures.of:
             raise BudgetError(f"not one question of {split} could be asked: {found[0]}")
         if not scores:

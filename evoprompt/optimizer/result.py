@@ -11,10 +11,11 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, computed_field
 
 from evoprompt.lm.budget import Charge
-from evoprompt.log.evaluation import Failures, Spread
+from evoprompt.log.evaluation import Spread
 from evoprompt.log.eventlog import EventLog, to_line
 from evoprompt.optimizer.folder import EVENTS, RESULT
 from evoprompt.support.errors import InputError
+from evoprompt.support.failures import FailureCount
 from evoprompt.support.storage import write_whole
 from evoprompt.support.validation import read_json
 from evoprompt.types import Candidate, CandidateStats, legible
@@ -79,7 +80,7 @@ class OptimizationResult(BaseModel):
     proposer_calls: int = 0
     validation: float = math.nan
     tested: bool = False
-    failures: Failures = Failures()
+    failures: FailureCount = FailureCount()
     writer_cost: Charge | None = None
     program_cost: Charge | None = None
     runs: Sequence[OptimizationResult] = Field(default=(), repr=False)

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from time import monotonic
 
-from evoprompt.log.evaluation import Failures
 from evoprompt.optimizer.data import Item
 from evoprompt.optimizer.flat import RewardRange
 from evoprompt.optimizer.journal import Journal, Key
 from evoprompt.optimizer.outcome import INTERRUPTED, BudgetSpentError, ExampleOutcome, with_remedy
 from evoprompt.optimizer.runner import Asked, Meter, Rollouts
 from evoprompt.support.errors import InputError
+from evoprompt.support.failures import FailureCount
 from evoprompt.support.leads import Lead
 from evoprompt.types import Assignment, Candidate, Trajectory, Turn
 
@@ -56,7 +56,7 @@ class Results:
         stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         self.meter = meter
-        self.failures = Failures()
+        self.failures = FailureCount()
         self.rewards = RewardRange()
         self.step = 0
         self.sure = SURE
@@ -214,7 +214,7 @@ class Results:
 
     def _take_note(self, key: Key, outcome: ExampleOutcome) -> None:
         texts, name, _ = key
-        self.failures = self.failures.with_one(outcome.fault)
+        self.failures = self.failures.with_rollout(outcome.fault)
         outcomes = self._outcomes[texts].setdefault(name, [])
         outcomes.append(outcome)
         reward = outcome.reward
@@ -237,7 +237,7 @@ class Results:
             self._squares += (reward - before) * (reward - mean)
 
 
-def warning_of(failures: Failures) -> str:
+def warning_of(failures: FailureCount) -> str:
     """What to say where more fails than now and then."""
     return with_remedy(str(failures), "a program that answers; try it with the seed instruction")
 

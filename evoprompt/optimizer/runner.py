@@ -18,7 +18,7 @@ from evoprompt.agents import Episode
 from evoprompt.lm.attempts import kinds_of, may_pass, retry_settings
 from evoprompt.lm.budget import Charge, status_of
 from evoprompt.lm.loop import completed
-from evoprompt.log.evaluation import EMPTY, Score
+from evoprompt.log.evaluation import Score
 from evoprompt.optimizer.data import Item
 from evoprompt.optimizer.options import OptimizeOptions
 from evoprompt.optimizer.outcome import (
@@ -28,6 +28,7 @@ from evoprompt.optimizer.outcome import (
 )
 from evoprompt.optimizer.threads import CallThreads
 from evoprompt.support.errors import BudgetError, EvopromptError, InputError, causes
+from evoprompt.support.failures import EMPTY
 from evoprompt.support.text import format_error, words_of
 from evoprompt.types import INSTRUCTION, Candidate, TaskContext, Turn
 

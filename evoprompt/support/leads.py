@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Literal
-
-from evoprompt.types import Trajectory
-
-Rewards = Mapping[str, Mapping[str, Sequence[float]]]
-"""Rewards by question and candidate."""
 
 _NORMAL = NormalDist()
 
@@ -127,19 +121,3 @@ def describe_best(best: str, first: str, is_shown: bool) -> str:
     if is_shown:
         return f"{best} is shown to be better than the first instruction, {first}"
     return f"{best} leads, but is not shown to be better than the first instruction, {first}"
-
-
-def rewards_of(trajectories: Sequence[Trajectory]) -> Rewards:
-    """Return the rewards of the scored ``trajectories`` by question and candidate."""
-    rewards: dict[str, dict[str, list[float]]] = {}
-    for trajectory in trajectories:
-        if trajectory.reward is not None:
-            assignment = trajectory.assignment
-            question, candidate = assignment.question.id, assignment.candidate.id
-            if question not in rewards:
-                rewards[question] = {}
-            if candidate in rewards[question]:
-                rewards[question][candidate].append(trajectory.reward)
-            else:
-                rewards[question][candidate] = [trajectory.reward]
-    return rewards

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evoprompt.support.text import sentences
-from evoprompt.types import SentenceValue
 
 Floats = NDArray[np.float64]
 _PARTS = (1 / 4, 1 / 2, 1.0)
@@ -26,6 +26,37 @@ docs/notes/2026-11-26-worth.md).
 """
 _RESTS = (1 / 32, 1 / 8, 1 / 4, 1 / 2)  # likewise of candidates beside their sentences
 _LEVEL = 100.0  # likewise: what all have in common is not known beforehand
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceValue:
+    """Estimated value of a sentence: its effect on the mean reward of a candidate that holds it.
+
+    Attributes:
+        text: the sentence; sentences that always stand together count as one.
+        value: the effect, shrunk towards 0 if there is little evidence.
+        stderr: standard error of ``value``.
+        holders: number of the latest candidates that hold it.
+    """
+
+    text: str
+    value: float
+    stderr: float
+    holders: int
+
+    def __str__(self) -> str:
+        return f"{self.value:+.3f} ± {self.stderr:.3f}"
+
+    @property
+    def verdict(self) -> str:
+        """``"good"`` or ``"bad"`` beyond two standard errors, else ``"not shown"``.
+
+        >>> SentenceValue("Be brief.", 0.06, 0.02, 3).verdict
+        'good'
+        """
+        if abs(self.value) <= 2 * self.stderr:
+            return "not shown"
+        return "good" if self.value > 0 else "bad"
 
 
 def sentence_values(

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from evoprompt.attributors import Adjusted, WindowMean
+from evoprompt.support.sentence_values import SentenceValue
 from evoprompt.testing.samples import question
-from evoprompt.types import Assignment, Candidate, SentenceValue, Trajectory
+from evoprompt.types import Assignment, Candidate, Trajectory
 
 SENTENCES = [f"Do thing number {number}." for number in range(16)]
 

@@ -10,7 +10,7 @@ from evoprompt.experiments.directory import RunDirectory
 from evoprompt.log.eventlog import EventLog
 from evoprompt.log.events import Best, Evolved, Proposed, Seeded, Sentences, Told
 from evoprompt.support.leads import describe_best
-from evoprompt.types import SentenceValue
+from evoprompt.support.sentence_values import SentenceValue
 
 CONFIG = RunConfig.model_validate(
     {"task": "fake", "host": "fake", "budget": 80, "evaluate_every": 40, "seeds": 2}

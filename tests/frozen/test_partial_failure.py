@@ -15,8 +15,8 @@ from optimizing import Writes, adding
 import evoprompt
 from evoprompt import EvopromptWarning, InputError, ProposalRequest
 from evoprompt.experiments.eventfile import read_events
-from evoprompt.log.evaluation import Failures
 from evoprompt.optimizer.result import read_result
+from evoprompt.support.failures import FailureCount
 from evoprompt.testing.openai_server import chat_fields
 
 TRAIN = [f"train {n}" for n in range(20)]
@@ -70,9 +70,9 @@ def test_a_single_failure_is_in_the_result_and_no_warning() -> None:
     result = run(once)
     assert result.failures.failed <= 1
     assert "perfect" in result.stopped
-    many = [Failures(n, 100, "x").are_many for n in range(5)]
+    many = [FailureCount(n, 100, "x").are_many for n in range(5)]
     assert many == [False, False, False, True, True]  # from a few per cent on
-    assert not Failures(1, 10, "x").are_many
+    assert not FailureCount(1, 10, "x").are_many
 
 
 def test_empty_answers_count_unless_they_are_right() -> None:

@@ -12,9 +12,10 @@ from evoprompt.experiments import requirements
 from evoprompt.experiments.hosts import timing
 from evoprompt.experiments.hosts.settings import HostSettings
 from evoprompt.experiments.requirements import GIB, ModelSize
-from evoprompt.log.evaluation import Failures, outcomes_of
+from evoprompt.log.evaluation import outcomes_of
 from evoprompt.log.events import Notice
 from evoprompt.support.errors import InputError
+from evoprompt.support.failures import FailureCount
 from evoprompt.support.text import many
 from evoprompt.types import Question
 
@@ -152,6 +153,6 @@ def evaluation_of(
             "required: tools that answer, and prompts that leave room for an episode"
         )
     mean = Evaluation.of(scores, main_metric, 1 - len(scores) / len(found))
-    failures = Failures(len(errors), len(found), first if errors else "")
+    failures = FailureCount(len(errors), len(found), first if errors else "")
     outcomes = outcomes_of([question.text for question in questions], each, main_metric)
     return mean.model_copy(update={"failures": failures, "outcomes": outcomes})
