@@ -38,7 +38,15 @@ def test_importing_the_package_loads_few_modules_beyond_those_of_python() -> Non
 @pytest.mark.slow
 def test_no_module_of_the_core_loads_a_host_or_an_lm_library() -> None:
     """Listing the installed components does not, either."""
-    modules = ["engine", "attachment", "plugins", "builtins", "testing", "events", "agents.tasks"]
+    modules = [
+        "engine",
+        "hosting.attachment",
+        "plugins",
+        "builtins",
+        "testing",
+        "log.events",
+        "agents.tasks",
+    ]
     loaded = run_python(
         f"import {', '.join(f'evoprompt.{module}' for module in modules)}, sys; "
         "from evoprompt.plugins import plugins; assert plugins().components(); "
