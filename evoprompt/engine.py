@@ -72,13 +72,13 @@ _BROKEN = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeErr
 
 
 class ApprovalPolicy(Protocol):
-    """Where a person has a say in an engine: :class:`evoprompt.hosting.requests.ApprovalQueue`."""
+    """Approval of candidates by a person: :class:`evoprompt.hosting.requests.ApprovalQueue`."""
 
     def poll(self) -> None:
-        """Takes up what a person asks of the population, after each step."""
+        """Carry out the requests of a person, after each step."""
 
     def filter_approved(self, admitted: Sequence[VerificationResult]) -> list[VerificationResult]:
-        """Those of ``admitted`` who may come in."""
+        """Return the candidates that the person approves."""
 
 
 class _Stateful(Protocol):
@@ -102,9 +102,9 @@ class _State(BaseModel):
 
 
 class Engine:
-    """Co-evolves a population of instructions with whatever policy answers under them.
+    """Engine that evolves a population of instructions beside a policy.
 
-    A *step* is one ``tell``: the trajectories a trainer trained on at once.
+    A *step* is one ``tell``: the trajectories of one training step.
 
     Args:
         seeds: the first candidates, each a text, a mapping of components, or a ``Proposal`` whose
@@ -230,10 +230,10 @@ class Engine:
         self.verification_rollouts = 0
         self.engine_seconds = 0.0
         self.verify_seconds = 0.0
-        self._begin(usable_seeds(seeds, config.population_size, required))
+        self._add_seeds(usable_seeds(seeds, config.population_size, required))
 
-    def _begin(self, seeds: Sequence[Proposal]) -> None:
-        """Lets ``seeds`` live; at once due where the rest is to be filled at the start."""
+    def _add_seeds(self, seeds: Sequence[Proposal]) -> None:
+        """Add the seeds; schedule an initial generation if places are to be filled at the start."""
         continued = len(self.log) > 0  # the seeds are in there already; a state is to follow
         for seeded in seeds:
             candidate = self.screening.seed(seeded)
@@ -250,7 +250,7 @@ class Engine:
 
     @property
     def failure_reason(self) -> str:
-        """Why nothing evolved although it was to: all generations failed, or none was answered.
+        """Return why nothing evolved: all generations failed, or no request was answered.
 
         Empty otherwise, also while no generation was due.
         """
@@ -264,7 +264,7 @@ class Engine:
 
     @property
     def limits(self) -> TextLimits:
-        """What the policy's tokenizer and context allow; adapters set it."""
+        """Return the limits of the policy's tokenizer and context; adapters set them."""
         return self.screening.limits
 
     @limits.setter
@@ -273,7 +273,7 @@ class Engine:
 
     @property
     def setting(self) -> TaskContext:
-        """What stands around an instruction; adapters set it, and proposers read it."""
+        """Return the context of an instruction; adapters set it, and proposers read it."""
         return self.requests.setting
 
     @setting.setter
@@ -286,9 +286,9 @@ class Engine:
         return self.training_rollouts + self.verification_rollouts
 
     def candidate_stats(self) -> list[CandidateStats]:
-        """The active candidates with their weights, oldest first.
+        """Return the members with their weights, oldest first.
 
-        Under ``unmeasured="explore"`` the unmeasured have the mean weight of the measured.
+        Under ``unmeasured="explore"`` unmeasured members have the mean weight of the measured ones.
         """
         return self.selection.candidate_stats()
 
@@ -324,37 +324,37 @@ class Engine:
         return found | {f"proposer/{name}": number for name, number in totals.items()}
 
     def check(self, probe: bool = False) -> None:
-        """Makes sure that the proposer can work here, as far as it knows without sending anything.
+        """Check that the proposer can work here, as far as it is known without a request.
 
         Args:
-            probe: also let it ask the service behind it once. Adapters do when they attach, on
-                the process that owns the engine.
+            probe: also send one request to the service behind it. Adapters do so when they attach,
+                on the process that owns the engine.
 
         Raises:
-            InputError: it cannot.
+            InputError: the proposer cannot work.
         """
         self.proposer.check(probe)
 
     @property
     def grouping(self) -> Grouping:
-        """What shares a baseline; under ``"auto"`` that is the question."""
+        """Return the unit that shares a baseline; under ``"auto"`` that is the question."""
         several = self.selection.candidates_per_question > 1
         shared = self.config.candidates_per_question == "auto" and several
         return "question" if shared else self.config.grouping
 
     def divide_rollouts(self, rollouts: int, setting: str, *, several: bool = True) -> int:
-        """Decides how many candidates a question has; adapters call it when attaching.
+        """Set the number of candidates of a question; adapters call it when they attach.
 
         Args:
-            rollouts: of a question in a step.
-            setting: the trainer's name for them.
-            several: whether the trainer can ask a question under several candidates.
+            rollouts: rollouts of a question in a step.
+            setting: the trainer's name for that number.
+            several: whether the trainer can roll out a question under several candidates.
 
         Returns:
             Rollouts of each candidate.
 
         Raises:
-            InputError: they cannot be shared out as the configuration says.
+            InputError: the rollouts cannot be divided as the configuration says.
         """
         config = self.config
         self._shared_out = True
@@ -376,17 +376,17 @@ class Engine:
     def ask(
         self, questions: Sequence[Question], rollouts: int, *, step_of: int | None = None
     ) -> list[Assignment]:
-        """Assignments in the order of the questions, one for each candidate of a question.
+        """Return assignments in the order of the questions, one for each candidate of a question.
 
-        They are as many as ``config.candidates_per_question``. Under ``"auto"`` an adapter has said
-        how many rollouts a question has (:meth:`divide_rollouts`); without an adapter it is one
-        candidate.
+        A question has ``config.candidates_per_question`` candidates. Under ``"auto"`` an adapter
+        has said how many rollouts a question has (:meth:`divide_rollouts`); without an adapter it
+        is one candidate.
 
         Args:
             questions: the batch, at least one.
-            rollouts: trajectories each assignment will get, at least 1.
-            step_of: questions of a whole step, where it is asked bit by bit. Whoever is out
-                already then counts as measured by it, so that the unmeasured take turns.
+            rollouts: trajectories of each assignment, at least 1.
+            step_of: questions of a whole step, if a step consists of several calls. Candidates that
+                are assigned already count as measured then, so that unmeasured ones take turns.
 
         Raises:
             InputError: ``rollouts`` is less than 1, there is no question, or admissions wait for
@@ -428,16 +428,16 @@ class Engine:
         return assignments
 
     def tell(self, trajectories: Sequence[Trajectory]) -> StepReport:
-        """Completes a step: attributes the rewards, remembers the trajectories, prunes when due.
+        """Complete a step: attribute the rewards, store the trajectories, prune when due.
 
-        Results may be partial and out of order; what comes later counts for the step it is told
-        in. Trajectories without a reward are counted but not attributed, and so are those of
-        candidates pruned in the meantime.
+        Results may be partial and out of order; a late trajectory counts for the step of this call.
+        Trajectories without a reward, and those of candidates that were pruned in the meantime, are
+        counted but not attributed.
 
         Raises:
             UnknownAssignmentError: an assignment was never given by this engine.
-            AlreadyToldError: a trajectory was told before or twice in this call, or was asked for
-                so long ago (100 steps) that it is forgotten.
+            AlreadyToldError: a trajectory came before, or twice in this call, or its assignment is
+                so old (100 steps) that it is forgotten.
             InputError: a reward or metric is NaN or infinite, or a rollout index is out of range.
                 After any of these errors the engine is as it was before the call.
         """
@@ -485,7 +485,7 @@ class Engine:
         return None if self.budget is None else self.budget - self.rollouts
 
     def _approve(self, admitted: Sequence[VerificationResult]) -> list[VerificationResult]:
-        """Return the admitted that a person approves; all where no person has a say."""
+        """Return the candidates that a person approves; all if no person is asked."""
         return (
             list(admitted) if self.supervisor is None else self.supervisor.filter_approved(admitted)
         )
@@ -614,15 +614,15 @@ class Engine:
     def add(
         self, components: Mapping[str, str], *, by: str = "a person", override: bool = False
     ) -> tuple[Candidate | None, str]:
-        """Lets a candidate live that a person wrote, if there is a place and nothing against it.
+        """Add a candidate written by a person, if there is a place and screening accepts it.
 
         Args:
-            components: its texts; those of the best where one is missing.
-            by: who wrote it.
-            override: whether it lives whatever screening says, as long as it can be read.
+            components: its texts; those of the best are used where one is missing.
+            by: name of the author.
+            override: whether to add it in spite of screening, as long as it can be read.
 
         Returns:
-            The candidate, None if it was refused; and what there was against it.
+            The candidate, None if it was rejected; and the reason of a rejection.
         """
         members, most = self.selection.members, self.config.population_size
         if len(members) >= most:
@@ -640,7 +640,7 @@ class Engine:
         return found, f"{finding.rule}: {finding.reason}" if finding else ""
 
     def retire(self, candidate: str) -> str:
-        """Ends the life of a candidate; returns why it could not, empty if it did."""
+        """Prune a candidate; return why that is impossible, empty if it was pruned."""
         alive = [one.id for one in self.selection.members]
         if candidate not in alive:
             return "not alive"
@@ -651,7 +651,7 @@ class Engine:
         return ""
 
     def pin(self, candidate: str, pinned: bool = True) -> str:
-        """Keeps a candidate alive whatever it earns, or no more; returns why not, if so."""
+        """Pin a candidate, so that it is never pruned, or unpin it; return why not, if so."""
         if candidate not in self.population:
             return "not alive"
         (self.selection.pinned.add if pinned else self.selection.pinned.discard)(candidate)
@@ -752,7 +752,7 @@ class Engine:
     # ----------------------------------------------------------------------------------- details
 
     def _say_how_verified(self) -> None:
-        """Tells once what cannot be as the configuration wants it, with the rollouts there are."""
+        """Log a notice if the rollouts do not allow what the configuration sets."""
         if self._undivided:
             self.log.notice(self.step, self._undivided)
 
