@@ -1,6 +1,7 @@
 """What the gateway costs a request, beside the same requests without it.
 
     python benchmarks/gateway.py
+    IMMEDIATE=1 python benchmarks/gateway.py    # an upstream that answers in one piece, now
 
 An upstream that streams 20 pieces in half a second, the gateway, and the agents are a process each.
 Each agent has three turns of a chat of 4,000 characters. Time of CPU is that of the gateway's
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import resource
 import tempfile
 import time
@@ -27,6 +29,7 @@ from evoprompt import Engine, Question
 from evoprompt.gateway import Gateway, GatewaySettings
 
 TURNS, ROLLOUTS, PIECES, SECONDS = 3, 4, 20, 0.5
+IMMEDIATE = bool(os.environ.get("IMMEDIATE"))
 CHUNK = {"choices": [{"index": 0, "delta": {"content": "word "}, "finish_reason": None}]}
 
 
@@ -39,6 +42,9 @@ def many_files() -> None:
 async def complete(request: web.Request) -> web.StreamResponse:
     """Streams an answer in pieces."""
     await request.read()
+    if IMMEDIATE:
+        message = {"role": "assistant", "content": "word " * PIECES}
+        return web.json_response({"choices": [{"message": message, "finish_reason": "stop"}]})
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
     await response.prepare(request)
     for _ in range(PIECES):
@@ -88,12 +94,12 @@ async def asked(url: str, keys: list[str]) -> float:
     async def agent(key: str) -> None:
         for turn in range(TURNS):
             messages = [{"role": "user", "content": content}] * (2 * turn + 1)
-            body: dict[str, Any] = {"model": "m", "stream": True, "messages": messages}
+            body: dict[str, Any] = {"model": "m", "stream": not IMMEDIATE, "messages": messages}
             headers = {"Authorization": f"Bearer {key}"}
             async with client.post(f"{url}/chat/completions", json=body, headers=headers) as came:
                 answer = await came.read()
                 assert came.status == 200, answer
-                assert answer.endswith(b"[DONE]\n\n"), answer[-100:]
+                assert IMMEDIATE or answer.endswith(b"[DONE]\n\n"), answer[-100:]
 
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as client:
         started = time.perf_counter()

@@ -4,6 +4,7 @@
     export EVOPROMPT_GATEWAY_TOKEN=...    # for the gateway and the controller
     evoprompt gateway gateway.yaml
 
+In gateway.yaml, ``upstreams`` holds the URL of agent-lightning's proxy, which the agent names.
 ``agent_class`` of a rollout is ``agent_lightning.Calculator``, its ``env_map`` ``{TASK: input}``.
 What the model samples is noted by agent-lightning's proxy, behind the gateway: its trainer sees the
 instruction as a part of the prompt.

@@ -37,8 +37,9 @@ def evoprompt_attach(request: AttachRequest) -> Attachment | None:
     if any(one.__name__ == _ASYNC for one in type(trainer).__mro__):
         raise AttachError(
             "AsyncGRPOTrainer samples and scores in a child process and has no generation batch "
-            "in which to place an instruction; required: GRPOTrainer or RLOOTrainer; "
-            "use GRPOTrainer with the same arguments"
+            "in which to place an instruction; required: GRPOTrainer or RLOOTrainer with the same "
+            "arguments, or evoprompt.Gateway between its rollouts and the model, as "
+            "docs/gateway.md says under AsyncGRPOTrainer"
         )
     if not any(is_instance(trainer, *one) for one in _SUPPORTED):
         return None

@@ -26,11 +26,13 @@ from evoprompt.agents.conversation import (
 )
 from evoprompt.agents.drivers import play_one
 from evoprompt.agents.episode import Action, Broken, Episode, Result
+from evoprompt.agents.messages import read_calls, read_content, read_thought
 from evoprompt.agents.protocol import Call
 from evoprompt.agents.server import KEY as KEY
 from evoprompt.agents.server import Answered, Server
 from evoprompt.agents.thoughts import Marks
 from evoprompt.agents.tokenizer import TextTokenizer
+from evoprompt.lm.outcomes import Exchange, ExchangeOutcome, decide_outcome, read_finish_reason
 from evoprompt.support.errors import warn
 from evoprompt.support.text import masked
 
@@ -38,26 +40,6 @@ from evoprompt.support.text import masked
 def _text_or_none(given: object) -> str | None:
     """A name or an id as a server may give it: a text, a number, or what is none."""
     return str(given) if isinstance(given, str | int) else None
-
-
-def _calls_of(given: object) -> list[dict[str, Any]] | None:
-    """The calls of tools, each an object; some servers number them in an object of their own."""
-    some = [*given.values()] if isinstance(given, dict) else given
-    return [one for one in some if isinstance(one, dict)] if isinstance(some, list) else None
-
-
-def _end_of(given: object) -> str | None:
-    """Why an answer ended, in OpenAI's words; a gateway may pass on those of its provider."""
-    said = given.lower().rpartition(".")[2] if isinstance(given, str) else ""
-    return "length" if said in _LENGTH else said or None
-
-
-_LENGTH = ("max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded")
-_OWN_ENDS = (
-    *(None, "stop", "end_turn", "eos", "eos_token", "stop_sequence", "completed"),
-    *("tool_calls", "tool_use", "function_call"),
-)
-"""Ends that the model itself made; any other says nothing of it where it said nothing."""
 
 
 class _Function(BaseModel):
@@ -77,10 +59,6 @@ class _ToolCall(BaseModel):
     type: JsonValue = "function"
 
 
-_THOUGHTS = ("text", "thinking", "reasoning", "reasoning_text")
-"""Kinds of parts within a thought."""
-
-
 class _Message(BaseModel):
     """What a server says; whatever else it holds goes back with it."""
 
@@ -88,34 +66,28 @@ class _Message(BaseModel):
 
     content: JsonValue = None
     refusal: JsonValue = None
-    tool_calls: Annotated[list[_ToolCall] | None, BeforeValidator(_calls_of)] = None
+    tool_calls: list[_ToolCall] = Field(default_factory=list)
     reasoning_content: JsonValue = None
     reasoning: JsonValue = None
 
     @model_validator(mode="before")
     @classmethod
-    def _with_old_call(cls, given: object) -> object:
-        """The message with the call that some gateways still write as ``function_call``."""
-        if not isinstance(given, dict) or "function_call" not in given:
+    def _with_calls(cls, given: object) -> object:
+        """Return the message with all of its calls as those of tools."""
+        if not isinstance(given, dict):
             return given
-        given = {**given}
-        old = given.pop("function_call")
-        if old and not given.get("tool_calls"):
-            given["tool_calls"] = [{"function": old}]
-        return given
+        own = {name: value for name, value in given.items() if name != "function_call"}
+        return {**own, "tool_calls": read_calls(given)}
 
     @property
     def text(self) -> str:
         """What it says to the user."""
-        return _text_of(self.content, ("text", "output_text")) or _text_of(self.refusal)
+        return read_content(self.model_dump(include={"content", "refusal"}))
 
     @property
     def thought(self) -> str:
         """What the server told apart as thought."""
-        told = (self.reasoning_content, self.reasoning)
-        apart = next(filter(None, (_text_of(one, _THOUGHTS) for one in told)), "")
-        parts = [] if isinstance(self.content, str) else self.content
-        return apart or _text_of(parts, _THOUGHTS[1:])
+        return read_thought(self.model_dump(exclude={"tool_calls"}))
 
     def sent_back(self, calls: Sequence[_ToolCall], text: str, turn: int) -> dict[str, Any]:
         """The message as the next request repeats it: as it came, but for what no server takes.
@@ -150,7 +122,8 @@ class _Message(BaseModel):
 
 class _Spoken(BaseModel):
     message: _Message
-    finish_reason: Annotated[str | None, BeforeValidator(_end_of)] = None
+    finish_reason: Annotated[str | None, BeforeValidator(read_finish_reason)] = None
+    error: JsonValue = None
 
 
 class _Logprobs(BaseModel):
@@ -293,15 +266,21 @@ class ChatEndpoint(Server[_Spoken]):
         if isinstance(choice, Broken):
             return choice
         message, tools, ended = choice.message, "tools" in body, choice.finish_reason
-        calls = (message.tool_calls or []) if tools else []
+        calls = message.tool_calls if tools else []
         parted = Marks().part(message.text)
         thought, text = message.thought or parted.thought, parted.rest
         silent = not (text or calls)
-        if silent and ended not in _OWN_ENDS and not (ended == "length" and thought):
+        exchange = Exchange(
+            finish_reason=ended,
+            error=f"its choice tells of an error: {choice.error!r:.200}" if choice.error else "",
+            has_content=not silent,
+            has_thought=bool(thought),
+        )
+        outcome, reason = decide_outcome(exchange)
+        if outcome is not ExchangeOutcome.ANSWERED:
             return Broken(
-                f"{self._where} answered nothing (finish_reason {ended}); required: a text or a "
-                "call; see its filter, or raise the limit of tokens of an answer "
-                f"({_limit_of(body)})"
+                f"{self._where}: {masked(reason)}; required: a text or a call; see its filter, or "
+                f"raise the limit of tokens of an answer ({_limit_of(body)})"
             )
         if ended == "length" and text:
             self._warn_of_cut(_limit_of(body))
@@ -315,21 +294,6 @@ class ChatEndpoint(Server[_Spoken]):
             cut = silent and ended == "length"
             text = written_action(text, made, thought, cut=cut)
         return Action(self.tokenizer.encode(text, add_special_tokens=False), message=back)
-
-
-def _text_of(content: JsonValue, kinds: Sequence[str] = ("text",)) -> str:
-    """The text in ``content``, which may be a list of parts, in those of some kinds."""
-    if isinstance(content, str):
-        return content
-    parts = content if isinstance(content, list) else [content]
-    found = [{"text": part} if isinstance(part, str) else part for part in parts]
-    chosen = [one for one in found if isinstance(one, dict) and one.get("type", "text") in kinds]
-    names = ("text", "content", "value", "parts")
-    texts = (
-        next((one[name] for name in (str(one.get("type")), *names) if one.get(name)), None)
-        for one in chosen
-    )
-    return "".join(_text_of(text, (*kinds, "text")) if text else "" for text in texts)
 
 
 def _plain(role: str, text: str) -> list[JsonValue]:

@@ -23,6 +23,7 @@ from evoprompt.agents.episode import Broken
 from evoprompt.lm.attempts import kinds_of, may_pass, require_size, retry_settings
 from evoprompt.lm.budget import Spending
 from evoprompt.lm.loop import completed
+from evoprompt.lm.outcomes import is_account_empty
 from evoprompt.support.errors import BudgetError, InputError, LmError, causes, warn
 from evoprompt.support.text import keep_secret, masked
 
@@ -82,6 +83,7 @@ class _BoundedClient(openai.DefaultAsyncHttpxClient):
         Raises:
             LmError: it is too long.
         """
+        self.cookies.clear()  # else all episodes share those of one answer
         longest, read = _LONGEST.get(), bytearray()
         came = await super().send(request, stream=True, **given)
         try:
@@ -269,6 +271,10 @@ class Server(Generic[ChoiceT]):
             return self.answered.model_validate_json(_HALF.sub("\ufffd", text))
 
     def _may_pass(self, error: BaseException) -> bool:
+        if isinstance(error, openai.APIStatusError):
+            answer = error.response
+            if is_account_empty(answer.status_code, answer.content):
+                return False
         if isinstance(error, openai.APIConnectionError) and _has_no_connection(error):
             return self._answered  # else no server is there
         return isinstance(error, openai.APIResponseValidationError) or may_pass(error)

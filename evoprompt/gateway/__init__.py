@@ -4,7 +4,8 @@ It needs the extra ``gateway``.
 """
 
 from evoprompt.gateway.conversations import StoppedError, UnknownConversationError
-from evoprompt.gateway.server import KEY_HEADER, Gateway
+from evoprompt.gateway.passing import KEY_HEADER
+from evoprompt.gateway.server import Gateway
 from evoprompt.gateway.settings import GatewaySettings
 
 __all__ = ["KEY_HEADER", "Gateway", "GatewaySettings", "StoppedError", "UnknownConversationError"]

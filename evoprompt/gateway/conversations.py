@@ -8,6 +8,8 @@ engine decides the same from the same.
 
 from __future__ import annotations
 
+import errno
+import os
 import secrets
 import threading
 import time
@@ -32,6 +34,7 @@ from evoprompt.types import Assignment, Candidate, Question, Turn
 CHECKPOINT = "checkpoint-"
 JOURNAL = "conversations.jsonl"
 
+_FREE_BYTES = 2**16  # of a disk that takes a line; a checkpoint that fits no more harms nothing
 _LONGEST = 1600  # characters of a text that is kept: a writer reads 3,200 of a whole episode
 _TURNS = 8  # of a conversation that are kept, the last ones
 _QUESTION = TypeAdapter(Question)
@@ -52,6 +55,12 @@ class UnknownConversationError(EvopromptError, LookupError):
     """No conversation with this key is open: nobody opened it, or it is over."""
 
     status = 404
+
+
+class FullDiskError(EvopromptError, OSError):
+    """The folder takes no more lines, so nothing can be counted."""
+
+    status = 503
 
 
 class StoppedError(EvopromptError, RuntimeError):
@@ -144,6 +153,10 @@ class Conversations:
         self.settings = settings
         self._clock = clock
         self._lock = threading.RLock()
+        self._evolved = threading.Condition(self._lock)
+        self._is_evolving = False  # outside the lock, while requests of known groups go on
+        self._is_due = False  # for the thread that ended the step
+        self._is_unwritable = False
         self._fault = ""
         self._state = _State(rollouts=settings.rollouts)
         self._heard: dict[str, float] = {}
@@ -222,7 +235,11 @@ class Conversations:
         """
         with self._working():
             name = self._open(key).group
+            if not self._state.groups[name].assignments:
+                self._evolved.wait_for(lambda: not self._is_evolving)
+                name = self._open(key).group  # its state may be another one by now
             group = self._state.groups[name]
+            self._require_space()
             if not group.assignments:
                 self._happens("called", group=name)
             self._busy[name] += 1
@@ -232,7 +249,19 @@ class Conversations:
         finally:
             with self._lock:
                 self._busy[name] -= 1
-                self._heard[name] = self._clock()
+                if not self._busy[name]:
+                    del self._busy[name]
+                if name in self._state.groups:
+                    self._heard[name] = self._clock()
+
+    def must_wait(self, key: str) -> bool:
+        """Return whether the next request of a conversation waits for the engine to evolve.
+
+        Raises:
+            UnknownConversationError: it is not open.
+        """
+        with self._working():
+            return self._is_evolving and not self._state.groups[self._open(key).group].assignments
 
     def answered(self, key: str, seen: str, said: str, broken: str = "", asked: str = "") -> None:
         """Counts an answer; nothing happens if the conversation is over meanwhile.
@@ -279,7 +308,8 @@ class Conversations:
             why = self._open(key).broken
             given = {"metrics": metrics or {}, "said": feedback}
             self._happens("ended", key=key, reward=reward, broken=why, **given)
-            return why
+        self._evolve()
+        return why
 
     def expire(self) -> None:
         """Ends the groups that have given no sign for too long."""
@@ -289,10 +319,12 @@ class Conversations:
                 silent = self._heard.get(name, before + 1) <= before and not self._busy[name]
                 if silent and not group.over:
                     self._happens("ended", group=name)
+        self._evolve()
 
     def close(self) -> None:
         """Saves everything and frees engine and folder. Again, it does nothing."""
         with self._lock:
+            self._evolved.wait_for(lambda: not self._is_evolving)
             if self._binding.attached:
                 if not self._fault:
                     self._save()
@@ -315,12 +347,40 @@ class Conversations:
         """Writes down what happens, and then lets it happen; stops if that fails halfway."""
         line = _Event(what=what, **given).model_dump_json(exclude_defaults=True).encode()
         event = _Event.model_validate_json(line)  # as the next gateway reads it, or not at all
-        self._journal.append(line + b"\n")
+        try:
+            self._journal.append(line + b"\n")
+        except OSError as error:
+            self._is_unwritable = True
+            raise self._full_disk(error) from error
         try:
             self._apply(event)
         except BaseException as error:
             self._fault = format_error(error)
             raise
+
+    def _require_space(self) -> None:
+        """Make sure that the answer of a request can be written down.
+
+        Raises:
+            FullDiskError: it cannot.
+        """
+        try:
+            disk = os.statvfs(self.settings.directory)
+            if disk.f_bavail * disk.f_frsize < _FREE_BYTES:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            if self._is_unwritable:  # another limit may be the reason, such as a quota
+                probe = self.settings.directory / "probe"
+                probe.write_bytes(bytes(2**12))
+                probe.unlink()
+                self._is_unwritable = False
+        except OSError as error:
+            raise self._full_disk(error) from error
+
+    def _full_disk(self, error: OSError) -> FullDiskError:
+        return FullDiskError(
+            f"the directory {self.settings.directory} cannot be written ({format_error(error)}); "
+            "required: room on its disk; the same request can be sent again then"
+        )
 
     def _apply(self, event: _Event) -> None:
         conversations, groups = self._state.conversations, self._state.groups
@@ -360,27 +420,53 @@ class Conversations:
             self._step()
 
     def _step(self) -> None:
-        """Tells the engine of the groups that are over, if there are enough of them."""
+        """Tell the engine of the groups that are over, if there are enough of them.
+
+        It evolves afterwards, in :meth:`_evolve`. Until then no other step ends.
+        """
+        if self._is_evolving:
+            return
         over = {name: group for name, group in self._state.groups.items() if group.over}
-        asked = [group for group in over.values() if group.assignments]
-        complete = len(asked) >= self.settings.groups
-        if complete:
-            out, told = self.engine.assignments.pending, list[tuple[Assignment, Outcomes]]()
-            for group in asked:
-                outcomes = [self._state.conversations[key].outcome for key in group.keys]
+        called = [group for group in over.values() if group.assignments]
+        is_complete = len(called) >= self.settings.groups
+        if is_complete:
+            pending, outcomes = self.engine.assignments.pending, list[tuple[Assignment, Outcomes]]()
+            for group in called:
+                own = [self._state.conversations[key].outcome for key in group.keys]
                 for place, assignment in enumerate(group.assignments):
-                    if assignment.id in out:  # else forgotten after 100 steps
-                        mine = outcomes[place * self._each : (place + 1) * self._each]
-                        told.append((assignment, mine))
-            self._binding.end(told)
+                    if assignment.id in pending:  # else forgotten after 100 steps
+                        of_it = own[place * self._each : (place + 1) * self._each]
+                        outcomes.append((assignment, of_it))
+            self._binding.end(outcomes)
         for name, group in over.items():
-            if complete or not group.assignments:
+            if is_complete or not group.assignments:
                 for key in group.keys:
                     del self._state.conversations[key]
                 del self._state.groups[name], self._heard[name]
-        if complete:
-            self._binding.begin((), self._each, _no_rollouts)  # evolves if that is due
-            self._save()
+        self._is_evolving = self._is_due = is_complete
+
+    def _evolve(self) -> None:
+        """Evolve if a step has ended, while requests of groups that have candidates go on.
+
+        What needs the engine waits. So the engine decides in the order of the journal, whenever
+        the lines between come.
+        """
+        with self._lock:
+            is_due, self._is_due = self._is_due, False
+        while is_due:
+            try:
+                self._binding.begin((), self._each, _no_rollouts)  # evolves if that is due
+                with self._lock:
+                    self._save()
+                    self._is_evolving = False
+                    self._step()  # groups that were over meanwhile
+                    is_due, self._is_due = self._is_due, False
+                    self._evolved.notify_all()
+            except BaseException as error:
+                with self._lock:
+                    self._fault, self._is_evolving = format_error(error), False
+                    self._evolved.notify_all()
+                raise
 
     def _open(self, key: str) -> _Conversation:
         one = self._state.conversations.get(key)
@@ -407,13 +493,28 @@ class Conversations:
             self._state = state
             self._heard = dict.fromkeys(state.groups, self._clock())
             self._journal = LineFile(whole[-1] / JOURNAL)
-            for line in list(self._journal):
+            lines = list(self._journal)
+            self._step()  # groups that were over while the engine evolved
+            is_behind = self._evolve_again()
+            for line in lines:
                 self._apply(_Event.model_validate_json(line))
+                is_behind |= self._evolve_again()
+            if is_behind:
+                self._save()
         except (ValueError, LookupError) as error:
             raise StateError(
                 f"{whole[-1]} cannot be continued ({format_error(error)}); required: what a "
                 "gateway with the same settings wrote; name another directory to begin anew"
             ) from error
+
+    def _evolve_again(self) -> bool:
+        """Evolve as in :meth:`_evolve`, before any checkpoint; return whether that was due."""
+        was_due = self._is_due
+        while self._is_due:
+            self._binding.begin((), self._each, _no_rollouts)
+            self._is_evolving = self._is_due = False
+            self._step()
+        return was_due
 
     def _save(self) -> None:
         """Writes a checkpoint, which begins a journal; the one before is removed."""

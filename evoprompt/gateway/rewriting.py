@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, cast
 
 from evoprompt.hosting.prompts import Message, Render
 from evoprompt.hosting.rows import text_of
@@ -13,7 +13,11 @@ from evoprompt.support.errors import InputError
 from evoprompt.types import Candidate
 
 _DECODER = json.JSONDecoder()
+_OUTPUTS = ("function_call", "custom_tool_call", "reasoning")  # of a policy, in /responses
 _SPACE = re.compile(r"[ \t\n\r]*")
+
+
+Protocol = Literal["chat", "responses", "messages"]
 
 
 class _Part(NamedTuple):
@@ -30,6 +34,7 @@ class Body:
 
     Args:
         raw: its bytes.
+        protocol: of the request: ``"chat"``, ``"responses"`` or Anthropic's ``"messages"``.
 
     Attributes:
         text: as it came.
@@ -39,7 +44,8 @@ class Body:
         InputError: it is no JSON object in UTF-8, or names a value twice.
     """
 
-    def __init__(self, raw: bytes) -> None:
+    def __init__(self, raw: bytes, protocol: Protocol = "chat") -> None:
+        self.protocol = protocol
         try:
             self.text = raw.decode()
             self.fields: Mapping[str, Any] = dict(json.loads(self.text))
@@ -52,50 +58,128 @@ class Body:
         if len(self._parts) < len(parts):
             raise InputError("the body names a value twice; required: each once")
 
+    @property
+    def chat(self) -> list[Message]:
+        """The request as a chat of which the first message is its system message, if it has one."""
+        system, items = self._system, self._chat_items
+        return [*([] if system is None else [{"role": "system", "content": system}]), *items]
+
     def under(self, candidate: Candidate, render: Render) -> bytes:
-        """The body with the candidate's texts.
+        """Return the body with the candidate's texts.
 
         Args:
-            candidate: under which the question is asked.
+            candidate: of the conversation.
             render: places the instruction.
 
         Raises:
             InputError: the request has no place for an instruction.
         """
-        place = self._messages if "messages" in self.fields else self._prompt
-        edits = [place(candidate, render), *self._tools(candidate)]
+        is_chat = "messages" in self.fields or "input" in self.fields
+        edits = (
+            self._chat_edits(candidate, render) if is_chat else [self._prompt(candidate, render)]
+        )
+        return self._edited([*edits, *self._tools(candidate)])
+
+    def said_last(self) -> str:
+        """Return what came after the last answer of the policy that the request repeats."""
+        texts: list[str] = []
+        for item in reversed(self._chat_items):
+            if item.get("role") == "assistant" or item.get("type") in _OUTPUTS:
+                break
+            texts.append(_text_of_item(item))
+        return "\n".join(filter(None, reversed(texts)))
+
+    def with_usage(self, sent: bytes) -> bytes:
+        """Return the same request, which also asks for the usage at the end of its stream."""
+        options = self.fields.get("stream_options")
+        wanted = {**(options if isinstance(options, dict) else {}), "include_usage": True}
+        return Body(sent)._edited([self._field(Body(sent), "stream_options", wanted)])
+
+    @staticmethod
+    def _field(body: Body, name: str, value: object) -> tuple[int, int, str]:
+        """Return the edit that gives a field of the body a value."""
+        written = json.dumps(value)
+        part = body._parts.get(name)
+        if part is not None:
+            return part.start, part.end, written
+        at = body.text.index("{") + 1
+        return at, at, f"{json.dumps(name)}: {written}{', ' if body.fields else ''}"
+
+    def _edited(self, edits: Iterable[tuple[int, int, str]]) -> bytes:
         text = self.text
         for start, end, new in sorted(edits, reverse=True):
             text = text[:start] + new + text[end:]
         return text.encode()
 
-    def said_last(self) -> str:
-        """What came after the last answer of the policy that the request repeats."""
-        said: list[str] = []
-        for message in reversed(self.fields.get("messages") or ()):
-            if message.get("role") == "assistant":
-                break
-            said.append(text_of(message.get("content")))
-        return "\n".join(reversed(said))
+    @property
+    def _system_name(self) -> str:
+        """The field that holds the instruction; empty where it is a message."""
+        if self.protocol == "messages":
+            return "system"
+        return "instructions" if self.protocol == "responses" else ""
 
-    def _messages(self, candidate: Candidate, render: Render) -> tuple[int, int, str]:
-        parts = list(self._items("messages"))
-        given = [part.value for part in parts]
-        if not given or not all(isinstance(one, dict) for one in given):
-            raise InputError("messages are no list of messages; required: at least one message")
-        named = given[0].get("role")  # OpenAI's newer models call the system a developer
-        shown = [{**given[0], "role": "system"}, *given[1:]] if named == "developer" else given
-        rendered = list(cast(Sequence[Message], render(shown, candidate)))
-        if named == "developer" and rendered[0].get("role") == "system":
+    @property
+    def _system(self) -> Any:
+        return self.fields.get(self._system_name) or None if self._system_name else None
+
+    @property
+    def _items_name(self) -> str:
+        return "input" if self.protocol == "responses" else "messages"
+
+    @property
+    def _chat_items(self) -> list[Any]:
+        given = self.fields.get(self._items_name)
+        if isinstance(given, str) and self.protocol == "responses":
+            return [{"role": "user", "content": given}]
+        return given if isinstance(given, list) else []
+
+    def _chat_edits(self, candidate: Candidate, render: Render) -> list[tuple[int, int, str]]:
+        items, own = self._chat_items, self._system
+        if not items or not all(isinstance(item, dict) for item in items):
+            raise InputError(
+                f"{self._items_name} holds no list of messages; required: at least one message"
+            )
+        role = items[0].get("role")  # OpenAI's newer models call the system a developer
+        shown = [{**items[0], "role": "system"}, *items[1:]] if role == "developer" else items
+        chat = shown if own is None else [{"role": "system", "content": own}, *shown]
+        rendered = list(cast(Sequence[Message], render(chat, candidate)))
+        edits = []
+        is_field = self._system_name and (own is not None or shown[0].get("role") != "system")
+        if is_field and rendered[0].get("role") == "system":
+            content = rendered.pop(0)["content"]
+            if self.protocol == "responses" and not isinstance(content, str):
+                content = text_of(content)
+            edits.append(self._field(self, self._system_name, content))
+        if role == "developer" and rendered[0].get("role") == "system":
             rendered[0] = {**rendered[0], "role": "developer"}
-        kept = 0
-        while kept < min(len(given), len(rendered)) and rendered[-1 - kept] is given[-1 - kept]:
-            kept += 1
-        texts = {id(part.value): self.text[part.start : part.end] for part in parts}
-        head = [texts.get(id(one)) or json.dumps(one) for one in rendered[: len(rendered) - kept]]
-        if kept == len(given):
-            return parts[0].start, parts[0].start, "".join(f"{one}, " for one in head)
-        return parts[0].start, parts[-1 - kept].end, ", ".join(head)
+        if isinstance(self.fields[self._items_name], str):
+            if rendered[0] is not items[0]:
+                edits.append(self._field(self, self._items_name, rendered[0]["content"]))
+            return edits
+        if self.protocol == "responses":
+            same = set(map(id, items))
+            rendered = [item if id(item) in same else _as_input(item) for item in rendered]
+        return [*edits, *self._items_edit(items, rendered)]
+
+    def _items_edit(
+        self, given: Sequence[Message], rendered: Sequence[Message]
+    ) -> Iterator[tuple[int, int, str]]:
+        """Yield the edit of the messages before those that stay as they are, to the byte."""
+        parts = list(self._items(self._items_name))
+        same = 0
+        while same < min(len(given), len(rendered)) and rendered[-1 - same] is given[-1 - same]:
+            same += 1
+        texts = {
+            id(value): self.text[part.start : part.end]
+            for value, part in zip(given, parts, strict=True)
+        }
+        head = rendered[: len(rendered) - same]
+        written = [texts.get(id(message)) or json.dumps(message) for message in head]
+        if same == len(given):
+            if written:
+                yield parts[0].start, parts[0].start, "".join(f"{text}, " for text in written)
+            return
+        yield parts[0].start, parts[-1 - same].end, ", ".join(written)
 
     def _prompt(self, candidate: Candidate, render: Render) -> tuple[int, int, str]:
         part = self._parts.get("prompt")
@@ -109,14 +193,42 @@ class Body:
     def _tools(self, candidate: Candidate) -> Iterator[tuple[int, int, str]]:
         descriptions = candidate.tool_descriptions
         for part in self._items("tools") if descriptions else ():
-            function = part.value.get("function") if isinstance(part.value, dict) else None
+            tool = part.value if isinstance(part.value, dict) else {}
+            function = tool.get("function", tool)  # the other protocols have no object within
             if isinstance(function, dict) and function.get("name") in descriptions:
                 shown = {**function, "description": descriptions[function["name"]]}
-                yield part.start, part.end, json.dumps({**part.value, "function": shown})
+                written = {**tool, "function": shown} if "function" in tool else shown
+                yield part.start, part.end, json.dumps(written)
 
     def _items(self, name: str) -> Iterator[_Part]:
         if isinstance(self.fields.get(name), list):
             yield from _parts(self.text, self._parts[name].start)
+
+
+def _as_input(item: Message) -> Message:
+    """Return a message with the names that ``/responses`` has for its parts."""
+    content = item.get("content")
+    if not isinstance(content, list):
+        return item
+    parts = [
+        {**part, "type": "input_text"}
+        if isinstance(part, dict) and part.get("type") == "text"
+        else part
+        for part in content
+    ]
+    return {**item, "content": parts}
+
+
+def _text_of_item(item: Mapping[str, Any]) -> str:
+    """Return the text of a message, or of the result of a tool, of any protocol."""
+    content = item.get("content", item.get("output"))
+    parts = content if isinstance(content, list) else []
+    results = [
+        text_of(part.get("content"))
+        for part in parts
+        if isinstance(part, dict) and part.get("type") == "tool_result"
+    ]
+    return "\n".join(filter(None, [*results, text_of(content)]))
 
 
 def _parts(text: str, at: int) -> Iterator[_Part]:

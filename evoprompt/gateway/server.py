@@ -9,21 +9,20 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import json
 import os
 import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, suppress
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from dataclasses import replace
-from typing import Any, Self
+from functools import partial
+from ipaddress import ip_address
+from typing import Any, Self, TypeVar, cast
 from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 try:
-    import aiohttp
     from aiohttp import web
     from aiohttp.typedefs import Handler
 except ModuleNotFoundError as error:
@@ -33,18 +32,32 @@ except ModuleNotFoundError as error:
 from pydantic import TypeAdapter, ValidationError, validate_call
 
 from evoprompt.engine import Engine
-from evoprompt.gateway.answers import Answer
 from evoprompt.gateway.conversations import Conversations
-from evoprompt.gateway.rewriting import Body
+from evoprompt.gateway.passing import (
+    KEY_HEADER,
+    PassedExchange,
+    UpstreamClient,
+    passed_headers,
+    refusal,
+)
+from evoprompt.gateway.rewriting import Body, Protocol
 from evoprompt.gateway.settings import GatewaySettings
 from evoprompt.hosting.prompts import PLACEMENTS, marked_prompt
 from evoprompt.lm.budget import Attempt, Spending, SpendTracker, require_prices
+from evoprompt.lm.connections import (
+    MAX_BODY_BYTES,
+    MAX_HEADER_BYTES,
+    join_url,
+    probe_peers,
+    unpack_body,
+)
+from evoprompt.lm.outcomes import ExchangeOutcome
 from evoprompt.lm.settings import BudgetSettings
-from evoprompt.support.errors import BudgetError, EvopromptError
+from evoprompt.support.errors import BudgetError, EvopromptError, InputError
 from evoprompt.support.text import format_error, keep_secret, masked
+from evoprompt.types import Candidate
 
-KEY_HEADER = "X-Evoprompt-Conversation"
-"""Header with the key of a conversation, for agents whose API key is something else."""
+ResultT = TypeVar("ResultT")
 
 TOKEN = "EVOPROMPT_GATEWAY_TOKEN"
 """Environment variable that holds what trainers show; without it each gateway draws a token."""
@@ -52,30 +65,38 @@ TOKEN = "EVOPROMPT_GATEWAY_TOKEN"
 SPENDING = "upstream-spending.jsonl"
 """Journal of what requests have cost, in the directory of a gateway with a budget."""
 
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
-_SERVED = "/v1/chat/completions, /v1/completions, /v1/models and /conversations"
-_NOT_PASSED = {  # of one connection alone, or a secret of one side
-    *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer"),
-    *("transfer-encoding", "upgrade", "accept-encoding", "expect", "date", "server", "host"),
-    *("content-length", "authorization", "x-api-key", "api-key", "cookie", "set-cookie"),
-    KEY_HEADER.lower(),
+_PROTOCOLS: Mapping[str, Protocol] = {
+    "/v1/chat/completions": "chat",
+    "/v1/completions": "chat",
+    "/v1/responses": "responses",
+    "/v1/messages": "messages",
 }
-_NOT_THE_AGENTS = (401, 403, 408, 429)  # refusals that are not its fault, beside 500 and above
-_UNPACKED = ("gzip", "deflate", "br", "zstd")  # bodies so coded are read, and passed, unpacked
-_LONGEST_BODY = 2**26  # bytes of a request: a long conversation with pictures
-_LONGEST_HEADER = 2**16  # bytes
-_KEEPALIVE = 4.0  # seconds that a connection stays open unused: uvicorn closes it after 5
-_LONGEST_ANSWER = 32_768  # tokens, for the budget, of an answer to whose length nobody set a limit
+_WITHOUT_INSTRUCTION = ("/v1/embeddings", "/v1/rerank", "/v1/tokenize", "/v1/messages/count_tokens")
+_OWN_SITES = ("none", "same-origin")
+_SERVED = ", ".join([*_PROTOCOLS, *_WITHOUT_INSTRUCTION, "/v1/models", "/health, /conversations"])
+_BODY_SECONDS = 60.0  # for the body of a request
+_MAX_ANSWER_TOKENS = 32_768  # for the budget, of an answer to whose length nobody set a limit
+_MAX_CONTEXT_TOKENS = 10_000_000  # for the budget: no model has a longer context
 _LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 _CHOICES = ("n", "best_of")
-_MAX_TOKENS = 10_000_000  # of an answer, for the budget: no model has a longer context
-_SILENCE = 600.0  # seconds: an answer that does not stream may take that long
 
 
 class _TokenError(EvopromptError):
     """A request for trainers does not show their token."""
 
     status = 401
+
+
+class _ForbiddenError(EvopromptError):
+    """A page of another site, or a name of this machine that nobody has named, asks."""
+
+    status = 403
+
+
+class _MediaTypeError(EvopromptError):
+    """The body is of a type that is not served."""
+
+    status = 415
 
 
 class Gateway(Conversations):
@@ -118,6 +139,9 @@ class Gateway(Conversations):
         limited = settings.budget != BudgetSettings()  # a journal takes a millisecond of a request
         tracker = SpendTracker(settings.directory / SPENDING if limited else None)
         self._spending = Spending(tracker, settings.budget, settings.prices)
+        self._counts_tokens = (settings.budget.tokens, settings.budget.usd) != (None, None)
+        self._client = UpstreamClient(self._upstream_key)
+        self._hosts = {"localhost", settings.host, socket.gethostname(), *settings.hosts}
         super().__init__(engine, settings, clock)
         self._render = PLACEMENTS[settings.placement]
         self._opened, self._rewarded = validate_call(self.conversation), validate_call(self.reward)
@@ -128,19 +152,27 @@ class Gateway(Conversations):
     @property
     def url(self) -> str:
         """The base URL for agents, such as ``http://127.0.0.1:41234/v1``."""
-        return f"http://{self.settings.host}:{self.port}/v1"
+        host = self.settings.host
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/v1"
 
     def __enter__(self) -> Self:
-        """Begins to listen.
+        """Begin to listen.
 
         Raises:
-            OSError: nobody can, at this host and port.
+            OSError: the host and port cannot be listened at.
         """
+        host, port = self.settings.host, self.port
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
-            listening = socket.create_server((self.settings.host, self.port), backlog=4096)
-        except OSError:
+            listening = socket.create_server((host, port), family=family, backlog=4096)
+            probe_peers(listening)
+        except OSError as error:
             self.close()
-            raise
+            raise OSError(
+                error.errno,
+                f"the gateway cannot listen at {host}:{port} ({error.strerror}); required: a free "
+                "port; set another one, or port: 0 for any",
+            ) from error
         self.port = listening.getsockname()[1]
         self._thread = threading.Thread(
             target=self._loop.run_until_complete, args=(self._serve(listening),), daemon=True
@@ -161,28 +193,27 @@ class Gateway(Conversations):
         super().close()
 
     async def _serve(self, listening: socket.socket) -> None:
-        app = web.Application(middlewares=[self._telling], client_max_size=_LONGEST_BODY)
+        app = web.Application(middlewares=[self._guarding], client_max_size=MAX_BODY_BYTES)
         app.router.add_post("/conversations", self._opens)
         app.router.add_post("/conversations/{key}/reward", self._rewards)
-        app.router.add_post("/v1/chat/completions", self._completes)
-        app.router.add_post("/v1/completions", self._completes)
-        app.router.add_get("/v1/models", self._lists)
+        for path in _PROTOCOLS:
+            app.router.add_post(path, self._completes)
+        for path in _WITHOUT_INSTRUCTION:
+            app.router.add_post(path, self._passes)
+        app.router.add_get("/v1/models", self._passes)
+        app.router.add_get("/v1/models/{name:.+}", self._passes)
+        app.router.add_get("/health", self._is_up)
         runner = web.AppRunner(
             app,
             access_log=None,
-            shutdown_timeout=5.0,
+            shutdown_timeout=2.0,
             handler_cancellation=True,
-            max_line_size=_LONGEST_HEADER,
-            max_field_size=_LONGEST_HEADER,
+            lingering_time=2.0,  # in which the rest of a refused body is thrown away
+            auto_decompress=False,  # nor unpacked before its agent is known
+            max_line_size=MAX_HEADER_BYTES,
+            max_field_size=MAX_HEADER_BYTES,
         )
-        async with aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEPALIVE),
-            cookie_jar=aiohttp.DummyCookieJar(),  # else all agents share one
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=30.0, sock_read=_SILENCE),
-            trace_configs=[_reuse_tracing()],
-            max_line_size=_LONGEST_HEADER,
-            max_field_size=_LONGEST_HEADER,
-        ) as self._session:
+        async with self._client.connected():
             await runner.setup()
             await web.SockSite(runner, listening, backlog=4096).start()
             while not self._stopped.is_set():
@@ -191,32 +222,87 @@ class Gateway(Conversations):
                         self._stopped.wait(), min(self.settings.timeout / 10, 1.0)
                     )
                 with suppress(Exception):  # it has stopped, which each request is told
-                    self.expire()
+                    await _in_thread(self.expire)
             await runner.cleanup()
 
     @web.middleware
-    async def _telling(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Answers with an error in the form of the protocol, whatever went wrong."""
+    async def _guarding(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Refuse strangers, and answer every error in the form of the protocol."""
         try:
+            self._require_own_host(request)
             return await handler(request)
         except web.HTTPException as error:
-            said = f"{request.method} {request.path}: {error.reason}; required: one of {_SERVED}"
-            return _refusal(error.status, said)
+            reason = f"{request.method} {request.path}: {error.reason}; required: one of {_SERVED}"
+            return refusal(error.status, reason)
         except ValidationError as error:
-            return _refusal(400, f"the body cannot be read: {error.errors()[0]['msg']}")
+            return refusal(400, f"the body cannot be read: {error.errors()[0]['msg']}")
         except EvopromptError as error:
-            return _refusal(getattr(error, "status", 400), str(error))
+            return refusal(getattr(error, "status", 400), str(error))
+        except OSError as error:
+            return refusal(503, f"the gateway cannot write or connect: {format_error(error)}")
+        except Exception as error:
+            reason = f"the gateway failed at this request: {format_error(error)}"
+            return refusal(500, f"{reason}; required: a report of it, with the request")
+
+    def _require_own_host(self, request: web.Request) -> None:
+        """Make sure that no page of another site asks, nor by a name that it gave this machine.
+
+        Raises:
+            _ForbiddenError: one does.
+        """
+        origin = request.headers.get("Origin")
+        own = (f"http://{request.host}", f"https://{request.host}")
+        is_foreign = origin is not None and origin not in own
+        if is_foreign or request.headers.get("Sec-Fetch-Site", "none") not in _OWN_SITES:
+            raise _ForbiddenError(
+                f"the origin is {origin!r:.100}; required: no page of another site"
+            )
+        name = urlsplit(f"//{request.host}").hostname or ""
+        with suppress(ValueError):
+            ip_address(name)
+            return
+        if name not in self._hosts and request.path != "/health":
+            raise _ForbiddenError(
+                f"the host is {name!r:.100}; required: an address, or one of "
+                f"{', '.join(sorted(self._hosts))}; add it to hosts of the gateway"
+            )
+
+    async def _is_up(self, request: web.Request) -> web.Response:
+        return web.json_response({"status": "ok"})
+
+    async def _body(self, request: web.Request) -> bytes:
+        """Return the body of a request whose agent or trainer is known, unpacked.
+
+        Raises:
+            _MediaTypeError: it is no JSON, or of an unknown coding.
+            InputError: it cannot be unpacked, or does not come.
+        """
+        kind = request.content_type  # without one it is no form of a page
+        if request.headers.get("Content-Type") and kind != "application/json":
+            raise _MediaTypeError(f"the content type is {kind[:100]}; required: application/json")
+        try:
+            async with asyncio.timeout(_BODY_SECONDS):
+                content = await request.read()
+        except TimeoutError as error:
+            raise InputError(f"the body did not come in {_BODY_SECONDS:g} s") from error
+        return unpack_body(content, request.headers.get("Content-Encoding", ""))
 
     # -------------------------------------------------------------------------------- for trainers
 
     async def _opens(self, request: web.Request) -> web.Response:
         given = await self._of_trainer(request)
+        upstream = given.get("upstream") or ""
+        if upstream and not _is_allowed(str(upstream), self.settings.upstreams):
+            raise InputError(
+                f"the upstream is {upstream!r:.200}; required: one below those of the setting "
+                f"upstreams ({', '.join(self.settings.upstreams) or 'none'})"
+            )
         return web.json_response({"key": self._opened(**given)})
 
     async def _rewards(self, request: web.Request) -> web.Response:
         given = await self._of_trainer(request)
-        why = self._rewarded(request.match_info["key"], **given)
-        return web.json_response({"counted": not why, "why": why})
+        reason = await _in_thread(partial(self._rewarded, request.match_info["key"], **given))
+        return web.json_response({"counted": not reason, "why": reason})
 
     async def _of_trainer(self, request: web.Request) -> dict[str, Any]:
         """Return what a trainer sends, who has shown the token."""
@@ -227,162 +313,165 @@ class Gateway(Conversations):
                 f"required: Authorization: Bearer TOKEN, with the value of {TOKEN}, or with the "
                 "token that the gateway printed at its start"
             )
-        return TypeAdapter(dict[str, Any]).validate_json(await request.read())
+        return TypeAdapter(dict[str, Any]).validate_json(await self._body(request))
 
     # ---------------------------------------------------------------------------------- for agents
 
-    async def _lists(self, request: web.Request) -> web.StreamResponse:
-        return await self._pass(request, b"", Answer())
-
-    async def _completes(self, request: web.Request) -> web.StreamResponse:
-        """One request of an agent, under the instruction of its conversation."""
-        key, body = _key_of(request), Body(await request.read())
-        with self.calling(key) as candidate:
-            sent, answer = body.under(candidate, self._render), Answer()
-            self._learn_setting(body)
-            try:
-                response = await self._ask(request, body, sent, answer)
-                if answer.is_lost:  # the request was too late for the connection, not wrong
-                    answer = Answer()
-                    response = await self._ask(request, body, sent, answer)
-            except BudgetError as error:
-                self.answered(key, "", "", broken=str(error))
-                return _refusal(402, str(error))  # clients do not try again after this one
-            except asyncio.CancelledError:
-                # Nothing is counted where nothing came, or where the gateway closes.
-                if answer.has_begun and not self._stopped.is_set():
-                    self._count(key, body, answer)
-                raise
-            if response.status < 400 or answer.wrong:
-                self._count(key, body, answer)
-            return response
-
-    async def _ask(
-        self, request: web.Request, body: Body, sent: bytes, answer: Answer
-    ) -> web.StreamResponse:
-        """Send one request to the upstream, and pay for it."""
-        with self._paid(body, sent) as attempt:
-            response = await self._pass(request, sent, answer)
-            attempt.used(*((0, 0) if answer.is_free else answer.usage))
+    async def _passes(self, request: web.Request) -> web.StreamResponse:
+        """Answer a request that has no place for an instruction, and needs none."""
+        key = _key_of(request)
+        self.upstream(key)
+        if any(part in (".", "..") for part in request.path.split("/")):
+            raise web.HTTPNotFound
+        sent = await self._body(request) if request.method == "POST" else b""
+        exchange = PassedExchange(is_read=False)
+        if not sent:
+            return await self._pass(request, sent, exchange)
+        with self._paid(Body(sent), sent, 0) as attempt:
+            response = await self._pass(request, sent, exchange)
+            if exchange.is_free:
+                attempt.used(0, 0)
         return response
 
-    def _count(self, key: str, body: Body, answer: Answer) -> None:
-        """Count an answer, or as much of it as the agent waited for."""
-        if answer.is_abandoned and not answer.has_begun:
-            return
-        said = "" if answer.wrong else answer.text
-        self.answered(key, body.said_last(), said, masked(answer.wrong), body.text)
+    async def _completes(self, request: web.Request) -> web.StreamResponse:
+        """Answer one request of an agent, under the instruction of its conversation."""
+        key = _key_of(request)
+        self.upstream(key)  # a stranger's body is not read
+        body = Body(await self._body(request), _PROTOCOLS[request.path])
+        async with self._candidate_of(key) as candidate:
+            sent = body.under(candidate, self._render)
+            self._learn_context(body)
+            is_stream = body.fields.get("stream") is True
+            options = body.fields.get("stream_options")
+            is_usage_wanted = isinstance(options, dict) and options.get("include_usage")
+            hides = (
+                is_stream
+                and body.protocol == "chat"
+                and self._counts_tokens
+                and not is_usage_wanted
+            )
+            exchange = PassedExchange(is_stream_requested=is_stream, hides_usage=hides)
+            if hides:
+                sent = body.with_usage(sent)
+            try:
+                response = await self._ask(request, body, sent, exchange)
+                if exchange.is_lost:  # the request was too late for the connection, not wrong
+                    exchange = PassedExchange(is_stream_requested=is_stream, hides_usage=hides)
+                    response = await self._ask(request, body, sent, exchange)
+            except BudgetError as error:
+                self.answered(key, "", "", broken=str(error))
+                return refusal(402, str(error))  # clients do not try again after this one
+            except asyncio.CancelledError:
+                # Nothing is counted where nothing came, or where the gateway closes.
+                exchange.is_left = True
+                if not self._stopped.is_set():
+                    self._count(key, body, exchange)
+                raise
+            self._count(key, body, exchange)
+            return response
 
-    def _paid(self, body: Body, sent: bytes) -> AbstractContextManager[Attempt]:
+    @asynccontextmanager
+    async def _candidate_of(self, key: str) -> AsyncIterator[Candidate]:
+        """Enter :meth:`calling` without a wait for the engine in the event loop."""
+        calling, candidate = self.calling(key), None
+        with self._lock:
+            if not self.must_wait(key):
+                candidate = calling.__enter__()
+        if candidate is None:
+            candidate = await _in_thread(calling.__enter__)
+        try:
+            yield candidate
+        finally:
+            calling.__exit__(None, None, None)
+
+    async def _ask(
+        self, request: web.Request, body: Body, sent: bytes, exchange: PassedExchange
+    ) -> web.StreamResponse:
+        """Send one request to the upstream, and pay for it."""
+        with self._paid(body, sent, _MAX_ANSWER_TOKENS) as attempt:
+            response = await self._pass(request, sent, exchange)
+            attempt.used(*((0, 0) if exchange.is_free else exchange.reader.usage))
+        return response
+
+    def _count(self, key: str, body: Body, exchange: PassedExchange) -> None:
+        """Count an answer, or as much of it as the agent waited for."""
+        outcome, reason = exchange.decide()
+        message = exchange.reader.message
+        has_come = message.has_content or message.has_thought
+        if outcome is ExchangeOutcome.CUT and not has_come:
+            return
+        if outcome is not ExchangeOutcome.REFUSED:
+            action = "" if reason else message.action
+            reason = masked(reason) if reason else ""
+            self.answered(key, body.said_last(), action, reason, body.text)
+
+    def _paid(self, body: Body, sent: bytes, longest: int) -> AbstractContextManager[Attempt]:
         """Reserve the most that a request can cost."""
         limits = [body.fields.get(name) for name in _LIMITS]
-        longest = max((_limit_of(limit) for limit in limits if limit is not None), default=0)
+        limit = max((_limit_of(limit) for limit in limits if limit is not None), default=longest)
         choices = max(1, *(_number_of(body.fields.get(name)) for name in _CHOICES))
         model = str(body.fields.get("model")).encode(errors="replace").decode()
-        return self._spending.paid(model, sent.decode(), (longest or _LONGEST_ANSWER) * choices)
+        return self._spending.paid(model, sent.decode(), limit * choices)
 
-    async def _pass(self, request: web.Request, sent: bytes, answer: Answer) -> web.StreamResponse:
-        """Return the upstream's answer, byte for byte once unpacked; 502 where there is none."""
-        own, headers = self.upstream(_key_of(request)), _passed(request.headers)
-        shown = f"Bearer {self._upstream_key}" if self._upstream_key else ""
-        if shown := request.headers.get("Authorization", "") if own else shown:
-            headers["Authorization"] = shown
+    async def _pass(
+        self, request: web.Request, sent: bytes, exchange: PassedExchange
+    ) -> web.StreamResponse:
+        """Send a request to the upstream of its conversation, with the key that is for it."""
+        own, headers = self.upstream(_key_of(request)), passed_headers(request.headers)
+        headers.pop("Content-Encoding", None)
+        shown = _key_of(request, with_header=False) if own else self._upstream_key
+        if shown:
+            headers["Authorization"] = f"Bearer {shown}"
+            if "messages" in request.path:
+                headers["X-Api-Key"] = shown
         headers["Accept-Encoding"] = "identity"
-        url = (own or self.settings.upstream).rstrip("/") + request.path_qs.removeprefix("/v1")
-        has_come = False
-        try:
-            async with self._session.request(
-                request.method,
-                url,
-                data=sent or None,
-                headers=headers,
-                allow_redirects=False,
-                proxy=_proxy_of(url),
-                trace_request_ctx=answer,
-            ) as came:
-                has_come, answer.is_free = True, came.status >= 400
-                if came.content_type == "text/event-stream":
-                    return await _stream(request, came, answer)
-                content = await came.read()
-                if came.status >= 500 or came.status in _NOT_THE_AGENTS:
-                    answer.wrong = f"the upstream answers {came.status}"
-                elif came.status < 400:
-                    answer.read(content)
-                if came.status in (401, 403) or (answer.wrong and came.status < 400):
-                    return _refusal(502, answer.wrong)
-                return web.Response(status=came.status, body=content, headers=_passed(came.headers))
-        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-            is_closed = isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientOSError)
-            is_unsent = isinstance(error, aiohttp.ClientConnectorError | ValueError)
-            answer.is_free |= is_unsent and not has_come
-            answer.is_lost = is_closed and answer.on_kept_connection and not has_come
-            answer.wrong = f"the upstream does not answer: {format_error(error)}"
-            return _refusal(502, answer.wrong)
+        path = request.rel_url.raw_path.removeprefix("/v1")
+        url = join_url(own or self.settings.upstream, path, request.rel_url.raw_query_string)
+        return await self._client.pass_on(request, url, sent, headers, exchange)
 
-    def _learn_setting(self, body: Body) -> None:
-        """Lets the writer of instructions see the first chat that comes, and its tools."""
-        messages, tools = body.fields.get("messages"), body.fields.get("tools")
-        if messages and not self.engine.setting.prompt:
-            shown = marked_prompt(messages, self._render)
+    def _learn_context(self, body: Body) -> None:
+        """Let the proposer see the first chat that comes, and its tools."""
+        if not self.engine.setting.prompt and (chat := body.chat):
+            tools = body.fields.get("tools")
+            prompt = marked_prompt(chat, self._render)
             schemas = tools if isinstance(tools, list) else ()
-            self.engine.setting = replace(self.engine.setting, prompt=shown, tools=schemas)
+            self.engine.setting = replace(self.engine.setting, prompt=prompt, tools=schemas)
 
 
-async def _stream(
-    request: web.Request, came: aiohttp.ClientResponse, answer: Answer
-) -> web.StreamResponse:
-    """Pass server-sent events as they come; break off where they are no answer.
+async def _in_thread(function: Callable[[], ResultT]) -> ResultT:
+    """Return what a function comes to that may wait for the engine.
 
-    It ends early, and without a complaint, where the agent has closed the connection.
+    Each has a thread of its own: a pool would let those that wait keep others out.
     """
-    response = web.StreamResponse(status=came.status, headers=_passed(came.headers))
-    try:
-        await response.prepare(request)
-        async for piece in came.content.iter_any():
-            answer.read_events(piece)
-            if answer.wrong:
-                break
-            await response.write(piece)
-        answer.end()
-    except (aiohttp.ClientPayloadError, aiohttp.ServerConnectionError, OSError) as error:
-        if isinstance(error, aiohttp.ClientConnectionResetError):
-            answer.is_abandoned = True
-            return response
-        answer.wrong = f"the upstream died in its answer: {format_error(error)}"
-    if answer.wrong and request.transport is not None:
-        request.transport.close()
-    return response
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[ResultT] = loop.create_future()
+
+    def settle(result: ResultT | None, error: BaseException | None) -> None:
+        if future.cancelled():
+            return
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(cast(ResultT, result))
+
+    def work() -> None:
+        result, failure = None, None
+        try:
+            result = function()
+        except BaseException as error:
+            failure = error
+        with suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(settle, result, failure)
+
+    threading.Thread(target=work, name="evoprompt-gateway", daemon=True).start()
+    return await future
 
 
-def _reuse_tracing() -> aiohttp.TraceConfig:
-    """Return what notes in an answer that its request uses a connection of an earlier one."""
-
-    async def note(session: object, context: Any, parameters: object) -> None:
-        del session, parameters
-        context.trace_request_ctx.on_kept_connection = True
-
-    tracing = aiohttp.TraceConfig()
-    tracing.on_connection_reuseconn.append(note)
-    return tracing
-
-
-def _proxy_of(url: str) -> str | None:
-    """Return the proxy that the environment names for a URL.
-
-    None stands for no proxy: ``NO_PROXY`` excludes the host, or the host is this machine.
-
-    Raises:
-        ValueError: the proxy speaks no HTTP.
-    """
-    parts = urlsplit(url)
-    proxy = getproxies().get(parts.scheme)
-    is_local = parts.hostname in (None, *_LOOPBACK)
-    if not proxy or is_local or proxy_bypass(parts.netloc.rpartition("@")[2]):
-        return None
-    proxy = proxy if "://" in proxy else f"http://{proxy}"
-    if urlsplit(proxy).scheme not in ("http", "https"):
-        raise ValueError(f"the proxy of the environment is {proxy}; required: one of http or https")
-    return proxy
+def _is_allowed(url: str, allowed: Sequence[str]) -> bool:
+    """Return whether a URL is one of those that clients may name, or below one."""
+    if set(url) & set("\\@?#%") or ".." in url:
+        return False
+    return any(url == base or url.startswith(f"{base.rstrip('/')}/") for base in allowed)
 
 
 def _limit_of(value: object) -> int:
@@ -392,7 +481,7 @@ def _limit_of(value: object) -> int:
     """
     number = _number_of(value)
     is_limit = isinstance(value, int) and not isinstance(value, bool) and number >= 1
-    return min(number if is_limit else max(number, _LONGEST_ANSWER), _MAX_TOKENS)
+    return min(number if is_limit else max(number, _MAX_ANSWER_TOKENS), _MAX_CONTEXT_TOKENS)
 
 
 def _number_of(value: object) -> int:
@@ -405,27 +494,12 @@ def _number_of(value: object) -> int:
         return 0
 
 
-def _key_of(request: web.Request) -> str:
-    return request.headers.get(KEY_HEADER, "") or _bearer_of(request)
+def _key_of(request: web.Request, *, with_header: bool = True) -> str:
+    """Return the API key that an agent shows, in any of the protocols' headers."""
+    own = request.headers.get(KEY_HEADER, "") if with_header else ""
+    return own or _bearer_of(request) or request.headers.get("X-Api-Key", "")
 
 
 def _bearer_of(request: web.Request) -> str:
     scheme, _, key = request.headers.get("Authorization", "").partition(" ")
     return key.strip() if scheme.lower() == "bearer" else ""
-
-
-def _passed(headers: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers that go on to the other side."""
-    return {
-        name: value
-        for name, value in headers.items()
-        if name.lower() not in _NOT_PASSED
-        and not (name.lower() == "content-encoding" and value.strip().lower() in _UNPACKED)
-    }
-
-
-def _refusal(status: int, why: str) -> web.Response:
-    error = {"message": masked(why), "type": "evoprompt_gateway", "code": status}
-    return web.Response(
-        status=status, body=json.dumps({"error": error}), content_type="application/json"
-    )

@@ -13,7 +13,9 @@ from evoprompt.lm.settings import BudgetSettings, Prices
 class GatewaySettings(BaseModel, frozen=True, extra="forbid"):
     """Where a gateway stands, what makes a step, and what it may cost."""
 
-    upstream: str = Field(pattern="^https?://.", description="base URL of a server like OpenAI's")
+    upstream: str = Field(
+        pattern=r"^https?://[^\s#]+$", description="base URL of a server like OpenAI's"
+    )
     directory: Path = Field(description="for all that is kept; the same one goes on")
     rollouts: int = Field(ge=2, description="conversations of a group, one visit to a question")
     groups: int = Field(default=32, ge=1, description="that make a step of the engine")
@@ -22,6 +24,15 @@ class GatewaySettings(BaseModel, frozen=True, extra="forbid"):
         default="append",
         description="of the instruction: after the agent's own system message, in its place, or "
         "before the first user message",
+    )
+    upstreams: tuple[str, ...] = Field(
+        default=(),
+        description="base URLs that clients may name, over HTTP, for conversations of their own; "
+        "each allows what is below it",
+    )
+    hosts: tuple[str, ...] = Field(
+        default=(),
+        description="further names of this machine in requests, beside addresses and localhost",
     )
     host: str = Field(default="127.0.0.1", description="to listen at")
     port: int = Field(default=0, ge=0, le=65_535, description="to listen at; 0 for a free one")

@@ -6,7 +6,7 @@ function returns a new prompt and never changes the one it is given.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from evoprompt.hosting.rows import text_of
@@ -39,12 +39,14 @@ def system_message(prompt: Prompt, candidate: Candidate) -> Prompt:
         return f"{candidate.instruction}\n\n{prompt}"
     if not _has_system(prompt):
         return [{"role": "system", "content": candidate.instruction}, *prompt]
-    own = prompt[0]["content"]
-    joined = (
-        f"{own}\n\n{candidate.instruction}"
-        if isinstance(own, str)
-        else [*own, {"type": "text", "text": f"\n\n{candidate.instruction}"}]
-    )
+    own = _content_of(prompt[0])
+    joined: object = candidate.instruction
+    if own is not None:
+        joined = (
+            f"{own}\n\n{candidate.instruction}"
+            if isinstance(own, str)
+            else [*own, {"type": "text", "text": f"\n\n{candidate.instruction}"}]
+        )
     return [{**prompt[0], "content": joined}, *prompt[1:]]
 
 
@@ -76,12 +78,14 @@ def user_prefix(prompt: Prompt, candidate: Candidate) -> Prompt:
     messages = list(prompt)
     for index, message in enumerate(messages):
         if message.get("role") == "user":
-            content = message["content"]
-            prefixed = (
-                prefix + content
-                if isinstance(content, str)
-                else [{"type": "text", "text": prefix}, *content]
-            )
+            content = _content_of(message)
+            prefixed: object = candidate.instruction
+            if content is not None:
+                prefixed = (
+                    prefix + content
+                    if isinstance(content, str)
+                    else [{"type": "text", "text": prefix}, *content]
+                )
             return [*messages[:index], {**message, "content": prefixed}, *messages[index + 1 :]]
     return [{"role": "user", "content": candidate.instruction}, *messages]
 
@@ -157,6 +161,23 @@ def without_tool_descriptions(
     ]
     found: Mapping[str, str] = prompt[0].get(TOOL_DESCRIPTIONS, {}) if prompt else {}
     return messages, found
+
+
+def _content_of(message: Message) -> str | Iterable[object] | None:
+    """Return the content of a message; None where it has none.
+
+    Raises:
+        InputError: it is neither a text nor a list of parts.
+    """
+    content = message.get("content")
+    if content is None or isinstance(content, str):
+        return content
+    if isinstance(content, Iterable) and not isinstance(content, Mapping | bytes):
+        return content
+    raise InputError(
+        f"the content of the {message.get('role')} message is {content!r:.100}; required: a text, "
+        "or a list of parts"
+    )
 
 
 def _has_system(messages: Sequence[Message]) -> bool:

@@ -64,6 +64,7 @@ def test_the_trainer_is_shown_what_was_sampled_under_the_instruction(
                 directory=tmp_path / "g",
                 rollouts=ROLLOUTS,
                 groups=QUESTIONS,
+                upstreams=(url,),
             ),
         ) as gateway,
         running(*server, "default_proxy.model_name=policy"),

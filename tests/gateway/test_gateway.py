@@ -276,7 +276,7 @@ def test_a_request_that_is_sent_again_is_one_turn(gateway: Gateway, upstream: Up
 @pytest.mark.parametrize(
     ("method", "path", "status"),
     [
-        *(("POST", f"/v1/{path}", 404) for path in ("responses", "messages", "embeddings")),
+        *(("POST", f"/v1/{path}", 404) for path in ("files", "audio/speech", "responses/r/cancel")),
         *(("GET", path, 404) for path in ("/", "/metrics", "/v1/../admin")),
         *(("GET", path, 405) for path in ("/v1/chat/completions", "/conversations")),
     ],

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+_PATIENCE = 4.0  # seconds for requests and a proposer under way
 
 
 def gateway(
@@ -17,16 +20,34 @@ def gateway(
     """Stand between agents and a model, and choose the instruction of each conversation.
 
     CONFIG holds the settings of a gateway beside instructions, engine and seed. Ends with Ctrl-C or
-    SIGTERM and prints the best instruction; the same command goes on, open conversations included.
+    SIGTERM, within five seconds, and prints the best instruction; a second one ends it immediately.
+    The same command goes on, open conversations included.
     """
     from evoprompt.experiments.proxy import gateway_of
     from evoprompt.gateway.server import TOKEN
     from evoprompt.support.text import printable
 
     ended = threading.Event()
+
+    def end(number: int, frame: object) -> None:
+        """Begin to end; the journal holds everything, so that a late end loses nothing."""
+        del frame
+        if ended.is_set():
+            os._exit(128 + number)
+        ended.set()
+        late = threading.Timer(_PATIENCE, leave)
+        late.daemon = True
+        late.start()
+
+    def leave() -> None:
+        typer.echo("ended while a proposer or a request was under way; nothing is lost", err=True)
+        typer.echo(printable(found.engine.best.text))
+        sys.stdout.flush()
+        os._exit(0)
+
     with gateway_of(config) as found:
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: ended.set())
+            signal.signal(number, end)
         is_given = found.token == os.environ.get(TOKEN)
         token = f"in {TOKEN}" if is_given else found.token
         typer.echo(f"agents may call {found.url}", err=True)

@@ -107,7 +107,9 @@ def test_the_asynchronous_trainer_is_refused_with_the_reason_whichever_module_it
 ) -> None:
     asynchronous = type("AsyncGRPOTrainer", (base,), {"__module__": "somewhere.new"})
     for trainer in (asynchronous, type("Mine", (asynchronous,), {})):
-        with pytest.raises(AttachError, match="samples and scores in a child process"):
+        with pytest.raises(
+            AttachError, match=r"samples and scores in a child process.*docs/gateway\.md"
+        ):
             evoprompt.attach(trainer(), engine())
 
 

@@ -124,6 +124,14 @@ def test_nobody_waits_longer_than_the_deadline_because_a_server_asks_for_it(
         assert len(server.requests) == 1
 
 
+@pytest.mark.parametrize(("status", "code"), [(402, "any"), (429, "insufficient_quota")])
+def test_an_empty_account_is_asked_once(status: int, code: str) -> None:
+    content = json.dumps({"error": {"message": "no credits", "code": code}}).encode()
+    with OpenAIServer(default=Body(content, status)) as server:
+        assert f"answered {status}" in failed(chat(server))
+        assert len(server.requests) == 1
+
+
 @pytest.mark.parametrize(
     ("trouble", "told", "requests"),
     [
@@ -273,7 +281,7 @@ ENDS = ("content_filter", "length", "error", "refusal", "FinishReason.RECITATION
 @pytest.mark.parametrize("why", [*ENDS, "MAX_TOKENS", "guardrail_intervened"])
 def test_an_empty_answer_that_a_server_ended_says_nothing_of_the_policy(why: str) -> None:
     with OpenAIServer(default=completion(message={"content": None}, finish_reason=why)) as server:
-        assert "answered nothing (finish_reason " in failed(chat(server))
+        assert "finish_reason " in failed(chat(server))
 
 
 UNSUPPORTED = "Unsupported parameter: 'max_tokens' is not supported with this model. Use another."

@@ -1,0 +1,192 @@
+"""What a model says in a message, whole or in parts: texts, thoughts and calls of tools.
+
+Servers write the same in many ways. The policies of :mod:`evoprompt.agents.endpoint` and the
+gateway read them by these functions.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from pydantic import JsonValue
+
+from evoprompt.agents.conversation import written_action
+
+TEXTS = ("text", "output_text")
+"""Kinds of parts that are said to the user."""
+
+THOUGHTS = (
+    *("text", "thinking", "reasoning", "reasoning_text"),
+    *("reasoning.text", "reasoning.summary", "summary_text"),
+)
+"""Kinds of parts within a thought."""
+
+_THOUGHT_FIELDS = ("reasoning_content", "reasoning", "reasoning_details")
+_TEXT_FIELDS = ("text", "content", "value", "parts", "summary")
+
+
+def read_text(content: JsonValue, kinds: Sequence[str] = ("text",)) -> str:
+    """Return the text of a content, which may be a list of parts, in those of some kinds.
+
+    >>> read_text([{"type": "text", "text": "4"}, {"type": "image"}])
+    '4'
+    """
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else [content]
+    objects = [{"text": part} if isinstance(part, str) else part for part in parts]
+    texts: list[str] = []
+    for part in objects:
+        if not isinstance(part, dict) or part.get("type", "text") not in kinds:
+            continue
+        names = (str(part.get("type")), *_TEXT_FIELDS)
+        text = next((part[name] for name in names if part.get(name)), None)
+        texts.append(read_text(text, (*kinds, "text")) if text else "")
+    return "".join(texts)
+
+
+def read_content(message: Mapping[str, Any]) -> str:
+    """Return what a message says to the user, its refusal included."""
+    texts = read_text(message.get("content"), TEXTS), read_text(message.get("refusal"))
+    return "\n".join(filter(None, texts))
+
+
+def read_thought(message: Mapping[str, Any]) -> str:
+    """Return what a message tells apart as thought, under any of the names for it."""
+    for name in _THOUGHT_FIELDS:
+        if message.get(name) and (thought := read_text(message[name], THOUGHTS)):
+            return thought
+    content = message.get("content")
+    return "" if isinstance(content, str) else read_text(content, THOUGHTS[1:])
+
+
+def read_calls(message: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the calls of a message, each an object with ``function``.
+
+    Some servers number them in an object, write the old ``function_call``, or have custom tools,
+    whose input is a text.
+    """
+    given = message.get("tool_calls")
+    listed = [*given.values()] if isinstance(given, dict) else given
+    calls = [call for call in listed if isinstance(call, dict)] if isinstance(listed, list) else []
+    old = message.get("function_call")
+    if old and not calls:
+        calls = [{"function": old}]
+    made = []
+    for call in calls:
+        function, custom = call.get("function"), call.get("custom")
+        if not isinstance(function, dict) and isinstance(custom, dict):
+            function = {"name": custom.get("name"), "arguments": custom.get("input")}
+        made.append({**call, "function": function if isinstance(function, dict) else {}})
+    return made
+
+
+def join_halves(text: str) -> str:
+    r"""Return a text whose half characters are joined; a half alone becomes a mark.
+
+    >>> join_halves("\ud83d\ude00"), join_halves("\ud83d!")
+    ('😀', '�!')
+    """
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+class _CallParts:
+    """A call whose parts come one after another."""
+
+    def __init__(self, name: str, identity: object) -> None:
+        self.name = name
+        self.identity = identity
+        self.arguments: list[str] = []
+
+    @property
+    def written_arguments(self) -> str:
+        return "".join(self.arguments)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether its arguments are one JSON value already."""
+        with suppress(ValueError, RecursionError):
+            json.loads(self.written_arguments)
+            return True
+        return False
+
+
+class MessageReader:
+    """Reader of one message of a model, from all of its parts.
+
+    Attributes:
+        texts: what was said, in parts.
+        thoughts: what was thought, in parts.
+    """
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.thoughts: list[str] = []
+        self._calls: list[_CallParts] = []
+        self._places: dict[object, _CallParts] = {}
+
+    @property
+    def has_content(self) -> bool:
+        """Whether a text or a call has come."""
+        return bool(self._calls) or any(self.texts)
+
+    @property
+    def has_thought(self) -> bool:
+        """Whether a thought has come."""
+        return any(self.thoughts)
+
+    @property
+    def action(self) -> str:
+        """The message as the text of an episode."""
+        calls = [
+            (join_halves(call.name), join_halves(call.written_arguments)) for call in self._calls
+        ]
+        text, thought = join_halves("".join(self.texts)), join_halves("".join(self.thoughts))
+        return written_action(text, calls, thought)
+
+    def add(self, message: Mapping[str, Any], *, is_whole: bool = False) -> None:
+        """Read a message, or the next part of one, of ``/chat/completions``."""
+        content = message.get("content")
+        if len(message) == 1 and isinstance(content, str):  # nearly every part of a stream
+            self.texts.append(content)
+            return
+        self.texts.append(read_content(message))
+        self.thoughts.append(read_thought(message))
+        for position, call in enumerate(read_calls(message)):
+            place = None if is_whole else call.get("index", position)
+            function = call["function"]
+            self.add_call(place, function.get("name"), function.get("arguments"), call.get("id"))
+
+    def add_call(
+        self, place: object, name: object, arguments: object, identity: object = None
+    ) -> None:
+        """Read a call, or the next part of one.
+
+        Args:
+            place: of the call among those of the message; None for a call that is whole.
+            name: of the tool; parts after the first have none, or repeat it.
+            arguments: the next part of them as a text, or an object.
+            identity: id of the call; another one begins another call, whatever its place.
+        """
+        name = name if isinstance(name, str) else ""
+        known = None if place is None else self._places.get(str(place))
+        is_other = known is not None and identity and known.identity not in (None, identity)
+        is_again = known is not None and name and not identity and known.is_whole
+        if known is None or is_other or is_again:
+            known = _CallParts(name, identity)
+            self._calls.append(known)
+            self._places[str(place)] = known
+        elif name and known.name != name:
+            known.name += name
+        if arguments not in (None, ""):  # some servers send an object
+            part = arguments if isinstance(arguments, str) else json.dumps(arguments)
+            known.arguments.append(part)
+
+    def clear(self) -> None:
+        """Forget all parts, as the whole message follows."""
+        self.__init__()  # type: ignore[misc]

@@ -1,0 +1,349 @@
+"""One request that passes to the upstream, and its answer back: bounded, read along, decided."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+import aiohttp
+from aiohttp import web
+
+from evoprompt.agents.answers import AnswerReader
+from evoprompt.lm.connections import (
+    ANSWER_SECONDS,
+    CONNECT_SECONDS,
+    IDLE_SECONDS,
+    MAX_BODY_BYTES,
+    MAX_HEADER_BYTES,
+    SILENCE_SECONDS,
+    probe_peers,
+    proxy_of,
+)
+from evoprompt.lm.events import EventReader, ServerEvent
+from evoprompt.lm.outcomes import ExchangeOutcome, decide_outcome, form_of, is_account_empty
+from evoprompt.support.errors import LmError
+from evoprompt.support.text import MASK, format_error, masked
+
+KEY_HEADER = "X-Evoprompt-Conversation"
+"""Header with the key of a conversation, for agents whose API key is something else."""
+
+_OWN_HEADERS = {  # of one connection alone, a secret of one side, or a way around the gateway
+    *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer"),
+    *("transfer-encoding", "upgrade", "accept-encoding", "expect", "date", "server", "host"),
+    *("content-length", "authorization", "x-api-key", "api-key", "cookie", "set-cookie"),
+    *("x-goog-api-key", "x-goog-user-project", "ocp-apim-subscription-key", "proxy-connection"),
+    *("x-amz-security-token", "forwarded", "x-real-ip", "via", "origin", "referer"),
+    *("location", "content-location", "refresh", "alt-svc", KEY_HEADER.lower()),
+}
+_OWN_PREFIXES = ("x-forwarded-", "sec-fetch-", "access-control-")
+_UNPACKED = (
+    "gzip",
+    "deflate",
+    "br",
+    "zstd",
+)  # codings of bodies that are read, and passed, unpacked
+_MAX_REDIRECTS = 3
+_KEPT_METHOD = (307, 308)
+_SEEN_BYTES = 8  # that tell a stream from another answer
+
+
+class PassedExchange:
+    """A request to the upstream and what is known of its answer.
+
+    Args:
+        is_read: whether the answer is one of the policy.
+        is_stream_requested: whether the request asks for events.
+        hides_usage: whether the event with the usage is kept from the agent, which did not ask.
+
+    Attributes:
+        reader: of the answer.
+        status: of the answer; None while none came.
+        error: of the connection.
+        is_left: whether the agent has closed its connection.
+        is_on_kept_connection: whether an earlier request used the same connection.
+        is_lost: whether the upstream closed a kept connection without an answer.
+        is_unsent: whether the upstream never saw the request.
+        is_account_empty: whether the upstream says that nothing more is paid.
+    """
+
+    def __init__(
+        self,
+        *,
+        is_read: bool = True,
+        is_stream_requested: bool = False,
+        hides_usage: bool = False,
+    ) -> None:
+        self.is_read = is_read
+        self.reader = AnswerReader()
+        self.is_stream_requested = is_stream_requested
+        self.hides_usage = hides_usage
+        self.status: int | None = None
+        self.content_type = ""
+        self.beginning = b""
+        self.error = ""
+        self.is_left = self.is_on_kept_connection = self.is_lost = False
+        self.is_unsent = self.is_account_empty = False
+
+    @property
+    def is_free(self) -> bool:
+        """Whether the upstream refused the request, or never saw it."""
+        return self.is_unsent or (self.status or 0) >= 300
+
+    def decide(self) -> tuple[ExchangeOutcome, str]:
+        """Return what became of it, and why where the policy has not answered."""
+        exchange = self.reader.exchange(
+            status=self.status,
+            is_stream_requested=self.is_stream_requested,
+            content_type=self.content_type,
+            beginning=self.beginning,
+            is_left=self.is_left,
+            error=self.error,
+        )
+        return decide_outcome(exchange)
+
+
+class UpstreamClient:
+    """The connections of a gateway to its upstreams.
+
+    Args:
+        secret: key of the upstream, which no agent reads.
+    """
+
+    def __init__(self, secret: str) -> None:
+        self._secret = secret.encode(errors="surrogateescape")
+        self._session: aiohttp.ClientSession
+
+    @asynccontextmanager
+    async def connected(self) -> AsyncIterator[None]:
+        """Keep connections while inside."""
+        async with aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(
+                limit=0, keepalive_timeout=IDLE_SECONDS, socket_factory=_probed_socket
+            ),
+            cookie_jar=aiohttp.DummyCookieJar(),  # else all agents share one
+            timeout=aiohttp.ClientTimeout(
+                total=ANSWER_SECONDS, sock_connect=CONNECT_SECONDS, sock_read=SILENCE_SECONDS
+            ),
+            trace_configs=[_reuse_tracing()],
+            max_line_size=MAX_HEADER_BYTES,
+            max_field_size=MAX_HEADER_BYTES,
+        ) as self._session:
+            yield
+
+    async def pass_on(
+        self,
+        request: web.Request,
+        url: str,
+        sent: bytes,
+        headers: Mapping[str, str],
+        exchange: PassedExchange,
+    ) -> web.StreamResponse:
+        """Return the upstream's answer, byte for byte once unpacked; 502 where there is none."""
+        try:
+            for _ in range(_MAX_REDIRECTS + 1):
+                async with self._session.request(
+                    request.method,
+                    url,
+                    data=sent or None,
+                    headers=headers,
+                    allow_redirects=False,
+                    proxy=proxy_of(url),
+                    trace_request_ctx=exchange,
+                ) as came:
+                    exchange.status, exchange.content_type = came.status, came.content_type
+                    target = _followed(url, came)
+                    if not target:
+                        return await self._answer(request, came, exchange)
+                url, exchange.status = target, None
+            exchange.error = "the upstream redirects without end"
+        except (aiohttp.ClientError, TimeoutError, ValueError, LmError) as error:
+            is_closed = isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientOSError)
+            has_come = exchange.status is not None
+            is_unsent = isinstance(error, aiohttp.ClientConnectorError | ValueError)
+            exchange.is_unsent = is_unsent and not has_come
+            exchange.is_lost = is_closed and exchange.is_on_kept_connection and not has_come
+            exchange.error = f"the upstream does not answer: {format_error(error)}"
+        return refusal(502, exchange.decide()[1])
+
+    async def _answer(
+        self, request: web.Request, came: aiohttp.ClientResponse, exchange: PassedExchange
+    ) -> web.StreamResponse:
+        beginning = await _beginning(came, exchange)
+        exchange.beginning = beginning[:200]
+        form = form_of(
+            came.status,
+            came.content_type,
+            beginning,
+            is_stream_requested=exchange.is_stream_requested,
+        )
+        if form == "events":
+            return await self._stream(request, came, beginning, exchange)
+        content = await _read_all(came, beginning)
+        exchange.beginning = content[:200]
+        if came.status < 300 and not exchange.is_read:
+            return web.Response(body=content, headers=passed_headers(came.headers))
+        if came.status < 300:
+            exchange.reader.read_whole(content)
+        exchange.is_account_empty = is_account_empty(came.status, content)
+        outcome, reason = exchange.decide()
+        if exchange.is_account_empty:  # clients do not try again after this status
+            text = content.decode(errors="replace")[:500]
+            return refusal(402, f"the account at the upstream is empty: {text}")
+        is_hidden = came.status in (401, 403) or outcome is ExchangeOutcome.ELSEWHERE
+        if is_hidden or (outcome is ExchangeOutcome.BROKEN and came.status < 400):
+            return refusal(502, reason)
+        shown = self._without_secret(content) if came.status >= 400 else content
+        return web.Response(
+            status=came.status, body=shown, headers=passed_headers(came.headers, self._masked)
+        )
+
+    async def _stream(
+        self,
+        request: web.Request,
+        came: aiohttp.ClientResponse,
+        beginning: bytes,
+        exchange: PassedExchange,
+    ) -> web.StreamResponse:
+        """Pass server-sent events as they come; break off where they are no answer.
+
+        It ends early, and without a complaint, where the agent has closed the connection.
+        """
+        headers = passed_headers(came.headers, self._masked)
+        headers["Content-Type"] = "text/event-stream"
+        response = web.StreamResponse(status=came.status, headers=headers)
+        events, reader, size = EventReader(), exchange.reader, 0
+        try:
+            await response.prepare(request)
+            async for piece in _pieces(came, beginning):
+                size += len(piece)
+                if size > MAX_BODY_BYTES:
+                    raise LmError(f"the stream has more than {MAX_BODY_BYTES:,} bytes")
+                ended = events.read(piece)
+                reader.read_events(ended)
+                shown = _without_usage(ended) if exchange.hides_usage else piece
+                if shown:
+                    await response.write(self._without_secret(shown) if reader.error else shown)
+                if reader.error:
+                    break
+            else:
+                ended = events.end()
+                reader.read_events(ended)
+                if exchange.hides_usage and (shown := _without_usage(ended)):
+                    await response.write(shown)
+        except (aiohttp.ClientError, TimeoutError, OSError, LmError) as error:
+            if isinstance(error, aiohttp.ClientConnectionResetError):
+                exchange.is_left = True
+                return response
+            exchange.error = f"the upstream died in its answer: {format_error(error)}"
+        if exchange.decide()[0] is ExchangeOutcome.BROKEN and request.transport is not None:
+            request.transport.close()
+        return response
+
+    def _without_secret(self, content: bytes) -> bytes:
+        return content.replace(self._secret, MASK.encode()) if self._secret else content
+
+    def _masked(self, value: str) -> str:
+        secret = self._secret.decode(errors="surrogateescape")
+        return value.replace(secret, MASK) if secret else value
+
+
+def passed_headers(headers: Mapping[str, str], mask: Callable[[str], str] = str) -> dict[str, str]:
+    """Return the headers that go on to the other side."""
+    of_connection = {name.strip().lower() for name in headers.get("Connection", "").split(",")}
+    return {
+        name: mask(value)
+        for name, value in headers.items()
+        if (lower := name.lower()) not in _OWN_HEADERS
+        and lower not in of_connection
+        and not lower.startswith(_OWN_PREFIXES)
+        and not (lower == "content-encoding" and value.strip().lower() in _UNPACKED)
+    }
+
+
+def refusal(status: int, reason: str) -> web.Response:
+    """Return an error in the form that all protocols read."""
+    error = {"message": masked(reason), "type": "evoprompt_gateway", "code": status}
+    return web.Response(
+        status=status,
+        body=json.dumps({"error": error, "type": "error"}),
+        content_type="application/json",
+    )
+
+
+def _followed(url: str, came: aiohttp.ClientResponse) -> str:
+    """Return the address that an answer names, if the same request may go there; else nothing."""
+    if came.status not in _KEPT_METHOD:
+        return ""
+    target = urljoin(url, came.headers.get("Location", ""))
+    old, new = urlsplit(url), urlsplit(target)
+    is_same = old.hostname == new.hostname and old.port == new.port and old.scheme == new.scheme
+    is_safer = old.hostname == new.hostname and (old.scheme, new.scheme) == ("http", "https")
+    return target if is_same or is_safer else ""
+
+
+async def _beginning(came: aiohttp.ClientResponse, exchange: PassedExchange) -> bytes:
+    """Return as much of an answer as tells its form."""
+    content = await came.content.readany()
+    while (
+        exchange.is_stream_requested
+        and came.content_type != "text/event-stream"
+        and len(content.lstrip()) < _SEEN_BYTES
+        and (piece := await came.content.readany())
+    ):
+        content += piece
+    return content
+
+
+async def _pieces(came: aiohttp.ClientResponse, beginning: bytes) -> AsyncIterator[bytes]:
+    if beginning:
+        yield beginning
+    async for piece in came.content.iter_any():
+        yield piece
+
+
+async def _read_all(came: aiohttp.ClientResponse, beginning: bytes) -> bytes:
+    pieces, size = [], 0
+    async for piece in _pieces(came, beginning):
+        pieces.append(piece)
+        size += len(piece)
+        if size > MAX_BODY_BYTES:
+            raise LmError(f"the answer has more than {MAX_BODY_BYTES:,} bytes")
+    return b"".join(pieces)
+
+
+def _without_usage(events: list[ServerEvent]) -> bytes:
+    """Return the bytes of events but for the one that only tells the usage."""
+    return b"".join(event.raw for event in events if not _is_usage(event.data))
+
+
+def _is_usage(data: bytes) -> bool:
+    if b'"usage"' not in data:
+        return False
+    try:
+        read = json.loads(data)
+        return bool(read.get("usage")) and read.get("choices") == []
+    except (ValueError, RecursionError, AttributeError):
+        return False
+
+
+def _probed_socket(address: Any) -> socket.socket:
+    family, kind, protocol, _, _ = address
+    connection = socket.socket(family, kind, protocol)
+    probe_peers(connection)
+    return connection
+
+
+def _reuse_tracing() -> aiohttp.TraceConfig:
+    """Return what notes in an exchange that it uses a connection of an earlier one."""
+
+    async def note(session: object, context: Any, parameters: object) -> None:
+        del session, parameters
+        context.trace_request_ctx.is_on_kept_connection = True
+
+    tracing = aiohttp.TraceConfig()
+    tracing.on_connection_reuseconn.append(note)
+    return tracing
