@@ -137,7 +137,8 @@ def numbered_lines(file: Path) -> list[tuple[int, str]]:
         InputError: it cannot be read.
     """
     try:
-        lines = file.read_text(encoding="utf-8-sig").splitlines()
+        # Line feeds alone end a line: a JSON string may hold other separators, such as U+2028.
+        lines = file.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{file} cannot be read ({error}); required: a JSONL file") from error
     return [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]

@@ -225,7 +225,7 @@ class Results:
         protocol = task.protocol(TextTokenizer())
         questions = {question.id: question for question in task.questions(cell.split)}
         values: dict[str, tuple[str, float]] = {}
-        for line in gzip.decompress(packed).decode("utf-8").splitlines():
+        for line in gzip.decompress(packed).decode("utf-8").strip("\n").split("\n"):
             answer = Answer.model_validate_json(line)
             question = questions.pop(answer.id, None)
             if question is None or question.text != answer.question:

@@ -72,6 +72,18 @@ def test_a_file_may_name_its_splits(tmp_path: Path) -> None:
     assert [one.text for one in found.questions("test")] == ["2"]
 
 
+@pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\u0085"])
+def test_only_a_line_feed_ends_a_line_of_a_data_file(tmp_path: Path, separator: str) -> None:
+    data, prompt = files(tmp_path)
+    text = f"Which{separator}one?"
+    rows = [{"question": text, "answer": 1, "split": "train"}]
+    rows.append({"question": "Which?", "answer": 1, "split": "test"})
+    lines = [json.dumps(row, ensure_ascii=False) for row in rows]
+    data.write_text("\r\n".join(lines) + "\r\n", "utf-8")
+    questions = Questions(QuestionSettings(data=data, prompt=prompt)).questions("train")
+    assert [question.text for question in questions] == [text]
+
+
 @pytest.mark.parametrize("row", [{"question": "Why?"}, {"answer": "4"}, {"question": ""}])
 def test_a_line_that_is_no_question_is_named(tmp_path: Path, row: Mapping[str, object]) -> None:
     data, prompt = files(tmp_path, row)
