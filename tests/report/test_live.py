@@ -273,5 +273,5 @@ def test_a_damaged_request_is_named_and_the_rest_shown(tmp_path: Path) -> None:
     root = waiting(tmp_path / "first")
     (root / "pool" / "waiting.json").write_text("{")
     source = read_source(root)
-    assert list(source.trials[0].history.lives) == ["c0"]
+    assert list(source.trials[0].history.admitted_candidates) == ["c0"]
     assert "waiting.json" in source.problems[0]

@@ -16,8 +16,8 @@ from evoprompt.experiments.cli.options import Changes
 
 if TYPE_CHECKING:
     from evoprompt.agents.tasks import Method, Policy, Task
-    from evoprompt.experiments.answers import Asked, Evaluation
-    from evoprompt.experiments.evaluate import Result, Subject
+    from evoprompt.experiments.answers import Evaluation, QuestionKind
+    from evoprompt.experiments.evaluate import EvaluationResult, Subject
 
 AGENT = "agent"
 _BATCH = 64  # questions at a time; a kill loses as many at most
@@ -74,20 +74,20 @@ def evaluate(
     from evoprompt.agents.tasks import POLICY, Policy
     from evoprompt.experiments.answers import Evaluation, identity_of, kinds_of, methods_of
     from evoprompt.experiments.check import require
-    from evoprompt.experiments.evaluate import policy_of, subject_of, task_of, written_of
+    from evoprompt.experiments.evaluate import instruction_of, policy_of, subject_of, task_of
     from evoprompt.experiments.instruction import read_instruction
     from evoprompt.support.errors import InputError
     from evoprompt.support.storage import only_writer, require_folder
 
     subject = subject_of(source, changes or (), arm, seed)
     if instruction is not None:
-        subject = replace(subject, written=read_instruction(instruction))
+        subject = replace(subject, instruction=read_instruction(instruction))
     if output is None:
         _evaluate(subject, split, json)
         return
     require_folder(output, "--output")
     task = task_of(subject)
-    known = methods_of(task, written_of(subject, task))
+    known = methods_of(task, instruction_of(subject, task))
     chosen = {name: known[name] for name in _listed("--methods", methods, list(known))}
     served = None if model is None else _served(task, model, base_url, tokenizer)
     require([need for need in task.needs() if served is None or need.subject != POLICY])
@@ -147,7 +147,7 @@ def _ask(
     evaluation: Evaluation,
     task: Task,
     methods: Mapping[str, Method],
-    kinds: Sequence[Asked],
+    kinds: Sequence[QuestionKind],
     policy: Policy,
     split: str,
 ) -> None:
@@ -200,7 +200,7 @@ def _listed(option: str, given: str, known: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _show(found: Result) -> None:
+def _show(found: EvaluationResult) -> None:
     from rich.console import Console
     from rich.panel import Panel
     from rich.table import Table

@@ -57,7 +57,7 @@ def show(run: Run, candidate: Id, arm: OfArm = None, seed: OfSeed = None) -> Non
 
     entry = History.read(_log(run, arm, seed)).candidate(candidate)
     typer.echo(
-        f"{entry.id}: {'alive' if entry.members else 'not alive'}, born at step {entry.born} by "
+        f"{entry.id}: {'alive' if entry.is_member else 'not alive'}, born at step {entry.born} by "
         f"{entry.proposer}, from {', '.join(entry.parents) or 'no parent'}, weight {entry.weight}"
     )
     for text in (entry.rationale, entry.text):
@@ -160,7 +160,7 @@ def _require_candidate(log: Path, requests: RequestFiles, action: Action, name: 
     from evoprompt.support.errors import InputError
 
     if action not in ("approve", "refuse"):
-        if not History.read(log).candidate(name).members:
+        if not History.read(log).candidate(name).is_member:
             raise InputError(f"{name} is not alive; required: a active candidate; see pool list")
         return
     waiting = [one.candidate.id for one in requests.waiting()]

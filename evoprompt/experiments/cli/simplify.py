@@ -35,7 +35,7 @@ def simplify(
     the trained policy show that no more than delta is lost. What a task requires stays. Prints the
     text alone on standard output.
     """
-    from evoprompt.experiments.evaluate import rewards_of, subject_of, task_of, written_of
+    from evoprompt.experiments.evaluate import instruction_of, rewards_of, subject_of, task_of
     from evoprompt.experiments.instruction import read_instruction
     from evoprompt.experiments.shortening import simplify as simplified
     from evoprompt.support.errors import InputError
@@ -44,9 +44,9 @@ def simplify(
 
     subject = subject_of(source, changes or (), arm, seed)
     if instruction is not None:
-        subject = replace(subject, written=read_instruction(instruction))
+        subject = replace(subject, instruction=read_instruction(instruction))
     task = task_of(subject)
-    written = written_of(subject, task)
+    written = instruction_of(subject, task)
     candidate = Candidate.of(written)
     if len(candidate.components) > 1:
         raise InputError(

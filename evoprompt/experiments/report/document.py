@@ -131,7 +131,7 @@ def _trial(trial: Trial) -> Json:
     waiting = {one.candidate.id for one in trial.waiting}
     winning = {entry.id for entry in history.path()}
     read = winning | set(list(history.candidates)[-_READ:])
-    lives = sorted(history.lives.values(), key=lambda entry: entry.id not in winning)
+    lives = sorted(history.admitted_candidates.values(), key=lambda entry: entry.id not in winning)
     lanes = {entry.id: lane for lane, entry in enumerate(lives)}
     return {
         "arm": trial.arm,
@@ -170,7 +170,7 @@ def _trial(trial: Trial) -> Json:
 def _life(entry: Entry, history: History) -> Json:
     return {
         "died": entry.died,
-        "weight": _short(history.worth(entry)),
+        "weight": _short(history.value_of(entry)),
         "weights": [
             [one.step, _short(one.value), _short(one.stderr)]
             for one in _thinned(entry.weights, _WEIGHTS)
@@ -200,7 +200,7 @@ def _text(entry: Entry, read: set[str]) -> Json:
 def outcome(entry: Entry, waits: bool = False) -> str:
     """What became of a text, in a word or two."""
     if entry.admitted:
-        return "alive" if entry.members else "removed"
+        return "alive" if entry.is_member else "removed"
     if entry.rule:
         return "refused"
     if waits:
