@@ -123,9 +123,7 @@ def proposer_of(section: EngineSection, context: BuildContext) -> Proposer:
 
 def _unused(section: EngineSection) -> list[str]:
     """Return the settings that differ from their defaults and have no effect here."""
-    used = {
-        "proposer",
-        "population_size",
-    }  # as many of seeds_from are used as the population has places
+    # As many of seeds_from are used as the population has places.
+    used = {"proposer", "population_size"}
     values, usual = section.model_dump(), EngineSection().model_dump()
     return [name for name in values if name not in used and values[name] != usual[name]]

@@ -175,9 +175,8 @@ class History:
             damage = error
         except LookupError as error:
             damage = damage_error(log, line, f"{error} is unknown, or there twice")
-        if (
-            history.evaluated and not history.steps
-        ):  # of a frozen model, whose incumbent was measured
+        # The incumbent of a frozen model was measured.
+        if history.evaluated and not history.steps:
             _, value = history.evaluations[-1]
             history.evaluated.weights.append(Weight(history.step, value, None))
         return history, damage

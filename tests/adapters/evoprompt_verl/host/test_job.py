@@ -126,14 +126,14 @@ def test_episodes_that_broke_are_unscored_and_a_notice_says_why(
 ) -> None:
     scores = (Score(1.0, metrics={"accuracy": 1.0}), None)
     job, replicas, events = trained(small_model, tmp_path, monkeypatch, scores=scores)
-    Failures(tmp_path / "unscored.txt").note(ConnectionError("the colours are gone"))
+    Failures(tmp_path / "unscored.txt").record(ConnectionError("the colours are gone"))
     found = job.evaluate("Name any colour.", "test")
     assert (found.value, found.metrics["unscored"]) == (1.0, 0.5)
     (notice,) = events
     assert isinstance(notice, Notice)
     assert notice.message.endswith("the first: ConnectionError: the colours are gone")
     replicas.scores = (None,)
-    Failures(tmp_path / "unscored.txt").note(ConnectionError("the colours are gone"))
+    Failures(tmp_path / "unscored.txt").record(ConnectionError("the colours are gone"))
     with pytest.raises(InputError, match=r"none of 10 .* ConnectionError: the colours are gone"):
         job.evaluate("Name any colour.", "test")
 
