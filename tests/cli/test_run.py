@@ -92,8 +92,8 @@ class TestRun:
         for line in (
             r"validation share solved 0\.\d{3} with c\d+; rollouts \d+ of 800",
             r"admitted c\d+ at [\d.]+±[\d.]+: \w+",
-            r"evolved: \d admitted, \d+ rollouts of verification, \d alive",
-            r"pruned c\d+.*; \d alive",
+            r"evolved: \d admitted, \d+ rollouts of verification, \d active",
+            r"pruned c\d+.*; \d active",
         ):
             assert re.search(line, text), line
         cells = table.partition("best instruction")[0]  # which is whole, to be copied

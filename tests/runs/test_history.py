@@ -97,8 +97,8 @@ def test_lives_begin_with_admission_and_end_with_pruning(tmp_path: Path) -> None
 def test_proposals_that_never_lived_are_kept_with_the_reason(tmp_path: Path) -> None:
     found = history(GENERATIONS, tmp_path)
     outcomes = [(entry.id, outcome(entry)) for entry in found.proposals]
-    refused, lived = ("", "refused"), [("c1", "alive"), ("c2", "dropped")]
-    assert outcomes == [*lived, refused, ("c3", "alive")]
+    refused, lived = ("", "refused"), [("c1", "active"), ("c2", "dropped")]
+    assert outcomes == [*lived, refused, ("c3", "active")]
     assert [check["reason"] for check in found.candidate("c2").checks] == ["too low"]
     counts = [(one["proposed"], one["refused"]) for one in found.generations]
     assert counts == [(3, 1), (1, 0), (0, 0)]

@@ -1,4 +1,4 @@
-"""``evoprompt gateway``: instructions for agents that own their prompt, placed on the way."""
+"""``evoprompt gateway``: places instructions in requests of agents that own their prompt."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def gateway(
     from evoprompt.gateway.server import TOKEN
     from evoprompt.support.text import printable
 
-    ended = threading.Event()
-    with gateway_of(config) as found:
+    stop_event = threading.Event()
+    with gateway_of(config) as running_gateway:
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: ended.set())
-        is_given = found.token == os.environ.get(TOKEN)
-        token = f"in {TOKEN}" if is_given else found.token
-        typer.echo(f"agents may call {found.url}", err=True)
+            signal.signal(number, lambda *_: stop_event.set())
+        is_given = running_gateway.token == os.environ.get(TOKEN)
+        token = f"in {TOKEN}" if is_given else running_gateway.token
+        typer.echo(f"agents may call {running_gateway.url}", err=True)
         typer.echo(f"trainers show the API key {token}", err=True)
-        ended.wait()
-    typer.echo(printable(found.engine.best.text))
+        stop_event.wait()
+    typer.echo(printable(running_gateway.engine.best.text))

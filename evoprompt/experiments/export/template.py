@@ -143,8 +143,9 @@ def require_same_tokens(tokenizer: Any, recipe: Recipe, path: Path | str) -> Non
             raise InputError(
                 f"{path}: the exported chat template asks {question!r} by {len(ids)} tokens "
                 f"that are not the {len(expected_ids)} of the training; required: the same; see "
-                f"whether {type(tokenizer).__name__} is the tokenizer of the training (AutoTokenizer "
-                "goes by the model's type), else build the prompts yourself, from instruction.txt"
+                f"whether {type(tokenizer).__name__} is the tokenizer of the training "
+                "(AutoTokenizer goes by the model's type), else build the prompts yourself, from "
+                "instruction.txt"
             )
 
 

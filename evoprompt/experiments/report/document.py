@@ -205,7 +205,7 @@ def _text(entry: Entry, read: set[str]) -> Json:
 def outcome(entry: Entry, waits: bool = False) -> str:
     """Return the outcome of a text, in a word or two."""
     if entry.admitted:
-        return "alive" if entry.is_member else "removed"
+        return "active" if entry.is_member else "removed"
     if entry.rule:
         return "refused"
     if waits:
