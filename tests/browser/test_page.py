@@ -12,11 +12,11 @@ from playwright.sync_api import Page, expect
 from evoprompt.log.evaluation import MainMetric
 from evoprompt.log.eventlog import EventLog
 from evoprompt.log.events import (
+    Asked,
     Evaluated,
     Evolved,
     Excerpt,
     Proposed,
-    QuestionKind,
     Seeded,
     Shown,
     Told,
@@ -125,7 +125,7 @@ def test_a_candidate_tells_its_story(opened: Open, report: str) -> None:
 def hostile(root: Path) -> Path:
     log = EventLog(root / "events.jsonl")
     log.append(Seeded(0, "c0", {"instruction": "Search.", "tool:look": HOSTILE}))
-    log.append(QuestionKind(1, {"c0": 4}, 1, {"c0": 1.0}))
+    log.append(Asked(1, {"c0": 4}, 1, {"c0": 1.0}))
     log.append(Told(1, 8, 8, 0, 0.5, {"c0": 0.5}))
     turns = (Turn(HOSTILE, HOSTILE), Turn("Four."))
     log.append(Shown(1, (Excerpt("c0", HOSTILE, "4", 0.0, turns, HOSTILE, 1234),)))

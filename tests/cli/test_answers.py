@@ -68,7 +68,7 @@ def test_a_server_that_fails_for_some_is_asked_again_for_those(
         assert asked(tmp_path, server.url, "--limit", "30") == 1
     told = capsys.readouterr().out
     assert "| Agent | - (3 unscored) | - (3 unscored) |" in told
-    assert "asked in chat messages, not with the token stream" in told
+    assert "requests to the policy are chat messages, not the token stream" in told
     with OpenAIServer(default="wrong") as server:
         assert asked(tmp_path, server.url, "--limit", "30") == 0
         assert len([one for one in server.requests if one.body]) == 3

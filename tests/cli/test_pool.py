@@ -73,7 +73,7 @@ def test_where_nothing_can_be_asked_is_named(
 ) -> None:
     (folder / "result.json").write_text("{}")
     assert call("pool", "pin", folder, "c0") == 2
-    assert "has finished, and nothing will be changed" in capsys.readouterr().err
+    assert "has finished, and accepts no changes" in capsys.readouterr().err
     (folder / "events.jsonl").unlink()
     assert call("pool", "list", folder) == 2
     assert "holds no events.jsonl" in capsys.readouterr().err

@@ -31,9 +31,8 @@ def card(folder: Path, recipe: Recipe) -> str:
     """Return the text of ``README.md``."""
     head: dict[str, JsonValue] = {"library_name": "transformers", "tags": ["evoprompt", "grpo"]}
     base = recipe.base
-    if (
-        base.startswith((".", "~", "/")) or Path(base).is_dir()
-    ):  # a path means nothing on other machines
+    # A path means nothing on other machines.
+    if base.startswith((".", "~", "/")) or Path(base).is_dir():
         base = Path(base).resolve().name
     elif base:
         head["base_model"] = base
