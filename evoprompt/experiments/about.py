@@ -1,4 +1,4 @@
-"""When, where and by what a run was begun."""
+"""Date, machine and version of the start of a run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 
 from evoprompt.support.validation import read_json
 
-_PATIENCE = 20  # seconds for another program to answer
+_PATIENCE = 20  # seconds to wait for another program
 
 
 class About(BaseModel):
@@ -22,8 +22,8 @@ class About(BaseModel):
     Attributes:
         begun: date and time, UTC.
         version: of evoprompt.
-        commit: of the repository that it was begun in, marked where something was changed since;
-            empty outside of one.
+        commit: of the repository in which it was begun, marked if files differ from the commit;
+            empty outside of a repository.
         machine: that it was begun on.
     """
 
@@ -36,7 +36,7 @@ class About(BaseModel):
 
     @classmethod
     def read(cls, file: Path) -> About | None:
-        """What was written; None where nothing was.
+        """Return the record in ``file``; None if there is no such file.
 
         Raises:
             InputError: it is of another form.
@@ -46,19 +46,19 @@ class About(BaseModel):
 
     @classmethod
     def now(cls) -> About:
-        """Of a run that begins here and now."""
-        gpus = _said("nvidia-smi", "--query-gpu=name", "--format=csv,noheader").splitlines()
+        """Return the record of a run that starts now, on this machine."""
+        gpus = _output_of("nvidia-smi", "--query-gpu=name", "--format=csv,noheader").splitlines()
         parts = (f"{platform.system()} {platform.machine()}", f"{os.cpu_count()} CPUs", *gpus)
         return cls(
             begun=datetime.now(UTC).replace(microsecond=0),
             version=version("evoprompt"),
-            commit=_said("git", "describe", "--always", "--dirty", "--exclude", "*"),
+            commit=_output_of("git", "describe", "--always", "--dirty", "--exclude", "*"),
             machine=", ".join(parts),
         )
 
 
-def _said(*command: str) -> str:
-    """What a program prints; nothing where it is not there or fails."""
+def _output_of(*command: str) -> str:
+    """Return what a program prints; an empty text if it is missing or fails."""
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, check=False, timeout=_PATIENCE

@@ -1,4 +1,4 @@
-"""The table of an evaluation, in the shape of the paper's Table 1, and the page of its answers."""
+"""Table of an evaluation, in the shape of the paper's Table 1, and the page of its answers."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from statistics import fmean, variance
 from pydantic import BaseModel, ConfigDict
 
 from evoprompt.agents.tasks import Method
-from evoprompt.experiments.answers import Answer, Asked, Evaluation
+from evoprompt.experiments.answers import Answer, Evaluation, QuestionKind
 from evoprompt.experiments.intervals import student_quantile
 from evoprompt.support.storage import write_whole
 
 MOST_UNSCORED = 0.05
 """Share of a kind's questions without a score above which nothing is published: questions that
-need no tool, or short ones, would be favoured among those that are left."""
+need no tool, or short ones, would be favoured among the remaining questions."""
 
 _SHOWN = 500  # answers of each method and kind on the page
 
@@ -29,8 +29,8 @@ class Cell(BaseModel):
         value: mean of the main metric; None where too few questions were scored.
         low: lower end of the interval; None for a kind with a single scored question.
         high: upper end.
-        scored: questions behind it.
-        unscored: questions without a score; they count neither as right nor as wrong.
+        scored: number of questions with a score.
+        unscored: number of questions without a score; they count neither as right nor as wrong.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -67,11 +67,11 @@ class Table(BaseModel):
 
     @property
     def unscored(self) -> int:
-        """Questions without a score."""
+        """Return the number of questions without a score."""
         return sum(cells[-1].unscored for cells in self.rows.values())
 
     def markdown(self) -> str:
-        """The table in percent, with intervals in brackets and unscored questions named."""
+        """Return the table in percent, with intervals in brackets and unscored questions named."""
         lines = [
             f"{self.title}; brackets: 95 % intervals over questions.",
             "",
@@ -91,17 +91,29 @@ class Table(BaseModel):
 
 
 def table_of(
-    evaluation: Evaluation, methods: Mapping[str, Method], kinds: Sequence[Asked], main_metric: str
+    evaluation: Evaluation,
+    methods: Mapping[str, Method],
+    kinds: Sequence[QuestionKind],
+    main_metric: str,
 ) -> Table:
-    """The table of what has been asked so far."""
+    """Return the table of the answers so far."""
     rows, calls = {}, {}
-    asked = [len(kind.questions) for kind in kinds]
+    question_counts = [len(kind.questions) for kind in kinds]
     for name, method in methods.items():
-        found = [evaluation.answers(name, kind.questions) for kind in kinds]
-        values = [[one.value for one in kind if one.value is not None] for kind in found]
-        each = [_cell([one], [count]) for one, count in zip(values, asked, strict=True)]
-        rows[method.title] = (*each, _cell(values, asked))
-        counts = [one.metrics["tool_calls"] for kind in found for one in kind if not one.error]
+        kind_answers = [evaluation.answers(name, kind.questions) for kind in kinds]
+        values = [
+            [answer.value for answer in kind if answer.value is not None] for kind in kind_answers
+        ]
+        kind_cells = [
+            _cell([scores], [count]) for scores, count in zip(values, question_counts, strict=True)
+        ]
+        rows[method.title] = (*kind_cells, _cell(values, question_counts))
+        counts = [
+            answer.metrics["tool_calls"]
+            for kind in kind_answers
+            for answer in kind
+            if not answer.error
+        ]
         if counts:
             calls[method.title] = fmean(counts)
     columns = (*(kind.name for kind in kinds), "average")
@@ -109,17 +121,20 @@ def table_of(
 
 
 def write_files(
-    evaluation: Evaluation, table: Table, methods: Mapping[str, Method], kinds: Sequence[Asked]
+    evaluation: Evaluation,
+    table: Table,
+    methods: Mapping[str, Method],
+    kinds: Sequence[QuestionKind],
 ) -> list[Path]:
-    """Writes the table and the page of all answers, to be read in a browser; returns the paths."""
-    shown = [
+    """Write the table and the page of all answers, for a browser; return the paths."""
+    page_answers = [
         {**answer.model_dump(mode="json"), "kind": kind.name, "outcome": _outcome(answer)}
         for name in methods
         for kind in kinds
         for answer in evaluation.answers(name, kind.questions)[:_SHOWN]
     ]
     page = Path(__file__).with_name("answers.html").read_text(encoding="utf-8")
-    data = json.dumps(shown).replace("<", r"\u003c")  # so that no text ends the script
+    data = json.dumps(page_answers).replace("<", r"\u003c")  # so that no text ends the script
     texts = {
         "table.md": table.markdown(),
         "table.json": table.model_dump_json(indent=2) + "\n",
@@ -136,11 +151,11 @@ def _outcome(answer: Answer) -> str:
     return "right" if answer.value == 1.0 else "wrong"
 
 
-def _cell(kinds: Sequence[Sequence[float]], asked: Sequence[int]) -> Cell:
-    """The mean over kinds; without a value where too many questions of one have no score."""
+def _cell(kinds: Sequence[Sequence[float]], question_counts: Sequence[int]) -> Cell:
+    """Return the mean over kinds; without a value if too many questions of a kind have no score."""
     count = sum(map(len, kinds))
-    unscored = sum(asked) - count
-    pairs = zip(kinds, asked, strict=True)
+    unscored = sum(question_counts) - count
+    pairs = zip(kinds, question_counts, strict=True)
     if any(of - len(values) > MOST_UNSCORED * of for values, of in pairs):
         return Cell(value=None, scored=count, unscored=unscored)
     mean = fmean(map(fmean, kinds))

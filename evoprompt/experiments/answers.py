@@ -1,9 +1,9 @@
-"""An evaluation that keeps every answer as it comes, goes on where it stopped, and makes a table.
+"""Evaluation that stores each answer as it arrives, continues where it stopped, and makes a table.
 
 ::
 
     FOLDER/
-      evaluation.json     what must be the same when it is continued
+      evaluation.json     settings that must be equal when it is continued
       answers.jsonl       one line an answer, of all methods
       table.md table.json
       trajectories.html
@@ -34,28 +34,28 @@ AGENT = "agent"
 """The method that a training trains: the task's own agent."""
 
 PATIENCE = 20
-"""Unscored ones among the last 40 questions at which an evaluation stops: policy or tools must
-be down, even where some questions are answered without them."""
+"""Number of unscored questions among the last 40 at which an evaluation stops: the policy or the
+tools must be down, even if some questions need neither."""
 
 _SETTINGS = "evaluation.json"
 
 
 class StoppedError(EvopromptError, RuntimeError):
-    """Too many questions could not be answered; what was answered is kept."""
+    """Too many questions could not be scored; the answers so far are stored."""
 
 
 class Answer(BaseModel):
-    """What came of one question by one method.
+    """Answer of a policy to a question, by one method.
 
     Attributes:
-        method: that was played.
+        method: name of the method.
         id: of the question.
         question: its text.
         expected: every answer that counts as right.
-        turns: what was said and shown.
+        turns: actions and observations.
         value: the task's main metric; None where it could not be scored.
-        metrics: whatever else was measured.
-        error: why it could not be scored; empty if it was.
+        metrics: further metrics.
+        error: reason why it could not be scored; empty if it was.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -71,28 +71,28 @@ class Answer(BaseModel):
 
     @classmethod
     def of(cls, method: str, task: Task, question: Question, episode: Episode) -> Answer:
-        """The answer that ``episode`` is."""
-        found = scored(task, episode, question)
+        """Return the answer in ``episode``."""
+        score = scored(task, episode, question)
         return cls(
             method=method,
             id=question.id,
             question=question.text,
             expected=tuple(question.answers),
             turns=tuple(Turn(turn.action, turn.observation) for turn in episode.turns),
-            value=None if found is None else value_of(found, task.main_metric),
-            metrics={} if found is None else found.metrics,
-            error=(episode.error or "it broke") if found is None else "",
+            value=None if score is None else value_of(score, task.main_metric),
+            metrics={} if score is None else score.metrics,
+            error=(episode.error or "it broke") if score is None else "",
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class QuestionKind:
     """Questions under one heading of the table.
 
     Attributes:
         name: of the kind of question.
         questions: of this kind; their ids are unique.
-        digest: of all questions of the kind and their answers, those beyond a limit too.
+        digest: of all questions of the kind and their answers, also of those beyond a limit.
     """
 
     name: str
@@ -104,8 +104,8 @@ class Evaluation:
     """The folder of an evaluation.
 
     Args:
-        folder: where it lives; it need not exist.
-        identity: by name, what must be the same when it is continued.
+        folder: of the evaluation; it need not exist.
+        identity: settings that must be equal when it is continued, by name.
 
     Raises:
         InputError: the folder holds an evaluation of something else, or something else.
@@ -117,7 +117,9 @@ class Evaluation:
         settings = folder / _SETTINGS
         if settings.is_file():
             self._identity = _continued(settings, identity)
-        elif folder.exists() and (not folder.is_dir() or any(map(_is_anothers, folder.iterdir()))):
+        elif folder.exists() and (
+            not folder.is_dir() or any(map(_is_foreign_file, folder.iterdir()))
+        ):
             raise InputError(
                 f"--output is {folder}, which holds something else; required: a new folder, or "
                 "that of an evaluation to continue"
@@ -126,34 +128,34 @@ class Evaluation:
         self._answers: dict[tuple[str, str], Answer] = {}
         for number, line in enumerate(self._file, start=1):
             try:
-                found = Answer.model_validate(json.loads(line))  # half characters, too
+                answer = Answer.model_validate(json.loads(line))  # half characters, too
             except ValueError as error:
                 raise InputError(
                     f"{folder / 'answers.jsonl'}:{number} is no answer; required: the file as it "
                     "was written; delete the line to ask its question again"
                 ) from error
-            self._answers[found.method, found.id] = found
+            self._answers[answer.method, answer.id] = answer
 
     def answers(self, method: str, questions: Sequence[Question]) -> list[Answer]:
-        """The answers to ``questions`` that are there."""
+        """Return the stored answers to ``questions``."""
         keys = [(method, question.id) for question in questions]
         return [self._answers[key] for key in keys if key in self._answers]
 
     def todo(self, method: str, questions: Sequence[Question]) -> list[Question]:
-        """The questions without a score; those asked in vain are asked again."""
+        """Return the questions without a score; a question whose answer failed is among them."""
         done = {answer.id for answer in self.answers(method, questions) if not answer.error}
         return [question for question in questions if question.id not in done]
 
     def run(
         self,
         methods: Mapping[str, Method],
-        kinds: Sequence[Asked],
+        kinds: Sequence[QuestionKind],
         task: Task,
         policy: Policy,
         split: str,
         batch: int,
     ) -> Iterator[Sequence[Answer]]:
-        """Asks what has no score yet, ``batch`` questions at a time, and yields their answers.
+        """Yield the answers to the questions without a score, ``batch`` questions at a time.
 
         Raises:
             StoppedError: :data:`PATIENCE` of twice as many questions stayed unscored.
@@ -172,30 +174,32 @@ class Evaluation:
                         for question in questions
                     ]
                     episodes = policy.answer(plays, call)
-                    found = [
+                    new_answers = [
                         Answer.of(name, task, question, episode)
                         for question, episode in zip(questions, episodes, strict=True)
                     ]
-                    self._keep(found)
-                    yield found
-                    latest.extend(bool(one.error) for one in found)
+                    self._store_answers(new_answers)
+                    yield new_answers
+                    latest.extend(bool(answer.error) for answer in new_answers)
                     if sum(latest) >= PATIENCE:
-                        reason = next(one.error for one in reversed(found) if one.error)
+                        reason = next(
+                            answer.error for answer in reversed(new_answers) if answer.error
+                        )
                         raise StoppedError(
                             f"{sum(latest)} of the last {len(latest)} questions could not be "
                             f"answered: {reason}; what was answered is kept in {self.folder}; fix "
                             "the cause and run the same command again"
                         )
 
-    def _keep(self, found: Sequence[Answer]) -> None:
-        for one in found:
-            line = json.dumps(one.model_dump(mode="json"))  # half characters as escapes
+    def _store_answers(self, new_answers: Sequence[Answer]) -> None:
+        for answer in new_answers:
+            line = json.dumps(answer.model_dump(mode="json"))  # half characters as escapes
             self._file.append(f"{line}\n".encode())
-            self._answers[one.method, one.id] = one
+            self._answers[answer.method, answer.id] = answer
 
 
-def methods_of(task: Task, written: Written) -> dict[str, Method]:
-    """The task's agent under an instruction, and its other methods."""
+def methods_of(task: Task, instruction: Written) -> dict[str, Method]:
+    """Return the task's agent under an instruction, and its other methods, by name."""
 
     def begin(
         tokenizer: ChatTokenizer, limits: Limits, question: Question, instruction: str
@@ -203,40 +207,40 @@ def methods_of(task: Task, written: Written) -> dict[str, Method]:
         runner = EpisodeRunner(task, tokenizer, limits)
         return runner.play(task.render(runner.prompt(question), candidate))
 
-    candidate = Candidate.of(written)
+    candidate = Candidate.of(instruction)
     return {AGENT: Method("Agent", candidate.text, begin), **task.methods}
 
 
-def kinds_of(task: Task, split: str, limit: int | None) -> list[Asked]:
-    """The questions of ``split`` by their kind, ``limit`` of each.
+def kinds_of(task: Task, split: str, limit: int | None) -> list[QuestionKind]:
+    """Return the questions of ``split`` by their kind, ``limit`` of each.
 
-    The kind is what :meth:`Task.score` gives for an episode that says nothing.
+    The kind is the one that :meth:`Task.score` gives for an empty episode.
     """
-    found: dict[str, list[Question]] = {}
+    questions_by_kind: dict[str, list[Question]] = {}
     for question in task.questions(split):
         kind = task.score(Episode([]), question).kind or split
-        found.setdefault(kind, []).append(question)
+        questions_by_kind.setdefault(kind, []).append(question)
     return [
-        Asked(kind, questions[:limit], _digest(questions))
-        for kind, questions in sorted(found.items())
+        QuestionKind(kind, questions[:limit], _digest(questions))
+        for kind, questions in sorted(questions_by_kind.items())
     ]
 
 
 def identity_of(
     task: Task,
-    kinds: Sequence[Asked],
+    kinds: Sequence[QuestionKind],
     methods: Mapping[str, Method],
     policy: Policy,
     split: str,
 ) -> dict[str, str]:
-    """What decides an evaluation beside its names, by the words of a message.
+    """Return the settings that must be equal on continuation, by their names in messages.
 
     Args:
-        task: whose questions.
-        kinds: what is asked.
+        task: the task of the questions.
+        kinds: the questions.
         methods: by name.
-        policy: who answers.
-        split: whose questions are asked.
+        policy: the policy that is evaluated.
+        split: of the questions.
     """
     prompt = EpisodeRunner(task, policy.tokenizer, policy.limits)
     question = kinds[0].questions[0]
@@ -252,17 +256,17 @@ def identity_of(
     }
 
 
-def _is_anothers(path: Path) -> bool:
+def _is_foreign_file(path: Path) -> bool:
     return path.name != LOCK
 
 
 def _digest(questions: Sequence[Question]) -> str:
-    said = json.dumps([(question.id, question.text, [*question.answers]) for question in questions])
-    return hashlib.blake2b(said.encode(), digest_size=16).hexdigest()
+    text = json.dumps([(question.id, question.text, [*question.answers]) for question in questions])
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def _continued(settings: Path, identity: Mapping[str, str]) -> dict[str, str]:
-    """The identity of the evaluation that ``settings`` began, which is the same."""
+    """Return the identity of the evaluation that ``settings`` began; check that it is equal."""
     try:
         before: dict[str, str] = json.loads(settings.read_text(encoding="utf-8"))
         pairs = {name: (before[name], identity[name]) for name in identity if name in before}
@@ -281,7 +285,7 @@ def _continued(settings: Path, identity: Mapping[str, str]) -> dict[str, str]:
 
 
 def _tolerant(call: CallMany) -> CallMany:
-    """Calls whose exceptions are results: whatever a tool raises, it is the tool that broke."""
+    """Return calls with exceptions as results: any exception of a tool counts as its failure."""
 
     def caught(calls: Sequence[Call]) -> Sequence[Result]:
         try:

@@ -1,4 +1,4 @@
-"""Which instruction of a run is the best."""
+"""Selection of the best instruction of a run."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from evoprompt.support.validation import nearest
 
 
 class Best(NamedTuple):
-    """The trial that did best.
+    """Trial with the best evaluation.
 
     Attributes:
-        merit: its last evaluation on the validation split, or that of the policy which was kept
-            and tested; the higher the better.
-        trial: which it is.
-        instruction: its instruction, as a person reads it.
-        statement: whether that is shown to be better than the first one, in words; empty where
-            nobody was compared with that.
+        merit: its last evaluation on the validation split, or that of the policy that was saved and
+            tested; higher is better.
+        trial: arm and seed.
+        instruction: its instruction, as readable text.
+        statement: sentence on whether it is shown to be better than the first instruction; empty if
+            no candidate was compared with that.
     """
 
     merit: float
@@ -31,12 +31,12 @@ class Best(NamedTuple):
 
 
 def best_trial(directory: RunDirectory, arm: str | None = None, seed: int | None = None) -> Best:
-    """The trial whose policy did best on the validation split, when it was evaluated last or kept.
+    """Return the trial whose policy did best on validation when it was last evaluated or saved.
 
-    Test questions have no say: choosing by them would make their result worthless. Of equals it
-    is the one of the first arm of the configuration, and of that the lowest seed. Trials that are
-    not finished take part, with the instruction that was evaluated last; a finished one has that
-    of its result, which was tested.
+    Test questions do not count: a choice by them would make their result worthless. Of equal trials
+    it is the one of the first arm of the configuration, and of that arm the one with the lowest
+    seed. Trials that are not finished take part, with the instruction of their last evaluation; a
+    finished trial takes part with the instruction of its result, which was tested.
 
     Args:
         directory: of the run.
@@ -57,7 +57,7 @@ def best_trial(directory: RunDirectory, arm: str | None = None, seed: int | None
             f"seed {seed} is not in {directory.root}; required: one of "
             f"{', '.join(map(str, config.seeds))}"
         )
-    found: list[Best] = []
+    evaluated_trials: list[Best] = []
     for trial in directory.trials():
         if arm in (None, trial.arm) and seed in (None, trial.seed):
             files = directory.trial(trial)
@@ -66,34 +66,39 @@ def best_trial(directory: RunDirectory, arm: str | None = None, seed: int | None
             merit = merit_of(history, finished)
             if history.evaluated is not None and merit is not None:
                 text = finished.best_instruction if finished else history.evaluated.text
-                found.append(Best(merit, trial, text, history.statement))
-    if not found:
+                evaluated_trials.append(Best(merit, trial, text, history.statement))
+    if not evaluated_trials:
         raise InputError(
             f"nothing in {directory.root} has been evaluated yet; required: at least one "
             "evaluation; wait, or continue the run with --resume"
         )
     arms = list(config.arms)
-    return max(found, key=lambda one: rank(one.merit, arms.index(one.trial.arm), one.trial.seed))
+    return max(
+        evaluated_trials,
+        key=lambda best: rank(best.merit, arms.index(best.trial.arm), best.trial.seed),
+    )
 
 
 def merit_of(history: History, finished: SeedSummary | None) -> float | None:
-    """How a trial did on validation, the higher the better; None before its first evaluation.
+    """Return the merit of a trial on validation, the higher the better; None if not evaluated yet.
 
     Args:
         history: of the trial.
-        finished: its result, if there is one: that of a policy that was kept counts, if it is.
+        finished: its result, if there is one: the evaluation of the saved policy counts.
     """
     if finished is not None and finished.tested_after is not None:
         return finished.main_metric.merit(dict(finished.curve)[finished.tested_after])
     return history.merit
 
 
-def rank(merit: float | None, place: int, seed: int) -> tuple[float, int, int]:
-    """What the best of several trials has the most of, as the command and the report choose it.
+def rank(merit: float | None, arm_index: int, seed: int) -> tuple[float, int, int]:
+    """Return the sort key of a trial; the best of several trials has the highest.
+
+    The command and the report choose the best trial by this key.
 
     Args:
         merit: of the trial, see :func:`merit_of`.
-        place: of its arm in the configuration.
+        arm_index: position of its arm in the configuration.
         seed: of the trial.
     """
-    return -inf if merit is None else merit, -place, -seed
+    return -inf if merit is None else merit, -arm_index, -seed

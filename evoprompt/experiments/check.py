@@ -1,4 +1,4 @@
-"""What can be known about a run before it starts: whether it is sound, its cost and its needs."""
+"""Forecast of a run before it starts: whether its settings are sound, its cost and its needs."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ more (whole runs, simulated)."""
 
 @dataclass(frozen=True, slots=True)
 class ArmForecast:
-    """What one arm is going to do, the same with every seed.
+    """Forecast of one arm, equal for every seed.
 
     Attributes:
         arm: its name.
         budget: rollouts of a trial, verification included.
         generations: propose-verify-admit cycles that fit into the budget; 0 for an arm without a
             proposer.
-        verification: most rollouts one round of verification takes, with those of a best that is
-            dead.
-        language: what its language models will cost, a trial.
-        plan: what the host says.
-        needs: what the arm needs of this machine, whether it is there or not.
-        notices: what a person should know before it starts, such as advice on a setting.
-        hours: of a trial, by what they go to; an estimate, empty where the host has none.
+        verification: most rollouts that one round of verification takes, with those of a pruned
+            incumbent.
+        language: estimated cost of its language models, per trial.
+        plan: of the host.
+        needs: needs of the arm on this machine, met or not.
+        notices: notices for the user before it starts, such as advice on a setting.
+        hours: estimated hours of a trial by purpose; empty if the host has no estimate.
     """
 
     arm: str
@@ -59,10 +59,10 @@ class ArmForecast:
 
     @property
     def rollouts(self) -> int:
-        """Most of a trial: as steps are whole, the last one may exceed the budget.
+        """Return the most rollouts of a trial; the last whole step may exceed the budget.
 
-        Verification stays within it, but may take what was left for that step. Where the host does
-        not say how large a step is, it is the budget.
+        Verification stays within the budget, but may take the rollouts that were left for that
+        step. If the host does not state the size of a step, it is the budget.
         """
         step = self.plan.rollouts_per_step
         if step is None:
@@ -71,18 +71,18 @@ class ArmForecast:
 
     @property
     def gpu_hours(self) -> float:
-        """Of a trial."""
+        """Return the GPU hours of a trial."""
         return sum(self.hours.values()) * self.plan.gpus
 
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What a run is going to do and need.
+    """Forecast of a run, with its needs.
 
     Attributes:
         arms: one by one.
         seeds: trials of each arm.
-        needs: what it takes, whether it is there or not.
+        needs: needs of all arms, met or not.
     """
 
     arms: tuple[ArmForecast, ...]
@@ -91,27 +91,27 @@ class Forecast:
 
     @property
     def trials(self) -> int:
-        """Number of all trials."""
+        """Return the number of all trials."""
         return len(self.arms) * self.seeds
 
     @property
     def rollouts(self) -> int:
-        """Most rollouts that all trials take, verification included."""
+        """Return the most rollouts that all trials take, verification included."""
         return sum(arm.rollouts for arm in self.arms) * self.seeds
 
     @property
     def gpu_hours(self) -> float:
-        """Of all trials; 0 where no host has an estimate."""
+        """Return the GPU hours of all trials; 0 if no host has an estimate."""
         return sum(arm.gpu_hours for arm in self.arms) * self.seeds
 
     @property
     def isolated(self) -> bool:
-        """Whether each trial needs a process of its own."""
+        """Return whether each trial needs a process of its own."""
         return any(arm.plan.isolated for arm in self.arms)
 
     @property
     def language(self) -> Estimate:
-        """What the language models of all trials will cost."""
+        """Return the estimated cost of the language models of all trials."""
         total = Estimate(0, 0, 0.0)
         for arm in self.arms:
             for _ in range(self.seeds):
@@ -120,21 +120,21 @@ class Forecast:
 
     @property
     def missing(self) -> tuple[Need, ...]:
-        """What is not here and has to be."""
+        """Return the needs that are not met on this machine."""
         return tuple(need for need in self.needs if need.missing)
 
 
 def check(
     config: RunConfig, spending: SpendTracker, root: Path | None = None, here: bool = True
 ) -> Forecast:
-    """Looks ahead before a run, so that bad input is found before it costs.
+    """Check a run before it starts, so that bad input is reported before it costs.
 
-    Every language model is asked once where the trials run, unless ``spending`` knows that it has
-    answered.
+    Every language model gets one request where the trials run, unless ``spending`` records an
+    earlier response of it.
 
     Args:
         config: the run.
-        spending: takes what the language models cost.
+        spending: records the costs of the language models.
         root: folder of the run, which has to have room; by default the current one.
         here: whether the trials run on this machine.
 
@@ -143,16 +143,16 @@ def check(
             lacks something.
         PluginError: a component is unknown.
     """
-    found = look_ahead(config, probe=here, spending=spending, root=root, here=here)
-    require(found.missing)
-    return found
+    forecast = look_ahead(config, probe=here, spending=spending, root=root, here=here)
+    require(forecast.missing)
+    return forecast
 
 
 def require(needs: Sequence[Need]) -> None:
-    """Refuses to begin where something is missing.
+    """Refuse to start if a need is not met.
 
     Raises:
-        InputError: so much is.
+        InputError: a need is not met.
     """
     lacking = [f"{need.subject}: {need.text} -> {need.remedy}" for need in needs if need.missing]
     if lacking:
@@ -166,23 +166,23 @@ def look_ahead(
     root: Path | None = None,
     here: bool = True,
 ) -> Forecast:
-    """What ``config`` would do and need here; loads no model and builds no trainer.
+    """Return the forecast of ``config`` on this machine; load no model and build no trainer.
 
     Args:
         config: the run.
-        probe: whether every proposer asks the service behind it once.
-        spending: takes what that costs; one in memory by default.
+        probe: whether every proposer sends one request to its service.
+        spending: records the costs of the requests; one in memory by default.
         root: folder of the run, which has to have room; by default the current one.
-        here: whether the trials run on this machine, so that what they need is looked for here.
+        here: whether the trials run on this machine, so that their needs are checked here.
 
     Raises:
         InputError: a component, seed instruction or host setting cannot be used.
         PluginError: a component is unknown.
     """
     config = with_seeds(config)
-    spent = SpendTracker() if spending is None else spending
+    tracker = SpendTracker() if spending is None else spending
     directory = RunDirectory(root or Path(), config)
-    arms = tuple(_arm(directory, arm, probe, spent) for arm in config.arms)
+    arms = tuple(_arm(directory, arm, probe, tracker) for arm in config.arms)
     needs = [need for arm in arms for need in arm.needs] if here else []
     return Forecast(arms, len(config.seeds), tuple(dict.fromkeys(needs)))
 
@@ -201,8 +201,8 @@ def _arm(directory: RunDirectory, arm: str, probe: bool, spending: SpendTracker)
         trials = engine.generations.trials
         trials.questions, trials.rollouts = (plan.rollouts_per_step or group) // group, group
     scale, rounds = engine.generations.scale(), engine.generations.most_rounds(waits=False)
-    places = max(numbers.population_size - numbers.parents, 1)
-    proposals = engine.requests.wanted(places, 1, rounds, scale)
+    num_candidates = max(numbers.population_size - numbers.parents, 1)
+    proposals = engine.requests.wanted(num_candidates, 1, rounds, scale)
     verification = engine.generations.most_rollouts(proposals)
     budget, cycles = config.budget_of(arm), plan.iterations
     if cycles is None:
@@ -230,7 +230,7 @@ def _arm(directory: RunDirectory, arm: str, probe: bool, spending: SpendTracker)
 
 
 def _hours(plan: Plan, budget: int, verification: int) -> dict[str, float]:
-    """Of a trial with so many rollouts, so many of them of verification, by what they go to."""
+    """Return the hours of a trial by purpose; the budget includes rollouts of verification."""
     if not plan.seconds or not plan.rollouts_per_step:
         return {}
     rollout = sum(plan.seconds[part] for part in SAMPLING) / plan.rollouts_per_step
@@ -249,18 +249,18 @@ def generations_within(
     verification: int,
     every: int | None = None,
 ) -> int:
-    """Number of generations in a training of ``budget`` rollouts, with the filling at the start.
+    """Return the number of generations in ``budget`` rollouts, with the filling at the start.
 
     Args:
         config: the engine's numbers.
         budget: rollouts after which training ends, verification included.
         rollouts_per_step: of training.
         verification: rollouts of a generation.
-        every: steps from one generation to the next; as the numbers say if not given.
+        every: steps from one generation to the next; by default those of ``config``.
     """
     every = every or config.every()
     period = every * rollouts_per_step
-    # One that is due when the budget is spent does not take place.
+    # A generation that is due when the budget is spent does not take place.
     affordable = max(0, math.ceil((budget - period) / (period + verification)))
     if config.evolve_until is not None:
         affordable = min(affordable, config.evolve_until // every)
@@ -272,12 +272,12 @@ def _notices(engine: Engine) -> list[str]:
 
 
 def _needs_of(settings: Settings | None, proposer: Proposer, probe: bool) -> tuple[Need, ...]:
-    """Whether the proposer of these settings can work here; nothing if it cannot tell."""
+    """Return the need of the proposer of these settings; nothing if it cannot be checked."""
     if settings is None or type(proposer).check is Component.check:
         return ()
     try:
         proposer.check(probe)
     except InputError as error:
         return (need_of("proposer", error),)
-    found = "answers" if probe else "can be asked"
-    return (Need("proposer", f"{settings['name']} {found}"),)
+    state = "answers" if probe else "can be asked"
+    return (Need("proposer", f"{settings['name']} {state}"),)

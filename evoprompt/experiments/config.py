@@ -1,7 +1,7 @@
-"""What a run is: a task, a host, an engine, and the arms and seeds to compare.
+"""Configuration of a run: a task, a host, an engine, and the arms and seeds to compare.
 
-One YAML file describes it. Everything is checked before anything is written; each finding names
-the setting, the value given, what is required and the remedy.
+One YAML file describes it. Everything is checked before anything is written; each finding names the
+setting, the value given, the requirement and the remedy.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from evoprompt.support.text import masked_data
 from evoprompt.support.validation import explain, nearest
 
 _LIMIT = re.compile(r"(^|\.)(budget|host\.seconds|evaluate_every)(\.|$)")
-"""Settings that say when an optimization stops; evaluate_every counts in its rollouts, too."""
+"""Settings at which an optimization stops; evaluate_every counts in its rollouts, too."""
 
 MOST_SEEDS = 10_000
 """Seeds that a number may stand for."""
@@ -69,14 +69,14 @@ class RunConfig(BaseModel):
         target: value of the task's main metric on validation whose price in rollouts the summary
             states; none by default.
         seeds_from: a run, one of its trials, an optimization or the ``log_dir`` of an attached
-            training. Arms that say nothing else start from its active instructions, the highest
-            weights first; the run writes them down as the arms' ``instructions``.
+            training. Arms without a start of their own start from its active instructions, the
+            highest weights first; the run writes them down as the arms' ``instructions``.
         launcher: where the trials run, by name, with its own settings; it may change on resume.
         keep_checkpoints: whether a finished trial keeps what it could be resumed from; its policy
             and export stay in any case. It may change on resume.
         keep_policies: whether the policy of each evaluation is kept and tested, and the result is
             that of the one with the best validation, such as the last before a collapse; ``false``
-            tests and keeps the last policy alone.
+            tests and keeps only the last policy.
         smoke: settings that win when the run is only to show that everything works; true says that
             this is such a run.
     """
@@ -101,62 +101,64 @@ class RunConfig(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _refuse_credentials(cls, given: Any) -> Any:
-        if not isinstance(given, Mapping):
-            return given
+    def _refuse_credentials(cls, values: Any) -> Any:
+        if not isinstance(values, Mapping):
+            return values
         # From here on no message shows them either.
-        shown = cast(Settings, masked_data(dict(given)))
-        if found := [name for name, *_ in differences(given, shown)]:
+        masked_values = cast(Settings, masked_data(dict(values)))
+        if credential_names := [name for name, *_ in differences(values, masked_values)]:
             raise InputError(
-                f"{', '.join(found)}: holds a credential; required: none, as a run writes its "
-                "settings to files; put it into an environment variable that the library reads, "
-                "such as HF_TOKEN"
+                f"{', '.join(credential_names)}: holds a credential; required: none, as a run "
+                "writes its settings to files; put it into an environment variable that the "
+                "library reads, such as HF_TOKEN"
             )
-        return given
+        return values
 
     @field_validator("arms", mode="before")
     @classmethod
-    def _name_arms(cls, given: Any) -> Any:
-        if isinstance(given, Sequence) and not isinstance(given, str):
-            for name in given:
+    def _name_arms(cls, arms: Any) -> Any:
+        if isinstance(arms, Sequence) and not isinstance(arms, str):
+            for name in arms:
                 if not isinstance(name, str):
                     raise InputError(
                         f"arms lists {reprlib.repr(name)}; required: names, or a mapping"
                     )
-            given = dict.fromkeys(given)
-            for name in given:
+            arms = dict.fromkeys(arms)
+            for name in arms:
                 if name not in BUILT_IN_ARMS:
                     raise InputError(
                         f"the arm {name!r} is only named; required: one of "
                         f"{', '.join(BUILT_IN_ARMS)}, or a mapping that says what it is"
                         f"{nearest(str(name), BUILT_IN_ARMS)}"
                     )
-        if not isinstance(given, Mapping):
-            return given
-        for name in given:
+        if not isinstance(arms, Mapping):
+            return arms
+        for name in arms:
             if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", str(name)):
                 raise InputError(
                     f"the arm's name {name!r} cannot name a folder; required: letters, digits, "
                     "'-', '_' and '.'; rename it"
                 )
-        return {name: arm_of(name, arm) for name, arm in given.items()}
+        return {name: arm_of(name, arm) for name, arm in arms.items()}
 
     @field_validator("seeds", mode="before")
     @classmethod
-    def _count_seeds(cls, given: Any) -> Any:
-        if isinstance(given, int | float) and not isinstance(given, bool):
-            if not (float(given).is_integer() and 1 <= given <= MOST_SEEDS):
+    def _count_seeds(cls, seeds: Any) -> Any:
+        if isinstance(seeds, int | float) and not isinstance(seeds, bool):
+            if not (float(seeds).is_integer() and 1 <= seeds <= MOST_SEEDS):
                 raise InputError(
-                    f"seeds is {given!r}; required: a number from 1 to {MOST_SEEDS:,}, or a list"
+                    f"seeds is {seeds!r}; required: a number from 1 to {MOST_SEEDS:,}, or a list"
                 )
-            return tuple(range(int(given)))
-        numbers = [one for one in given if isinstance(one, int)] if isinstance(given, list) else []
+            return tuple(range(int(seeds)))
+        numbers = (
+            [seed for seed in seeds if isinstance(seed, int)] if isinstance(seeds, list) else []
+        )
         if len(set(numbers)) < len(numbers):
             raise InputError(
-                f"seeds {reprlib.repr(given)} repeat one; required: distinct seeds, for a "
+                f"seeds {reprlib.repr(seeds)} repeat one; required: distinct seeds, for a "
                 "repeated seed only repeats its result; drop it"
             )
-        return given
+        return seeds
 
     @model_validator(mode="after")
     def _check_arms(self) -> RunConfig:
@@ -188,7 +190,7 @@ class RunConfig(BaseModel):
         return self
 
     def engine_of(self, arm: str) -> EngineSection:
-        """The engine of ``arm``: the run's section with what the arm changes.
+        """Return the engine section of ``arm``: the run's section with the changes of the arm.
 
         Raises:
             InputError: the settings do not make an engine.
@@ -202,16 +204,16 @@ class RunConfig(BaseModel):
             raise InputError(f"engine of arm {arm!r}: {explain(error, EngineSection)}") from error
 
     def budget_of(self, arm: str) -> int:
-        """The rollouts of ``arm`` with one seed, verification included."""
+        """Return the rollouts of ``arm`` with one seed, verification included."""
         return self.arms[arm].budget or self.budget
 
     def host_of(self, arm: str) -> Settings:
-        """The host section of ``arm``: its name and settings; another host replaces the run's."""
+        """Return the host section of ``arm``; a host of another name replaces the run's."""
         merged = merge({"host": self.host}, {"host": self.arms[arm].host})["host"]
         return dict(cast(Settings, merged))
 
     def is_frozen(self, arm: str) -> bool:
-        """Whether ``arm`` trains nothing, but optimizes the instruction of a model as it is."""
+        """Return whether ``arm`` only optimizes the instruction of a model, without training."""
         return self.host_of(arm)["name"] == FROZEN
 
     def narrowed(
@@ -220,13 +222,14 @@ class RunConfig(BaseModel):
         seed: int | None = None,
         seeds: int | None = None,
     ) -> RunConfig:
-        """The same run with fewer arms, or other seeds.
+        """Return the same run with fewer arms, or other seeds.
 
         Args:
-            arms: names of those to keep, and with them those they start after; all when empty.
+            arms: names of the arms to keep, together with the arms that they start after; all when
+                empty.
             seed: the first seed; by default the first of this run.
-            seeds: how many, counted from the first; by default one if ``seed`` is given, else
-                those of this run.
+            seeds: number of seeds, counted from the first; by default one if ``seed`` is given,
+                else those of this run.
 
         Raises:
             InputError: an arm is unknown, or a number impossible.
@@ -239,11 +242,11 @@ class RunConfig(BaseModel):
                 )
         changes: dict[str, object] = {}
         if arms:
-            kept = list(arms)
-            for name in kept:
-                if (first_arm := self.arms[name].after) and first_arm not in kept:
-                    kept.append(first_arm)
-            changes["arms"] = {name: arm for name, arm in self.arms.items() if name in kept}
+            kept_arms = list(arms)
+            for name in kept_arms:
+                if (first_arm := self.arms[name].after) and first_arm not in kept_arms:
+                    kept_arms.append(first_arm)
+            changes["arms"] = {name: arm for name, arm in self.arms.items() if name in kept_arms}
         if seed is not None or seeds is not None:
             first = self.seeds[0] if seed is None else seed
             count = 1 if seeds is None else seeds
@@ -256,7 +259,7 @@ class RunConfig(BaseModel):
         return self.model_copy(update=changes)
 
     def starting_from(self, instructions: Mapping[str, Instructions | None]) -> RunConfig:
-        """The same run, whose arms that say nothing of it start from these, each by its name."""
+        """Return the same run with these instructions, by arm, for the arms that set no start."""
         arms = {
             name: arm.model_copy(update={"instructions": instructions.get(name)})
             if arm.instructions is None and arm.after is None
@@ -266,7 +269,7 @@ class RunConfig(BaseModel):
         return self.model_copy(update={"arms": arms})
 
     def joined(self, other: RunConfig) -> RunConfig:
-        """The same run with the arms and seeds of both, and of ``other`` the limits if none trains.
+        """Return this run with all arms and seeds of ``other``; if none trains, with its limits.
 
         Raises:
             InputError: they differ in anything else.
@@ -275,14 +278,14 @@ class RunConfig(BaseModel):
             other = other.starting_from({name: arm.instructions for name, arm in self.arms.items()})
         before, now = self.resolved(), other.resolved()
         common = [arm for arm in _arms(before) if arm in _arms(now)]
-        trains = not all(one.is_frozen(arm) for one in (self, other) for arm in one.arms)
+        trains = not all(config.is_frozen(arm) for config in (self, other) for arm in config.arms)
         arms_before, arms_now = _arms(before), _arms(now)
         alike: Settings = dict.fromkeys(("seeds", "launcher", "keep_checkpoints"))
-        found = differences(
+        setting_differences = differences(
             {**before, **alike, "arms": {arm: arms_before[arm] for arm in common}},
             {**now, **alike, "arms": {arm: arms_now[arm] for arm in common}},
         )
-        for setting, old, new in found:
+        for setting, old, new in setting_differences:
             if not trains and is_limit(setting):
                 continue
             raise InputError(
@@ -298,7 +301,7 @@ class RunConfig(BaseModel):
         )
 
     def resolved(self) -> Settings:
-        """Every setting with the value in use; loads to an equal run."""
+        """Return every setting with the value in use; it loads to an equal run."""
         arms: Settings = {}
         for name, arm in self.arms.items():
             arms[name] = {
@@ -329,12 +332,12 @@ class RunConfig(BaseModel):
 
 
 def is_limit(setting: str) -> bool:
-    """Whether a setting of a run that only optimizes says when to stop."""
+    """Return whether a setting of a run that only optimizes is a limit, at which it stops."""
     return _LIMIT.search(setting) is not None
 
 
 def load(path: Path, overrides: Sequence[str] = (), smoke: bool = False) -> RunConfig:
-    """The run that the YAML file ``path`` describes.
+    """Return the run that the YAML file ``path`` describes.
 
     Args:
         path: the file.
@@ -349,21 +352,21 @@ def load(path: Path, overrides: Sequence[str] = (), smoke: bool = False) -> RunC
 
 
 def config_of(
-    given: Settings, path: Path, overrides: Sequence[str] = (), smoke: bool = False
+    values: Settings, path: Path, overrides: Sequence[str] = (), smoke: bool = False
 ) -> RunConfig:
-    """The run that these settings describe; see :func:`load`.
+    """Return the run that these settings describe; see :func:`load`.
 
     Args:
-        given: as a YAML file holds them.
-        path: where they come from, for messages.
+        values: settings, as in a YAML file.
+        path: file of the settings, for messages.
         overrides: settings that win over the others.
         smoke: whether the ``smoke`` section wins over the rest.
 
     Raises:
         InputError: a setting or an override cannot be used.
     """
-    raw = dict(given)
-    raw.setdefault("arms", dict.fromkeys(BUILT_IN_ARMS))  # so that overrides can reach into them
+    raw = dict(values)
+    raw.setdefault("arms", dict.fromkeys(BUILT_IN_ARMS))  # overrides can then change them
     for override in sorted(overrides, key=_names_a_component, reverse=True):
         raw = merge(raw, nested(override))
     config = _validated(raw, path)
@@ -375,15 +378,15 @@ def config_of(
         return config
     if config.smoke is True:
         return config
-    # A broken smoke section is found in every run, not only when it is in a hurry.
+    # A broken smoke section is refused in every run, not only in a smoke run.
     small = _validated({**merge(raw, config.smoke), "smoke": True}, path)
     return small if smoke else config
 
 
 def with_host_defaults(config: RunConfig) -> RunConfig:
-    """``config`` with the settings that its task prefers wherever it says nothing of a host.
+    """Return ``config`` with the task's preferred settings of hosts, where it sets none.
 
-    So the configuration that a run writes names what was in use. Nothing changes the second time.
+    So the configuration that a run writes names the settings in use. A second call changes nothing.
 
     Raises:
         InputError: the task cannot be built.
@@ -411,11 +414,11 @@ def _validated(raw: Settings, path: Path) -> RunConfig:
     try:
         return RunConfig.model_validate(raw)
     except ValidationError as error:
-        own = [finding.get("ctx", {}).get("error") for finding in error.errors()]
-        told = [str(found) for found in own if isinstance(found, InputError)]
+        errors = [finding.get("ctx", {}).get("error") for finding in error.errors()]
+        messages = [str(cause) for cause in errors if isinstance(cause, InputError)]
         sections = {"engine": EngineSection.model_fields, "host": HostSettings.model_fields}
-        said = told[0] if told else explain(error, RunConfig, sections)
-        raise InputError(f"{path}: {said}") from error
+        message = messages[0] if messages else explain(error, RunConfig, sections)
+        raise InputError(f"{path}: {message}") from error
 
 
 def _arms(resolved: Settings) -> Settings:

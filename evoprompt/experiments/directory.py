@@ -1,28 +1,28 @@
-"""The files of a run, and how a killed run is found again.
+"""Files of a run, and how an interrupted run is continued.
 
 ::
 
     OUTPUT/
       config.yaml             every setting with the value in use
       about.json              when, where and by which version it was begun
-      summary.json            what was found
+      summary.json            results of all finished trials
       best_instruction.txt
-      lm-spending.jsonl       what the language models of all trials have spent
+      lm-spending.jsonl       costs of the language models of all trials
       writer.lock             held by the process that runs it
       report.html
       trials/ARM/seed-N/
         events.jsonl          the trial's own events, written as they happen
-        tested.json           what came of each test question
+        tested.json           outcome of each test question
         result.json           there when, and only when, the trial is finished
         seconds.json          time spent so far, for a resumed trial to add to
-        error.txt             why it failed, if it did
+        error.txt             error with which it failed, if it did
         writer.lock           held by the process that trains it
-        output.log            what its process printed, when trials run side by side
+        output.log            output of its process, when trials run side by side
         policy/               the trained policy
         policies/             those of all evaluations, where they are kept; policy/ is a link then
         checkpoints/          the trainer's own
         journal.jsonl         every rollout, where the policy is frozen
-        pool/                 what a person asked of it by evoprompt pool
+        pool/                 requests of the user by evoprompt pool
         launched/             there while a launcher waits for it; see ``launchers.node``
 """
 
@@ -82,7 +82,7 @@ class TrialDirectory:
 
     @property
     def finished(self) -> SeedSummary | None:
-        """What the trial found, None while it is not finished."""
+        """Return the result of the trial, None while it is not finished."""
         try:
             remedy = "delete it to repeat the trial"
             return read_json(self.result, SeedSummary, "is not a result", remedy)
@@ -91,24 +91,24 @@ class TrialDirectory:
 
     @property
     def outcomes(self) -> list[QuestionOutcome]:
-        """What came of each test question; empty where that is not known."""
+        """Return the outcome of each test question; empty if it is not known."""
         try:
             return _OUTCOMES.validate_python(json.loads(self.tested.read_bytes()))
         except FileNotFoundError:
             return []
         except ValueError as error:
             raise InputError(
-                f"{self.tested} does not hold what came of the test questions; required: the file "
-                "as it was written; delete it to leave them out"
+                f"{self.tested} does not hold the outcomes of the test questions; required: the "
+                "file as it was written; delete it to leave them out"
             ) from error
 
     @property
     def has_checkpoint(self) -> bool:
-        """Whether something is there to continue from: an engine's state, or rollouts."""
+        """Return whether the trial can be continued: from an engine's state, or from rollouts."""
         return self.journal.is_file() or any(self.checkpoints.rglob(STATE_FILE))
 
     def clear(self) -> None:
-        """Removes what an earlier process left, so that the trial starts afresh."""
+        """Remove the files of an earlier process, so that the trial starts afresh."""
         for file in (self.events, self.seconds, self.journal):
             file.unlink(missing_ok=True)
         for folder in (self.checkpoints, self.policies, self.root / "pool"):
@@ -116,7 +116,7 @@ class TrialDirectory:
                 shutil.rmtree(folder)
 
     def forget(self) -> None:
-        """Removes what only serves to resume the trial, which is finished."""
+        """Remove the files that only serve to resume the trial, which is finished."""
         for state in list(self.checkpoints.rglob(STATE_FILE)):
             shutil.rmtree(state.parent)
 
@@ -129,10 +129,10 @@ class RunDirectory:
         config: the run it belongs to.
 
     Attributes:
-        summary: what was found.
-        spending: what the language models of all trials have spent.
-        about: when, where and by which version it was begun.
-        best: the best instruction.
+        summary: file of the summary.
+        spending: file with the costs of the language models of all trials.
+        about: file with the date, machine and version of its start.
+        best: file of the best instruction.
         limits_changed: whether it is continued with other limits, under which every optimization
             goes on from its journal, one with a result too.
     """
@@ -148,7 +148,7 @@ class RunDirectory:
 
     @classmethod
     def new(cls, root: Path, config: RunConfig) -> RunDirectory:
-        """A directory for a run that begins; nothing is written yet.
+        """Return a directory for a new run; nothing is written yet.
 
         Raises:
             InputError: ``root`` holds something already.
@@ -166,7 +166,7 @@ class RunDirectory:
 
     @classmethod
     def open(cls, root: Path) -> RunDirectory:
-        """The directory of a run that has begun.
+        """Return the directory of a run that has begun.
 
         Raises:
             InputError: ``root`` holds no run, or its configuration cannot be read.
@@ -180,39 +180,39 @@ class RunDirectory:
 
     @classmethod
     def resumed(cls, root: Path, config: RunConfig) -> RunDirectory:
-        """The directory of a run to continue, with the arms and seeds of both.
+        """Return the directory of a run to continue, with the arms and seeds of both.
 
         Raises:
             InputError: ``root`` holds no run, or one with other settings than ``config``.
         """
-        begun = cls.open(root)
+        begun_run = cls.open(root)
         try:
-            joined = begun.config.joined(with_host_defaults(config))
+            joined = begun_run.config.joined(with_host_defaults(config))
         except InputError as error:
             raise InputError(
                 f"{root} cannot be continued: {error}; choose another --output, or continue it as "
                 f"it was: evoprompt run {root} --resume"
             ) from error
-        found = cls(root, joined)
-        changes = differences(begun.config.resolved(), joined.resolved())
-        found.limits_changed = any(is_limit(setting) for setting, *_ in changes)
-        return found
+        directory = cls(root, joined)
+        changes = differences(begun_run.config.resolved(), joined.resolved())
+        directory.limits_changed = any(is_limit(setting) for setting, *_ in changes)
+        return directory
 
     def trial(self, trial: TrialId) -> TrialDirectory:
-        """The files of one trial."""
+        """Return the files of one trial."""
         return TrialDirectory(self.root / "trials" / trial.arm / f"seed-{trial.seed}")
 
     def trials(self) -> list[TrialId]:
-        """Every trial of the run, arm by arm within each seed."""
+        """Return every trial of the run, arm by arm within each seed."""
         return [TrialId(arm, seed) for seed in self.config.seeds for arm in self.config.arms]
 
     def before(self, trial: TrialId) -> TrialId | None:
-        """The trial that ``trial`` starts after, if any."""
+        """Return the trial that ``trial`` starts after, if any."""
         after = self.config.arms[trial.arm].after
         return None if after is None else TrialId(after, trial.seed)
 
     def write_config(self) -> None:
-        """Writes ``config.yaml`` and, once, ``about.json``; the directory is a run from now on.
+        """Write ``config.yaml`` and, once, ``about.json``; the directory is a run from now on.
 
         Raises:
             InputError: nothing can be written there.
@@ -228,12 +228,12 @@ class RunDirectory:
             ) from error
 
     def collect(self) -> Summary:
-        """Writes the summary of the trials that are finished so far."""
-        found = {
+        """Write the summary of the trials that are finished so far, and return it."""
+        seed_results = {
             arm: [self.trial(TrialId(arm, seed)).finished for seed in self.config.seeds]
             for arm in self.config.arms
         }
-        results = {arm: [seed for seed in seeds if seed] for arm, seeds in found.items()}
+        results = {arm: [seed for seed in seeds if seed] for arm, seeds in seed_results.items()}
         summary = Summary.of(results, self.config.target)
         write_whole(self.summary, to_json(summary))
         return summary

@@ -1,7 +1,7 @@
-"""A run whose trainer is spread over several processes, as ``accelerate launch`` starts them.
+"""Run whose trainer is spread over several processes, as ``accelerate launch`` starts them.
 
-The first process, the leader, owns the engine and writes every file of the run. The others follow:
-they take part in whatever the trainer does together, in the same order, and write nothing.
+The first process, the leader, owns the engine and writes every file of the run. The other processes
+follow: they take part in all that the trainer does together, in the same order, and write nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _POLL = 0.5
 
 
 def require_one_at_a_time(jobs: int | None, output: object) -> None:
-    """Refuses processes that could not agree on what to do.
+    """Refuse processes that could not agree on their work.
 
     Raises:
         InputError: trials side by side, or no directory that all processes know.
@@ -41,7 +41,7 @@ def require_one_at_a_time(jobs: int | None, output: object) -> None:
 
 
 def follow(directory: RunDirectory) -> None:
-    """Takes part in all trials of ``directory`` that are not finished, and returns with the last.
+    """Take part in all unfinished trials of ``directory``; return after the last.
 
     The leader decides when to stop: a Ctrl-C, which reaches every process, is left to it.
     """
@@ -49,10 +49,10 @@ def follow(directory: RunDirectory) -> None:
         signal.signal(number, signal.SIG_IGN)
     directory.config = with_seeds(directory.config)
     for trial in [trial for trial in directory.trials() if directory.trial(trial).finished is None]:
-        _follow(directory, trial)
+        _follow_trial(directory, trial)
 
 
-def _follow(directory: RunDirectory, trial: TrialId) -> None:
+def _follow_trial(directory: RunDirectory, trial: TrialId) -> None:
     before = directory.before(trial)
     while before is not None and directory.trial(before).finished is None:
         time.sleep(_POLL)  # the leader has yet to write what this trial starts from

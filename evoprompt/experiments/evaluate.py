@@ -1,4 +1,4 @@
-"""A policy under an instruction on the questions of a split, outside of any training."""
+"""Evaluation of a policy under an instruction on a split, outside of any training."""
 
 from __future__ import annotations
 
@@ -25,38 +25,38 @@ from evoprompt.support.errors import InputError
 from evoprompt.types import Candidate, Question, Written
 
 Rewards = Callable[[str, Sequence[Question]], list[float | None]]
-"""What questions bring under an instruction, the higher the better; None where nothing was scored.
+"""Rewards of questions under an instruction, higher is better; None for an unscored question.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is to be evaluated.
+    """Policy and instruction to evaluate.
 
     Attributes:
-        config: whose task and host it needs.
+        config: run with its task and host.
         trial: the arm whose host settings count, and the seed.
         policy: folder that ``TrainingJob.save`` wrote; None for the task's own policy.
-        written: None for the first of the task's seeds.
+        instruction: the instruction; None for the first of the task's seeds.
     """
 
     config: RunConfig
     trial: TrialId
     policy: Path | None
-    written: Written | None
+    instruction: Written | None
 
 
-class Result(BaseModel):
-    """What was evaluated, and how it did; the form of ``evoprompt eval --json``.
+class EvaluationResult(BaseModel):
+    """Result of an evaluation; the form of ``evoprompt eval --json``.
 
     Attributes:
-        arm: whose host settings counted.
+        arm: arm of the host settings.
         seed: of the trial.
-        split: whose questions were asked.
-        questions: how many.
+        split: of the questions.
+        questions: their number.
         policy: folder of the policy; None for the task's own.
         instruction: the text.
-        main_metric: what the value is.
+        main_metric: metric of the value.
         evaluation: the value, by kind of question, and further metrics.
     """
 
@@ -78,16 +78,16 @@ def subject_of(
     arm: str | None = None,
     seed: int | None = None,
 ) -> Subject:
-    """What ``source`` means: a configuration, or what a run or one of its trials has trained.
+    """Return the subject in ``source``: a configuration, or the policy of a run or of a trial.
 
     Args:
         source: a YAML file, the output directory of a run, or the folder of one of its trials.
         overrides: settings that win over the file's, each ``"key.path=value"`` in YAML.
-        arm: of the run; by default that of the trial which did best on validation questions.
+        arm: of the run; by default that of the trial with the best validation.
         seed: of the run, likewise.
 
     Raises:
-        InputError: there is no such thing, or the trial has no policy yet.
+        InputError: there is no such arm, seed or file, or the trial has no policy yet.
     """
     root = source
     if (source / "events.jsonl").is_file() and source.parent.parent.name == "trials":
@@ -96,8 +96,8 @@ def subject_of(
     if not root.is_dir():
         config = load(root, overrides).narrowed([arm] if arm else (), seed)
         trial = TrialId(arm or next(iter(config.arms)), config.seeds[0])
-        given = config.arms[trial.arm].instructions
-        return Subject(config, trial, None, given[0] if given else None)
+        instructions = config.arms[trial.arm].instructions
+        return Subject(config, trial, None, instructions[0] if instructions else None)
     directory = RunDirectory.open(root)
     trial = best_trial(directory, arm, seed).trial
     files = directory.trial(trial)
@@ -112,8 +112,8 @@ def subject_of(
     return Subject(config, trial, policy, finished.best)
 
 
-def evaluate(subject: Subject, split: str) -> Result:
-    """Greedy answers of the subject's policy to the questions of ``split``, scored by its task.
+def evaluate(subject: Subject, split: str) -> EvaluationResult:
+    """Evaluate greedy rollouts of the subject's policy on the questions of ``split`` by its task.
 
     Raises:
         InputError: a setting cannot be used, the split has no questions, the instruction lacks
@@ -123,48 +123,49 @@ def evaluate(subject: Subject, split: str) -> Result:
     questions = len(task.questions(split))
     if not questions:
         raise InputError(f"split {split!r} holds no question; required: at least one")
-    written = written_of(subject, task)
+    instruction = instruction_of(subject, task)
     with job_of(subject, task) as job:
-        found = job.evaluate(written, split)
-    return Result(
+        evaluation = job.evaluate(instruction, split)
+    return EvaluationResult(
         arm=subject.trial.arm,
         seed=subject.trial.seed,
         split=split,
         questions=questions,
         policy=subject.policy,
-        instruction=Candidate.of(written).text,
+        instruction=Candidate.of(instruction).text,
         main_metric=task.main_metric,
-        evaluation=found,
+        evaluation=evaluation,
     )
 
 
 def task_of(subject: Subject) -> Task:
-    """The task whose questions are asked."""
+    """Return the task of the questions."""
     task: Task = build("task", subject.config.task)
     return task
 
 
-def written_of(subject: Subject, task: Task) -> Written:
-    """The instruction in every prompt.
+def instruction_of(subject: Subject, task: Task) -> Written:
+    """Return the instruction in every prompt.
 
     Raises:
         InputError: it lacks what the task requires.
     """
-    written = task.seeds[0] if subject.written is None else subject.written
-    instruction = Candidate.of(written).text
-    missing = [text for text in task.required if text not in instruction]
-    if missing or not instruction.strip():
+    instruction = task.seeds[0] if subject.instruction is None else subject.instruction
+    text = Candidate.of(instruction).text
+
+    missing = [required_text for required_text in task.required if required_text not in text]
+    if missing or not text.strip():
         raise InputError(
-            f"the instruction {reprlib.repr(instruction)} lacks "
+            f"the instruction {reprlib.repr(text)} lacks "
             f"{', '.join(missing) or 'any word'}; required: an instruction for this task; choose "
             "another --instruction"
         )
-    return written
+    return instruction
 
 
 @contextmanager
 def job_of(subject: Subject, task: Task) -> Iterator[TrainingJob]:
-    """The policy in the trainer of its host.
+    """Yield the policy in the trainer of its host.
 
     Raises:
         InputError: the machine lacks something.
@@ -172,20 +173,20 @@ def job_of(subject: Subject, task: Task) -> Iterator[TrainingJob]:
     config, trial = subject.config, subject.trial
     host = host_for(task, config.host_of(trial.arm))
     with tempfile.TemporaryDirectory() as scratch:
-        told = Trial(
+        trial_settings = Trial(
             trial.seed,
             Path(scratch),
             config.budget_of(trial.arm),
             config.evaluate_every,
             policy=subject.policy,
         )
-        require([need for need in host.plan(task, told).needs if need.subject != DISK])
-        yield host.prepare(task, told)
+        require([need for need in host.plan(task, trial_settings).needs if need.subject != DISK])
+        yield host.prepare(task, trial_settings)
 
 
 @contextmanager
 def policy_of(subject: Subject, task: Task) -> Iterator[Policy]:
-    """The policy in the trainer of its host, to be asked for episodes.
+    """Yield the policy in the trainer of its host, ready to play episodes.
 
     Raises:
         InputError: the machine lacks something, or the host keeps no answers.
@@ -202,7 +203,7 @@ def policy_of(subject: Subject, task: Task) -> Iterator[Policy]:
 
 @contextmanager
 def rewards_of(subject: Subject, task: Task, split: str) -> Iterator[Rewards]:
-    """Scores greedy answers of the subject's policy under any instruction, question by question.
+    """Yield a function that scores greedy rollouts of the subject's policy under any instruction.
 
     Raises:
         InputError: the machine lacks something, or the host keeps no answers.
@@ -217,7 +218,9 @@ def rewards_of(subject: Subject, task: Task, split: str) -> Iterator[Rewards]:
                 for question in questions
             ]
             episodes = zip(questions, policy.answer(plays, call), strict=True)
-            values = [Answer.of(AGENT, task, one, episode).value for one, episode in episodes]
+            values = [
+                Answer.of(AGENT, task, question, episode).value for question, episode in episodes
+            ]
             return [None if value is None else task.main_metric.merit(value) for value in values]
 
         yield score

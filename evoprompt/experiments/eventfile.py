@@ -1,4 +1,4 @@
-"""Reads a log of events back, and refuses what no run has written: a file may be damaged or edited.
+"""Reader of a log of events, which refuses lines that no run writes: a file may be damaged.
 
 Every field of an event is there, of its type and finite. Whether an event can follow those before
 it is seen by :class:`~evoprompt.experiments.history.History`.
@@ -23,9 +23,10 @@ _LARGEST = 1e100  # of any number; statistics still square it
 
 
 def read_events(path: Path) -> Iterator[dict[str, Any]]:
-    """The events in a JSON-lines file, oldest first; none when the file does not exist.
+    """Yield the events in a JSON-lines file, oldest first; none if the file does not exist.
 
-    A last line cut short by a kill is left out. What older versions did not write has its default.
+    A last line that a kill cut short is left out. A field that older versions did not write has its
+    default.
 
     Raises:
         InputError: another line is no event; names the file and the line.
@@ -39,12 +40,12 @@ def read_events(path: Path) -> Iterator[dict[str, Any]]:
             try:
                 event = event_of(line)
             except (ValueError, RecursionError) as error:
-                raise damaged(path, number, format_error(error)) from error
+                raise damage_error(path, number, format_error(error)) from error
             yield event.to_json()
 
 
-def damaged(path: Path, number: int, reason: str) -> InputError:
-    """The error of a log whose line ``number`` cannot be used."""
+def damage_error(path: Path, number: int, reason: str) -> InputError:
+    """Return the error of a log whose line ``number`` cannot be used."""
     return InputError(
         f"{path}:{number} is no event ({reason}); required: one JSON object a line, as it was "
         "written; fix or delete the line"
@@ -52,21 +53,21 @@ def damaged(path: Path, number: int, reason: str) -> InputError:
 
 
 def event_of(line: bytes | str) -> Event:
-    """The event that is written in ``line``.
+    """Return the event in ``line``.
 
     Raises:
-        ValueError: no event is written so.
+        ValueError: the line is no event.
     """
-    given = json.loads(line, parse_float=_number, parse_int=_whole, parse_constant=_number)
-    if not isinstance(given, dict):
+    fields = json.loads(line, parse_float=_number, parse_int=_whole, parse_constant=_number)
+    if not isinstance(fields, dict):
         raise ValueError("not an object")
-    kind = given.get("event")
+    kind = fields.get("event")
     if not isinstance(kind, str) or kind not in _ADAPTERS:
         raise ValueError(f"unknown event {kind!r}; known: {', '.join(_ADAPTERS)}")
-    if kind == "evaluated" and "headline" in given:
+    if kind == "evaluated" and "headline" in fields:
         raise ValueError("headline and by_stratum are called main_metric and by_kind since then")
     try:
-        event = _ADAPTERS[kind].validate_python(given)
+        event = _ADAPTERS[kind].validate_python(fields)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error

@@ -1,4 +1,4 @@
-"""A trial of the host ``frozen``: the instruction is optimized, and then tested as all others."""
+"""Trial of the host ``frozen``: the instruction is optimized, and then tested like any other."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ def run_frozen(
     run: RunDirectory,
     trial: TrialId,
     task: Task,
-    told: Trial,
+    trial_settings: Trial,
     listener: Callable[[Event], None],
     stopping: Callable[[], bool],
 ) -> SeedSummary | None:
-    """Optimizes, tests and writes ``result.json``; every rollout is journaled as it is made.
+    """Optimize, test and write ``result.json``; write every rollout to the journal when it is made.
 
     Args:
         run: the run it belongs to.
-        trial: which arm and seed.
-        task: what it does.
-        told: budget and seed; a trial to be resumed reads its journal.
+        trial: arm and seed.
+        task: the task of the model.
+        trial_settings: budget and seed; a trial that is resumed reads its journal.
         listener: sees every event.
-        stopping: asked before rollouts whether to stop.
+        stopping: returns whether to stop; called before rollouts.
 
     Returns:
-        The result; None when it was stopped before the end, to be resumed.
+        The result; None if it was stopped before the end and can be resumed.
     """
     config, files = run.config, run.trial(trial)
     host = host_for(task, config.host_of(trial.arm))
@@ -54,7 +54,7 @@ def run_frozen(
     chosen = host.settings
     section = config.engine_of(trial.arm)
     clock = Clock(files.seconds)
-    files.events.unlink(missing_ok=True)  # they happen again, up to where it was stopped
+    files.events.unlink(missing_ok=True)  # the events are written again, up to where it was stopped
     log = EventLog(files.events)
     log.subscribe(plugins().notify)
     log.subscribe(listener)
@@ -67,7 +67,7 @@ def run_frozen(
     agent = FrozenModel(chosen.before_test(), task, spending).agent
     seconds = chosen.seconds  # of the trial, whose journal an earlier process may have begun
     options = OptimizeOptions(
-        seed=told.seed,
+        seed=trial_settings.seed,
         seconds=None if seconds is None else max(seconds - clock.earlier, 0.0),
         proposals=chosen.proposals,
         # Without a proposer the seed is measured, and nothing else.
@@ -85,40 +85,45 @@ def run_frozen(
     spending = SpendTracker(run.spending)
     context = BuildContext(task, files.root, spending, syntax=PROPOSER_SYNTAX)
     proposer = proposer_of(section, context)
-    questions = tested(task, told.budget)
-    budget = told.budget - len(questions)
-    found = solve(problem, proposer, budget, options, log, files.journal, stopping)
+    questions = tested(task, trial_settings.budget)
+    budget = trial_settings.budget - len(questions)
+    outcome = solve(problem, proposer, budget, options, log, files.journal, stopping)
     spent_seconds = clock.save()
-    if found.stopped == INTERRUPTED:
+    if outcome.stopped == INTERRUPTED:
         return None
-    best = found.best
+    best = outcome.best
     result, played = model.test(best.components, questions)
     if result.failures.failed:
-        log.append(Notice(found.iterations, f"of the test questions {result.failures}"))
+        log.append(Notice(outcome.iterations, f"of the test questions {result.failures}"))
     if played < len(questions):
         cut = f"the test has {played} of {len(questions)} questions, as the budget of the model"
-        log.append(Notice(found.iterations, f"{cut} ended; raise host.budget to test on all"))
-    spent = found.rollouts + played
+        log.append(Notice(outcome.iterations, f"{cut} ended; raise host.budget to test on all"))
+    total_rollouts = outcome.rollouts + played
     metrics = {**result.metrics, task.main_metric.name: result.value}
     kinds = dict(result.by_kind)
     log.append(
-        Evaluated(found.iterations, "test", best.id, spent, metrics, kinds, task.main_metric)
+        Evaluated(
+            outcome.iterations, "test", best.id, total_rollouts, metrics, kinds, task.main_metric
+        )
     )
     model.save(files.policy)
-    return write_result(run, trial, task.main_metric, result, spent, spent_seconds, best.components)
+    return write_result(
+        run, trial, task.main_metric, result, total_rollouts, spent_seconds, best.components
+    )
 
 
 def proposer_of(section: EngineSection, context: BuildContext) -> Proposer:
-    """The proposer of an engine's section, in this thread: there is no training to go on."""
+    """Return the proposer of an engine's section, in this thread: no training goes on meanwhile."""
     if section.proposer is None:
         return NoProposer()
-    own = {"background": False} if "lm" in section.proposer else {}
-    found: Proposer = build("proposer", {**own, **section.proposer}, context)
-    return found
+    defaults = {"background": False} if "lm" in section.proposer else {}
+    proposer: Proposer = build("proposer", {**defaults, **section.proposer}, context)
+    return proposer
 
 
 def _unused(section: EngineSection) -> list[str]:
-    """Settings that are not the usual ones and decide nothing here."""
-    used = {"proposer", "population_size"}  # as many of seeds_from are taken as have places
-    given, usual = section.model_dump(), EngineSection().model_dump()
-    return [name for name in given if name not in used and given[name] != usual[name]]
+    """Return the settings that differ from their defaults and have no effect here."""
+    # As many of seeds_from are used as the population has places.
+    used = {"proposer", "population_size"}
+    values, usual = section.model_dump(), EngineSection().model_dump()
+    return [name for name in values if name not in used and values[name] != usual[name]]

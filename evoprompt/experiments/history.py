@@ -1,4 +1,4 @@
-"""What became of the instructions of a training, told by its events."""
+"""History of the instructions of a training, from its events."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from evoprompt.experiments.eventfile import damaged, read_events
+from evoprompt.experiments.eventfile import damage_error, read_events
 from evoprompt.log.evaluation import MainMetric
 from evoprompt.support.errors import InputError
 from evoprompt.support.failures import FailureCount
@@ -26,7 +26,7 @@ Json = Mapping[str, Any]
 
 
 class Weight(NamedTuple):
-    """An importance weight after a step; ``stderr`` is None where nobody knows it."""
+    """Importance weight after a step; ``stderr`` is None if it is unknown."""
 
     step: int
     value: float
@@ -34,7 +34,7 @@ class Weight(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One training step, counted from 1, with what is drawn over steps.
+    """Training step, counted from 1, with the values that are plotted over steps.
 
     That is ``reward``, ``instruction_length`` in words, and the means of the trajectories' metrics.
     ``groups`` had at least two scored rollouts, ``groups_without_signal`` of them equal rewards.
@@ -48,27 +48,28 @@ class Step(NamedTuple):
 
 @dataclass(slots=True)
 class Entry:
-    """A text that was given or written, whatever became of it.
+    """Text that was given or proposed, with everything that happened to it.
 
     Attributes:
-        id: as a candidate; empty if screening refused it.
+        id: of the candidate; empty if screening rejected it.
         components: its texts.
-        parents: ids of those it was written from.
+        parents: ids of its parents.
         born: step at which it was written.
-        proposer: who wrote it; ``"seed"`` for a given one.
-        rationale: why, in its writer's words; of a seed, the run it was taken over from, if any.
-        rule: of screening that refused it, empty if none did.
+        proposer: its proposer; ``"seed"`` for a given text.
+        rationale: reason in the proposer's words; of a seed, the run from which it was taken, if
+            any.
+        rule: screening rule that rejected it, empty if none did.
         reason: the rule's finding.
         admitted: whether it entered the population.
-        died: step at which it left; None if it never did.
+        died: step at which it was pruned; None if it never was.
         mean: its mean reward in verification; None if it was never verified.
-        weights: its importance weights while it lived.
-        rollouts: asked for under it in training.
+        weights: its importance weights while it was a member.
+        rollouts: number of its rollouts in training.
         checks: its verification, an event a round.
         answers: excerpts of rollouts of its verification, bad and good.
-        episodes: those of the last rollouts of training under it.
-        pinned: whether a person keeps it alive.
-        answer: what was said where admissions wait for an answer; empty if nothing was.
+        episodes: excerpts of its last rollouts in training.
+        pinned: whether the user keeps it in the population.
+        answer: decision of the user, if admissions wait for approval; empty if there was none.
     """
 
     id: str
@@ -92,42 +93,42 @@ class Entry:
 
     @property
     def text(self) -> str:
-        """Its texts, as a person reads them."""
+        """Return its texts in readable form."""
         return legible(self.components)
 
     @property
-    def members(self) -> bool:
-        """Whether it is in the population."""
+    def is_member(self) -> bool:
+        """Return whether it is in the population."""
         return self.admitted and self.died is None
 
     @property
     def weight(self) -> float | None:
-        """Its last importance weight; None if it never had one."""
+        """Return its last importance weight; None if it never had one."""
         return self.weights[-1].value if self.weights else None
 
 
 @dataclass(slots=True)
 class History:
-    """A training so far.
+    """History of a training so far.
 
     Attributes:
-        texts: all that were given or written, oldest first, those that screening refused included.
+        texts: all given and proposed texts, oldest first, including those that screening rejected.
         candidates: by id, all that passed screening, oldest first.
         best: the engine's best, empty before the first candidate.
         compared: whether the best was ever compared with the first candidate.
         is_shown: whether the best is shown to be better than the first candidate.
         step: the last one.
-        rollouts: spent so far, as far as it was told.
+        rollouts: spent so far, as of the last event that records them.
         rollout_failures: training rollouts without a reward, and the reason of the first.
         steps: of training.
-        main_metric: what ``evaluations`` hold; None before the first.
+        main_metric: metric of ``evaluations``; None before the first.
         evaluations: (rollouts, main metric) on validation.
         evaluated: the candidate of the last of them.
         generations: those that ended, an event each, with how many texts were ``proposed`` and
             ``refused`` in it.
-        notices: (step, message) of all that a person should know.
-        interventions: by the id of a person's request, what became of it.
-        sentences: what they are worth as it was last told, the clearest first.
+        notices: (step, message) of all notices for the user.
+        interventions: results of the user's requests, by the id of the request.
+        sentences: their last estimated values, the clearest first.
         differed: (step, question, mean reward of each candidate) where candidates came out
             differently under one policy.
     """
@@ -149,87 +150,89 @@ class History:
     interventions: dict[str, Json] = field(default_factory=dict)
     sentences: Sequence[SentenceValue] = ()
     differed: list[tuple[int, str, Mapping[str, float]]] = field(default_factory=list)
-    _alive: set[str] = field(default_factory=set)
+    _member_ids: set[str] = field(default_factory=set)
 
     @classmethod
     def read(cls, log: Path) -> History:
-        """What ``log`` tells.
+        """Return the history in ``log``.
 
         Raises:
-            InputError: it is damaged, or an event names what none before it has brought.
+            InputError: it is damaged, or an event names a candidate that no event before it has
+                added.
         """
-        found, damage = cls.read_until_damage(log)
+        history, damage = cls.read_until_damage(log)
         if damage is not None:
             raise damage
-        return found
+        return history
 
     @classmethod
     def read_until_damage(cls, log: Path) -> tuple[History, InputError | None]:
-        """What ``log`` tells up to its first event that cannot be used, and why it cannot."""
-        found, damage, line = cls(), None, 1
+        """Return the history up to the first event that cannot be used, and that event's error."""
+        history, damage, line = cls(), None, 1
         try:
             for event in read_events(log):
-                found._take(event)
+                history._apply_event(event)
                 line += 1
         except InputError as error:
             damage = error
         except LookupError as error:
-            damage = damaged(log, line, f"{error} is unknown, or there twice")
-        if found.evaluated and not found.steps:  # of a frozen model, whose incumbent was measured
-            _, value = found.evaluations[-1]
-            found.evaluated.weights.append(Weight(found.step, value, None))
-        return found, damage
+            damage = damage_error(log, line, f"{error} is unknown, or there twice")
+        # The incumbent of a frozen model was measured.
+        if history.evaluated and not history.steps:
+            _, value = history.evaluations[-1]
+            history.evaluated.weights.append(Weight(history.step, value, None))
+        return history, damage
 
     @property
     def members(self) -> list[Entry]:
-        """Those in the population, oldest first."""
-        return [entry for entry in self.candidates.values() if entry.members]
+        """Return the members of the population, oldest first."""
+        return [entry for entry in self.candidates.values() if entry.is_member]
 
     @property
-    def lives(self) -> dict[str, Entry]:
-        """By id, everybody who was ever in the population, oldest first."""
+    def admitted_candidates(self) -> dict[str, Entry]:
+        """Return all candidates that were ever in the population, by id, oldest first."""
         return {name: entry for name, entry in self.candidates.items() if entry.admitted}
 
     @property
     def proposals(self) -> list[Entry]:
-        """The texts that were not given but written."""
+        """Return the proposed texts, without the seeds."""
         return [entry for entry in self.texts if entry.proposer != "seed"]
 
     @property
     def evolved(self) -> bool:
-        """Whether an instruction was ever added to the first ones."""
-        return any(entry.parents for entry in self.lives.values())
+        """Return whether a candidate was ever added to the seeds."""
+        return any(entry.parents for entry in self.admitted_candidates.values())
 
     @property
     def failures(self) -> list[Json]:
-        """The generations in which there was nothing to try."""
+        """Return the generations without a usable proposal."""
         return [generation for generation in self.generations if generation["failure"]]
 
     @property
     def merit(self) -> float | None:
-        """Of the last evaluation, the higher the better; None before the first."""
+        """Return the merit of the last evaluation, the higher the better; None before the first."""
         if self.main_metric is None:
             return None
         return self.main_metric.merit(self.evaluations[-1][1])
 
     @property
     def winner(self) -> str:
-        """The id of the instruction of the last evaluation; before the first, of the best."""
+        """Return the id of the last evaluated instruction; before the first, of the best."""
         return self.evaluated.id if self.evaluated else self.best
 
     @property
     def statement(self) -> str:
-        """Whether the best is shown to be better than the first instruction, in words."""
+        """Return a sentence on whether the best is shown to be better than the first candidate."""
         if not self.compared:
             return ""
         return describe_best(self.best, next(iter(self.candidates)), self.is_shown)
 
-    def worth(self, entry: Entry) -> float | None:
-        """How good ``entry`` was when it was measured as others were; None if it never was."""
+    def value_of(self, entry: Entry) -> float | None:
+        """Return the value of ``entry``, comparable among entries; None if never measured."""
         return entry.mean if entry.weight is None and self.steps else entry.weight
 
     def path(self) -> list[Entry]:
-        """The winner's line of descent, from the seed to itself; of several parents the first."""
+        """Return the winner's lineage, from the seed to itself; of several parents the first."""
         line: list[Entry] = []
         entry = self.candidates.get(self.winner)
         while entry is not None:
@@ -238,7 +241,7 @@ class History:
         return line[::-1]
 
     def candidate(self, name: str) -> Entry:
-        """The candidate of this id.
+        """Return the candidate of this id.
 
         Raises:
             InputError: there is none.
@@ -250,7 +253,7 @@ class History:
             )
         return self.candidates[name]
 
-    def _take(self, event: Json) -> None:
+    def _apply_event(self, event: Json) -> None:
         step = self.step = event["step"]
         if event["event"] in ("told", "evaluated"):
             self.rollouts = event["rollouts"]
@@ -258,7 +261,7 @@ class History:
             case "seeded":
                 name, origin = event["candidate"], event["origin"]
                 self._add(Entry(name, event["components"], rationale=origin))
-                self._keep_alive({*self._alive, name}, step)
+                self._set_members({*self._member_ids, name}, step)
             case "proposed":
                 self._add(
                     Entry(
@@ -283,26 +286,28 @@ class History:
                 if not event["parent"]:
                     entry.checks.append(event)
             case "told":
-                self._tell(event)
+                self._apply_step(event)
             case "shown":
                 for excerpt in event["excerpts"]:
                     entry = self.candidates[excerpt["candidate"]]
-                    kept = entry.episodes if entry.admitted else entry.answers
-                    kept.append({"step": step, **excerpt})
+                    excerpts = entry.episodes if entry.admitted else entry.answers
+                    excerpts.append({"step": step, **excerpt})
             case "differed":
-                self.differed += [(step, *one) for one in event["questions"].items()]
+                self.differed += [
+                    (step, *question_rewards) for question_rewards in event["questions"].items()
+                ]
             case "evolved":
-                told = sum(generation["proposed"] for generation in self.generations)
-                since = self.proposals[told:]
+                num_earlier = sum(generation["proposed"] for generation in self.generations)
+                since = self.proposals[num_earlier:]
                 refused = sum(bool(entry.rule) for entry in since)
                 self.generations.append({**event, "proposed": len(since), "refused": refused})
-                self._keep_alive(event["population"], step)
+                self._set_members(event["population"], step)
             case "pruned":
-                self._keep_alive(event["kept"], step)
+                self._set_members(event["kept"], step)
             case "intervened":
-                self._intervene(event)
+                self._apply_intervention(event)
             case "sentences":
-                self.sentences = [SentenceValue(**one) for one in event["found"]]
+                self.sentences = [SentenceValue(**sentence) for sentence in event["found"]]
             case "notice":
                 self.notices.append((step, event["message"]))
             case "best":
@@ -319,7 +324,7 @@ class History:
 
     def _add(self, entry: Entry) -> None:
         for parent in entry.parents:
-            self.candidates[parent]  # so that nobody is its own ancestor
+            self.candidates[parent]  # so that no candidate is its own ancestor
         if entry.id in self.candidates:
             raise KeyError(entry.id)
         self.texts.append(entry)
@@ -327,7 +332,7 @@ class History:
             self.candidates[entry.id] = entry
             self.best = self.best or entry.id
 
-    def _tell(self, event: Json) -> None:
+    def _apply_step(self, event: Json) -> None:
         step = event["step"]
         before = self.rollout_failures
         self.rollout_failures = FailureCount(
@@ -341,11 +346,11 @@ class History:
         groups, without_signal = event.get("groups", 0), event.get("groups_without_signal", 0)
         self.steps.append(Step(step, values, groups, without_signal))
         for name, weight in event["weights"].items():
-            known = Weight(step, weight, event["stderrs"].get(name))
-            self.candidates[name].weights.append(known)
-        self._keep_alive(event["weights"], step)
+            latest_weight = Weight(step, weight, event["stderrs"].get(name))
+            self.candidates[name].weights.append(latest_weight)
+        self._set_members(event["weights"], step)
 
-    def _intervene(self, event: Json) -> None:
+    def _apply_intervention(self, event: Json) -> None:
         self.interventions[event["request"]] = event
         entry = self.candidates.get(event["candidate"])
         if entry is None:
@@ -354,19 +359,19 @@ class History:
             case "approve" | "refuse":
                 entry.answer = f"{event['action'].removesuffix('e')}ed by {event['by']}"
             case "add" if event["done"]:
-                self._keep_alive({*self._alive, entry.id}, event["step"])
+                self._set_members({*self._member_ids, entry.id}, event["step"])
             case "pin" | "unpin" if event["done"]:
                 entry.pinned = event["action"] == "pin"
 
-    def _keep_alive(self, names: Iterable[str], step: int) -> None:
-        alive = self.candidates.keys() & set(names)
-        for name in self._alive - alive:
+    def _set_members(self, names: Iterable[str], step: int) -> None:
+        member_ids = self.candidates.keys() & set(names)
+        for name in self._member_ids - member_ids:
             self.candidates[name].died = step
-        for name in alive - self._alive:
+        for name in member_ids - self._member_ids:
             self.candidates[name].admitted, self.candidates[name].died = True, None
-        self._alive = alive
+        self._member_ids = member_ids
 
 
 def log_in(folder: Path) -> Path | None:
-    """The event log that lies in ``folder``; None where there is none."""
+    """Return the event log in ``folder``; None if there is none."""
     return next((folder / name for name in LOGS if (folder / name).is_file()), None)

@@ -1,4 +1,4 @@
-"""An instruction that a command takes from a file."""
+"""Instruction that a command reads from a file."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from evoprompt.support.errors import InputError
 
 
 def read_instruction(file: Path) -> str:
-    """The text in ``file``, without blank lines around it.
+    """Return the text in ``file``, without blank lines around it.
 
     Raises:
-        InputError: there is none, or it cannot be read.
+        InputError: the file has no text, or cannot be read.
     """
     try:
         text = file.read_text(encoding="utf-8-sig").strip()

@@ -13,7 +13,7 @@ MIN_SEEDS = 3
 
 
 class Interval(NamedTuple):
-    """A mean with its interval of 95 %."""
+    """Mean with its interval of 95 %."""
 
     mean: float
     low: float
@@ -21,7 +21,7 @@ class Interval(NamedTuple):
 
     @property
     def half(self) -> float:
-        """Half of the width."""
+        """Return half of the width."""
         return (self.high - self.low) / 2
 
 
@@ -43,12 +43,11 @@ def interval_over_seeds(seeds: Sequence[Sequence[float]]) -> Interval | None:
 
     For three seeds or more this is Student's interval of the seeds' means, with their sample
     variance. A seed's mean varies with its training and with its questions. So the interval covers
-    another seed with other questions where each seed was asked questions of its own. Where all
-    seeds were asked the same questions, it covers another seed that is asked these questions, and
-    says nothing about other questions.
+    another seed with other questions if each seed has questions of its own. If all seeds have the
+    same questions, it covers another seed with these questions, but not other questions.
 
-    For one seed this is Student's interval of its questions: it covers other questions, and says
-    nothing about another seed.
+    For one seed this is Student's interval of its questions: it covers other questions, but not
+    another seed.
 
     Args:
         seeds: the values of each seed's questions.

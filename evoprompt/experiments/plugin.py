@@ -1,4 +1,4 @@
-"""Hosts, launchers and a task that ship with evoprompt; what they need is imported late."""
+"""Hosts, launchers and a task that ship with evoprompt; their requirements are imported late."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from evoprompt.plugins import named
 
 @hookimpl
 def evoprompt_components() -> Sequence[type[Component] | tuple[str, type[Component]]]:
-    """Hosts, launchers, and the task that is a file of questions."""
+    """Return the hosts, the launchers, and the task that is a file of questions."""
     return [
         named(FROZEN, FrozenHost),
         named("trl", TrlHost),

@@ -1,4 +1,4 @@
-"""Whom an evaluation asks where no trainer holds the policy: a model behind a server."""
+"""Policy of an evaluation without a trainer: a model behind a server."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from evoprompt.support.storage import RECIPE_FILE
 
 
 class ServedModel(Policy):
-    """A model behind a server of OpenAI's protocol.
+    """Model behind a server of OpenAI's protocol.
 
     Args:
-        task: whose limits hold.
+        task: its limits hold.
         model: ``openai:NAME``, or with ``base_url`` a name that this server knows.
         base_url: of the server, such as ``http://127.0.0.1:8000/v1``.
         tokenizer: name or folder of the model's tokenizer, to send the token stream of training;
-            without it, the model is asked in chat messages.
+            without it, the requests are chat messages.
 
     Raises:
         InputError: there is no address.
@@ -35,48 +35,52 @@ class ServedModel(Policy):
         name, address = address_of(model, base_url)
         self._model = name.removeprefix(OPENAI)
         self._limits = limits_of(task)
-        self._named = tokenizer
+        self._tokenizer_name = tokenizer
         kind = ChatEndpoint if tokenizer is None else TokenEndpoint
         self._sampler = kind(self._model, address)
 
     @property
     def name(self) -> str:
-        """What the server calls it."""
+        """Return the model's name on the server."""
         return self._model
 
     @cached_property
     def tokenizer(self) -> ChatTokenizer:
-        """Of the policy.
+        """Return the tokenizer of the policy.
 
         Raises:
             InputError: it cannot be loaded.
         """
-        return ChatEndpoint.tokenizer if self._named is None else _loaded(self._named)
+        return (
+            ChatEndpoint.tokenizer
+            if self._tokenizer_name is None
+            else _load_tokenizer(self._tokenizer_name)
+        )
 
     @property
     def limits(self) -> Limits:
-        """What an episode may use."""
+        """Return the limits of an episode."""
         return self._limits
 
     def answer(self, plays: Sequence[EpisodeSteps], call: CallMany) -> list[Episode]:
-        """Greedy episodes, asked for together."""
+        """Return greedy episodes, sampled together."""
         return play(plays, self._sampler, call, greedy=True)
 
 
-def _loaded(tokenizer: str) -> ChatTokenizer:
-    """The tokenizer; of a policy that was trained here, it asks as the training did."""
+def _load_tokenizer(tokenizer: str) -> ChatTokenizer:
+    """Return the tokenizer; that of a policy trained here renders prompts as in training."""
     from transformers import AutoTokenizer
 
     try:
-        found: ChatTokenizer = AutoTokenizer.from_pretrained(tokenizer)
+        loaded_tokenizer: ChatTokenizer = AutoTokenizer.from_pretrained(tokenizer)
         if (Path(tokenizer) / RECIPE_FILE).is_file():
             recipe = Recipe.read(Path(tokenizer))
             settings = {**recipe.settings, "chat_template": recipe.template}
-            return cast(ChatTokenizer, TemplateVariables(found, settings))
+            return cast(ChatTokenizer, TemplateVariables(loaded_tokenizer, settings))
     except (OSError, ValueError) as error:
-        told = " ".join(str(error).split())[:300]
+        reason = " ".join(str(error).split())[:300]
         raise InputError(
-            f"--tokenizer is {tokenizer!r}, which cannot be loaded ({told}); required: the folder "
-            "or name of the served model"
+            f"--tokenizer is {tokenizer!r}, which cannot be loaded ({reason}); required: the "
+            "folder or name of the served model"
         ) from error
-    return found
+    return loaded_tokenizer

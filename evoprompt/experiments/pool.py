@@ -1,4 +1,4 @@
-"""The active instructions of another run as the first ones of this run."""
+"""Active instructions of another run as the seeds of this run."""
 
 from __future__ import annotations
 
@@ -12,26 +12,31 @@ from evoprompt.support.errors import InputError
 
 
 def with_seeds(config: RunConfig) -> RunConfig:
-    """``config`` whose arms state the instructions that they take from ``seeds_from``.
+    """Return ``config`` with the instructions that its arms take from ``seeds_from``.
 
-    Each takes as many as its population has room for, the highest weights first. Arms that state
-    some already stay: a run that is resumed starts from what was found when it began.
+    Each arm takes as many as its population has places, the highest weights first. Arms with
+    instructions of their own stay: a run that is resumed starts from the instructions that it began
+    with.
 
     Raises:
         InputError: there is nothing to be read.
     """
-    wanting = [arm for arm, one in config.arms.items() if not (one.instructions or one.after)]
+    wanting = [
+        arm
+        for arm, settings in config.arms.items()
+        if not (settings.instructions or settings.after)
+    ]
     if config.seeds_from is None or not wanting:
         return config
-    found = read_pool(Path(config.seeds_from))
+    instructions = read_pool(Path(config.seeds_from))
     room = {arm: config.engine_of(arm).population_size for arm in wanting}
-    return config.starting_from({arm: found[: room[arm]] for arm in wanting})
+    return config.starting_from({arm: instructions[: room[arm]] for arm in wanting})
 
 
 def read_pool(source: Path) -> tuple[dict[str, str], ...]:
-    """The active instructions of a training or an optimization, the highest weight first.
+    """Return the active instructions of a training or an optimization, the highest weight first.
 
-    It need not be finished. Of a run with several trials, it is the one that did best at its last
+    It need not be finished. Of a run with several trials, it is the trial with the best last
     evaluation on validation questions, among those in which instructions evolve.
 
     Args:
@@ -39,7 +44,7 @@ def read_pool(source: Path) -> tuple[dict[str, str], ...]:
             the ``log_dir`` of an attached training.
 
     Raises:
-        InputError: it is none of these, or nothing was written there yet.
+        InputError: ``source`` is none of these, or nothing was written there yet.
     """
     log = log_in(source)
     if (source / "config.yaml").is_file():
@@ -57,14 +62,20 @@ def read_pool(source: Path) -> tuple[dict[str, str], ...]:
             f"seeds_from is {source}, in which no instruction was ever used; required: a run that "
             "has begun to train; wait, or choose another"
         )
-    worths = [(history.worth(member), member) for member in history.members]
-    worths.sort(key=lambda pair: -inf if pair[0] is None else pair[0], reverse=True)
-    return tuple(dict(one.components) for _, one in worths)
+    values = [(history.value_of(member), member) for member in history.members]
+    values.sort(key=lambda pair: -inf if pair[0] is None else pair[0], reverse=True)
+    return tuple(dict(member.components) for _, member in values)
 
 
 def _best_of(directory: RunDirectory) -> History | None:
     config = directory.config
     evolving = [t for t in directory.trials() if config.engine_of(t.arm).proposer is not None]
-    found = [History.read(directory.trial(one).events) for one in evolving or directory.trials()]
-    begun = [history for history in found if history.candidates]
-    return max(begun, key=lambda one: -inf if one.merit is None else one.merit, default=None)
+    histories = [
+        History.read(directory.trial(trial).events) for trial in evolving or directory.trials()
+    ]
+    started_histories = [history for history in histories if history.candidates]
+    return max(
+        started_histories,
+        key=lambda history: -inf if history.merit is None else history.merit,
+        default=None,
+    )

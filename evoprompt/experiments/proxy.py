@@ -1,4 +1,4 @@
-"""A gateway as a file of settings."""
+"""Gateway that is described by a file of settings."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from evoprompt.types import Written
 
 
 class ProxySettings(GatewaySettings, frozen=True):
-    """What ``evoprompt gateway`` reads: a gateway's settings, and its engine.
+    """Settings of ``evoprompt gateway``: those of a gateway, and its engine.
 
     Attributes:
-        instructions: the first ones, each a text or a text per component.
-        engine: its numbers, and a proposer that needs no task.
-        seed: of its randomness.
+        instructions: the seeds, each a text or a text per component.
+        engine: settings of the engine, with a proposer that needs no task.
+        seed: of the random generator.
     """
 
     instructions: list[Written] = Field(min_length=1)
@@ -33,7 +33,7 @@ class ProxySettings(GatewaySettings, frozen=True):
 
 
 def gateway_of(path: Path) -> Gateway:
-    """The gateway that a file describes.
+    """Return the gateway that a file describes.
 
     Raises:
         InputError: the file cannot be read, or a setting cannot be used.

@@ -1,4 +1,4 @@
-"""A task without code: questions and answers in a file, a prompt in another, a metric by name."""
+"""Task without code: questions and answers in a file, a prompt in another, a metric by name."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
 
 class QuestionSettings(BaseModel):
-    """A file of questions, and how answers to them are judged.
+    """File of questions, and the metric of answers to them.
 
     Attributes:
         data: JSONL: on each line a question with its answer or answers, and perhaps a ``split``.
@@ -65,11 +65,11 @@ class Questions(Task):
 
     @classmethod
     def build(cls, settings: QuestionSettings, context: BuildContext) -> Questions:
-        """Makes the task as ``settings`` describe it."""
+        """Return the task that ``settings`` describe."""
         return cls(settings)
 
     def check(self, probe: bool = False) -> None:
-        """Makes sure that its questions can be used.
+        """Check that its questions can be used.
 
         Raises:
             InputError: they cannot.
@@ -77,7 +77,7 @@ class Questions(Task):
         _ = self._splits
 
     def questions(self, split: str) -> Sequence[Question]:
-        """The questions of a split."""
+        """Return the questions of a split."""
         if split not in self._splits:
             raise InputError(
                 f"split is {split!r}; required: one of {', '.join(self._splits)} of "
@@ -86,9 +86,9 @@ class Questions(Task):
         return self._splits[split]
 
     def score(self, episode: Episode, question: Question) -> Score:
-        """Solved or not, by the metric."""
-        said = episode.answer or ""
-        solved = float(_solves(self._settings.metric, said, question.answers))
+        """Return 1 or 0 for solved or not, by the metric."""
+        answer = episode.answer or ""
+        solved = float(_solves(self._settings.metric, answer, question.answers))
         feedback = "" if solved else f"expected {' or '.join(question.answers)}"
         return Score(solved, feedback, {"solved": solved})
 
@@ -98,20 +98,21 @@ class Questions(Task):
         named = dict.fromkeys(str(row["split"]) for row, _ in rows if "split" in row)
         if named:
             return {
-                name: [asked for row, asked in rows if row.get("split") == name] for name in named
+                name: [question for row, question in rows if row.get("split") == name]
+                for name in named
             }
-        shuffled = random.Random("split").sample([asked for _, asked in rows], len(rows))
+        shuffled = random.Random("split").sample([question for _, question in rows], len(rows))
         ends = [0, *(round(share * len(rows)) for share in _SHARES.values())]
         return {name: shuffled[ends[at] : ends[at + 1]] for at, name in enumerate(_SHARES)}
 
 
 def _rows(file: Path) -> list[tuple[Mapping[str, Any], Question]]:
-    """The lines of a file with the questions that they are; those that are there twice, once.
+    """Return the lines of a file with their questions; of repeated questions, the last.
 
     Raises:
         InputError: the file cannot be read, or a line is no question with an answer.
     """
-    found: dict[str, tuple[Mapping[str, Any], Question]] = {}
+    rows_by_text: dict[str, tuple[Mapping[str, Any], Question]] = {}
     for number, line in numbered_lines(file):
         try:
             row = json.loads(line)
@@ -126,12 +127,12 @@ def _rows(file: Path) -> list[tuple[Mapping[str, Any], Question]]:
                 f"{file}:{number} has no answer; required: a text as 'answer', or a list of them "
                 "as 'answers'"
             )
-        found[question.text] = row, question
-    return list(found.values())
+        rows_by_text[question.text] = row, question
+    return list(rows_by_text.values())
 
 
 def numbered_lines(file: Path) -> list[tuple[int, str]]:
-    """The lines of a JSONL file that are not blank, with their numbers from 1.
+    """Return the lines of a JSONL file that are not blank, with their numbers from 1.
 
     Raises:
         InputError: it cannot be read.
@@ -153,11 +154,11 @@ def _number(text: str) -> float | None:
     return float(numbers[-1]) if numbers else None
 
 
-def _solves(metric: Metric, said: str, expected: Sequence[str]) -> bool:
+def _solves(metric: Metric, answer: str, expected: Sequence[str]) -> bool:
     match metric:
         case "exact":
-            return _plain(said) in map(_plain, expected)
+            return _plain(answer) in map(_plain, expected)
         case "contains":
-            return any(_plain(one) in _plain(said) for one in expected)
+            return any(_plain(right_answer) in _plain(answer) for right_answer in expected)
         case "number":
-            return _number(said) is not None and _number(said) in map(_number, expected)
+            return _number(answer) is not None and _number(answer) in map(_number, expected)

@@ -1,16 +1,16 @@
-"""Results of a page, computed again from the answers that were recorded, without a model.
+"""Results of a page, computed again from the recorded answers, without a model.
 
 ::
 
     RESULTS/
-      results.yaml        the page, and of which answers each of its numbers is
+      results.yaml        the page, and the answers of each of its numbers
       *.jsonl.gz          answers.jsonl of ``evoprompt eval --output``
 
-A row of the page is ``| NAME | NUMBER |``. A name is that of a cell, with one
-kind of question in parentheses where it is of these alone, or ``CELL - CELL`` for the difference,
-paired by question; what stands before the last comma of the first may be left out in the second.
-Where ``results.yaml`` says under ``seeds`` for what several names stand, such as ``shops: [shop 35,
-shop 36]``, a row ``shops, ...`` is the mean over them. A number has one of three forms:
+A row of the page is ``| NAME | NUMBER |``. A name is that of a cell, with one kind of question in
+parentheses where it is of these alone, or ``CELL - CELL`` for the difference, paired by question;
+what stands before the last comma of the first may be left out in the second. Where ``results.yaml``
+defines under ``seeds`` a name for several seeds, such as ``shops: [shop 35, shop 36]``, a row
+``shops, ...`` is the mean over them. A number has one of three forms:
 
 =================================  ===========================================================
 ``.417 ± .089 (120 questions)``    one seed; Student's interval of 95 % over its questions
@@ -18,7 +18,7 @@ shop 36]``, a row ``shops, ...`` is the mean over them. A number has one of thre
 ``.543 ± .261 (5 seeds)``          Student's interval of 95 % over the means of the seeds
 =================================  ===========================================================
 
-:func:`evoprompt.experiments.intervals.interval_over_seeds` says what an interval covers.
+:func:`evoprompt.experiments.intervals.interval_over_seeds` documents what an interval covers.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ _NAME = re.compile(r"(?P<first>.+?)(?: - (?P<second>.+?))?(?: \((?P<kind>.+)\))?
 
 
 class Cell(BaseModel):
-    """The answers of one policy under one instruction.
+    """Answers of one policy under one instruction.
 
     Attributes:
         answers: file beside ``results.yaml``.
         sha256: of the file.
         task: by name, with its settings.
-        split: whose questions were asked.
+        split: of the questions.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -80,7 +80,7 @@ class _Form(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A number of the page.
+    """Number of the page.
 
     Attributes:
         name: as the page has it.
@@ -100,7 +100,7 @@ class Row:
 
     @property
     def text(self) -> str:
-        """The number in the page's form."""
+        """Return the number in the page's form."""
         if self.half is None:
             means = ", ".join(f"{mean:.3f}" for mean in self.seeds)
             text = f"{self.mean:.3f} ({len(self.seeds)} seeds: {means})"
@@ -112,31 +112,31 @@ class Row:
 
 
 class Results:
-    """The results of a page.
+    """Results of a page.
 
     Args:
         folder: with ``results.yaml``.
 
     Attributes:
         cells: by name.
-        seeds: for what a name in their place stands.
+        seeds: the seeds that a name in their place stands for.
         rows: names of the page's rows.
 
     Raises:
-        InputError: it is missing or of another version, or the page is.
+        InputError: the file is missing or of another version, or the page is missing.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         file = folder / FILE
-        given = yamlfile.read(file)
-        if given.get("version") != VERSION:
+        form_data = yamlfile.read(file)
+        if form_data.get("version") != VERSION:
             raise InputError(
-                f"{file} is of version {given.get('version')}; required: {VERSION}; install the "
-                "evoprompt that wrote it"
+                f"{file} is of version {form_data.get('version')}; required: {VERSION}; install "
+                "the evoprompt that wrote it"
             )
         try:
-            form = _Form.model_validate(given)
+            form = _Form.model_validate(form_data)
         except ValidationError as error:
             raise InputError(f"{file}: {explain(error, _Form)}") from error
         self.cells = form.cells
@@ -153,7 +153,7 @@ class Results:
         self._values: dict[str, Mapping[str, tuple[str, float]]] = {}
 
     def row(self, name: str) -> Row:
-        """A row, computed again.
+        """Return a row, computed again.
 
         Raises:
             InputError: the page has no such row, or answers are not what was recorded: another
@@ -178,48 +178,48 @@ class Results:
         return Row(name, fmean(means), half, means, questions, self._page_texts[name])
 
     def _values_of(self, first: str, second: str | None, kind: str | None) -> list[float]:
-        """What a cell, or its difference to a ``second`` one, is for each question."""
+        """Return the value of a cell for each question, or its difference to a ``second`` cell."""
         values = self._cell(first)
         beside: Mapping[str, tuple[str, float]] = dict.fromkeys(values, ("", 0.0))
         if second is not None:
-            known = second in self.cells
-            beside = self._cell(second if known else f"{first.rpartition(', ')[0]}, {second}")
+            has_cell = second in self.cells
+            beside = self._cell(second if has_cell else f"{first.rpartition(', ')[0]}, {second}")
         if values.keys() != beside.keys():
             raise InputError(
                 f"{first!r} and {second!r} are answers to other questions; required: the same"
             )
-        found = [
+        question_values = [
             value - beside[question][1]
             for question, (of, value) in values.items()
             if kind is None or of == kind
         ]
-        if len(found) < 2:
+        if len(question_values) < 2:
             raise InputError(
-                f"{first!r} has {len(found)} questions of {kind!r}; required: two; of the kinds "
-                f"{', '.join(sorted({of for of, _ in values.values()}))}"
+                f"{first!r} has {len(question_values)} questions of {kind!r}; required: two; of "
+                f"the kinds {', '.join(sorted({of for of, _ in values.values()}))}"
             )
-        return found
+        return question_values
 
     def _cell(self, name: str) -> Mapping[str, tuple[str, float]]:
-        """Kind and value of each question, as the task scores what was answered."""
+        """Return kind and value of each question, as the task scores the recorded answer."""
         if name not in self.cells:
             raise InputError(
                 f"{name!r} is no cell of {self._folder / FILE}; required: one of "
                 f"{', '.join(self.cells)}{nearest(name, self.cells)}"
             )
         if name not in self._values:
-            self._values[name] = self._scored(self.cells[name])
+            self._values[name] = self._score_cell(self.cells[name])
         return self._values[name]
 
-    def _scored(self, cell: Cell) -> Mapping[str, tuple[str, float]]:
+    def _score_cell(self, cell: Cell) -> Mapping[str, tuple[str, float]]:
         file = self._folder / cell.answers
         try:
             packed = file.read_bytes()
         except OSError as error:
             raise InputError(f"{file} cannot be read ({error}); required: the answers") from error
-        if (found := hashlib.sha256(packed).hexdigest()) != cell.sha256:
+        if (digest := hashlib.sha256(packed).hexdigest()) != cell.sha256:
             raise InputError(
-                f"{file} has the SHA-256 {found}; required: {cell.sha256}, as recorded; restore it"
+                f"{file} has the SHA-256 {digest}; required: {cell.sha256}, as recorded; restore it"
             )
         task: Task = build("task", cell.task)
         protocol = task.protocol(TextTokenizer())
@@ -233,8 +233,8 @@ class Results:
                     f"{file} has an answer to {answer.id!r} that the task does not ask, or not so, "
                     "or that was there before; required: one to each question of the task"
                 )
-            said = protocol.read(answer.turns[-1].action).answer if answer.turns else None
-            score = task.score(Episode([], turns=list(answer.turns), answer=said), question)
+            final_answer = protocol.read(answer.turns[-1].action).answer if answer.turns else None
+            score = task.score(Episode([], turns=list(answer.turns), answer=final_answer), question)
             value = value_of(score, task.main_metric)
             if value != answer.value:
                 raise InputError(

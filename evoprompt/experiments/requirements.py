@@ -1,6 +1,7 @@
-"""What this machine has of what a training needs: GPUs, models, libraries, memory, disk.
+"""Requirements of a training on this machine: GPUs, models, libraries, memory, disk.
 
-Nothing is loaded, downloaded or written; a missing thing comes with the command that brings it.
+Nothing is loaded, downloaded or written; a missing requirement comes with the command that meets
+it.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ _CUDA, _DRIVER = 13, 580
 
 _VOCABULARIES = {"gemma-3": 262_144, "llama-3": 128_256, "smollm2": 49_152}
 _QWEN_VOCABULARY = 151_936
-"""Tokens that a model knows, by a part of its name; others are taken for Qwen's."""
+"""Vocabulary sizes, by a part of the model's name; other models count as Qwen's."""
 
 
 def need_of(subject: str, error: InputError) -> Need:
-    """The need that an error tells of."""
+    """Return the need that an error describes."""
     finding, _, remedy = str(error).partition("; required: ")
     return Need(subject, finding, remedy)
 
@@ -48,8 +49,8 @@ class Devices(NamedTuple):
 
     Attributes:
         listed: name, memory and driver of each, by the driver; empty without one.
-        problem: why torch cannot use them; empty if it can, or is not installed.
-        remedy: what to do about it.
+        problem: reason why torch cannot use them; empty if it can, or is not installed.
+        remedy: the remedy.
     """
 
     listed: tuple[str, ...]
@@ -58,12 +59,12 @@ class Devices(NamedTuple):
 
 
 def devices() -> Devices:
-    """The GPUs that the driver lists, and whether torch can use them."""
+    """Return the GPUs that the driver lists, and whether torch can use them."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return Devices(())
-    told = "--query-gpu=name,memory.total,memory.free,driver_version"
-    query = [program, told, "--format=csv,noheader"]
+    fields = "--query-gpu=name,memory.total,memory.free,driver_version"
+    query = [program, fields, "--format=csv,noheader"]
     answer = subprocess.run(query, capture_output=True, text=True, check=False, timeout=20)
     listed = tuple(answer.stdout.splitlines()) if answer.returncode == 0 else ()
     if not listed or find_spec("torch") is None:
@@ -87,47 +88,51 @@ def devices() -> Devices:
 
 
 def flash_attention(otherwise: str) -> Need:
-    """The library, and what builds it.
+    """Return the need of the library and of its compiler.
 
     Args:
-        otherwise: how to do without.
+        otherwise: the way to do without it.
     """
     install = f"pip install {FLASH_ATTENTION} --no-build-isolation"
-    found = package("flash_attn", f"{install}, or {otherwise}")
-    if found.missing and shutil.which("nvcc") is None:
+    need = package("flash_attn", f"{install}, or {otherwise}")
+    if need.missing and shutil.which("nvcc") is None:
         text = "not installed, and nvcc, which builds it, is not here"
-        return Need("flash_attn", text, f"install the toolkit of CUDA 13, then {found.remedy}")
-    return found
+        return Need("flash_attn", text, f"install the toolkit of CUDA 13, then {need.remedy}")
+    return need
 
 
 def gpus(count: int, gib: float | None) -> Need:
-    """``count`` CUDA devices with ``gib`` GiB of memory each; None where that is not known."""
+    """Return the need of ``count`` CUDA devices with ``gib`` GiB each; None if that is unknown."""
     import torch
 
-    there = devices()
-    if there.problem:
-        return Need("GPU", there.problem, there.remedy)
-    wanted = f"{count} CUDA device(s)" + (f" with {gib:,.0f} GiB each" if gib is not None else "")
-    found = [torch.cuda.get_device_properties(n) for n in range(torch.cuda.device_count())]
-    told = ", ".join(f"{one.name} with {one.total_memory / GIB:.0f} GiB" for one in found)
-    remedy = f"use a machine with {wanted}, or a smaller configuration"
-    if len(found) < count:
-        return Need("GPU", f"{wanted} needed, found {told or 'none'}", remedy)
-    if gib is not None and min(one.total_memory for one in found[:count]) < gib * GIB:
+    machine = devices()
+    if machine.problem:
+        return Need("GPU", machine.problem, machine.remedy)
+    wanted_devices = f"{count} CUDA device(s)" + (
+        f" with {gib:,.0f} GiB each" if gib is not None else ""
+    )
+    cuda_devices = [torch.cuda.get_device_properties(n) for n in range(torch.cuda.device_count())]
+    device_text = ", ".join(
+        f"{device.name} with {device.total_memory / GIB:.0f} GiB" for device in cuda_devices
+    )
+    remedy = f"use a machine with {wanted_devices}, or a smaller configuration"
+    if len(cuda_devices) < count:
+        return Need("GPU", f"{wanted_devices} needed, found {device_text or 'none'}", remedy)
+    if gib is not None and min(device.total_memory for device in cuda_devices[:count]) < gib * GIB:
         smaller = "lower host.micro_batch or the token limits of the task, or " + remedy
-        return Need("GPU memory", f"{wanted} needed, found {told}", smaller)
-    return Need("GPU", told)
+        return Need("GPU memory", f"{wanted_devices} needed, found {device_text}", smaller)
+    return Need("GPU", device_text)
 
 
 def package(module: str, install: str) -> Need:
-    """A library."""
+    """Return the need of a library."""
     if find_spec(module) is None:
         return Need(module, "not installed", install)
     return Need(module, "installed")
 
 
 def model(name: str) -> Need:
-    """The files of a language model, in a folder or in the cache of the Hugging Face hub."""
+    """Return the need of a language model's files, in a folder or the Hugging Face cache."""
     folder = model_folder(name)
     if folder is None and (name.count("/") > 1 or name.startswith((".", "/", "~"))):
         remedy = "name the folder of a model, or a model of the Hugging Face hub"
@@ -140,7 +145,7 @@ def model(name: str) -> Need:
 
 
 def model_folder(name: str) -> Path | None:
-    """Where the files of a language model are, None where they are not here."""
+    """Return the folder with the files of a language model, None if they are not here."""
     if (Path(name) / "config.json").is_file():
         return Path(name)
     if find_spec("huggingface_hub") is None:
@@ -149,19 +154,19 @@ def model_folder(name: str) -> Path | None:
     from huggingface_hub.errors import HFValidationError
 
     try:
-        found = try_to_load_from_cache(name, "config.json")
+        file = try_to_load_from_cache(name, "config.json")
     except HFValidationError:
         return None
-    return Path(found).parent if isinstance(found, str) else None
+    return Path(file).parent if isinstance(file, str) else None
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSize:
-    """How large a language model is.
+    """Size of a language model.
 
     Attributes:
         parameters: number of weights.
-        vocabulary: number of tokens it knows.
+        vocabulary: number of its tokens.
         exact: whether this is from the model's own files rather than from its name.
         width: layers times the numbers that each passes on; 0 where it is not known.
         cache_bytes: of the keys and values of a token, in half precision; 0 likewise.
@@ -174,12 +179,12 @@ class ModelSize:
     cache_bytes: int = 0
 
     def forward(self, tokens: float) -> float:
-        """Operations that the model needs to read a token of so many, a mean over them."""
+        """Return the mean number of operations per token of a context of ``tokens`` tokens."""
         return 2 * self.parameters + 2 * self.width * tokens
 
 
 def model_size(name: str) -> ModelSize | None:
-    """The size of a language model, from its files or else its name; None if neither tells."""
+    """Return the size of a language model, from its files or else its name; None if unknown."""
     config = model_config(name)
     if config is not None:
         import torch
@@ -189,38 +194,40 @@ def model_size(name: str) -> ModelSize | None:
             empty = AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call]
         text = config.get_text_config()
         heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
-        each = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
+        head_size = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
         layers = text.num_hidden_layers
         return ModelSize(
             empty.num_parameters(),
             text.vocab_size,
             True,
             layers * text.hidden_size,
-            2 * 2 * layers * heads * each,
+            2 * 2 * layers * heads * head_size,
         )
-    told = re.search(r"(\d+(?:\.\d+)?)([bm])(?![a-z])", name.lower())
-    if told is None:
+    size_match = re.search(r"(\d+(?:\.\d+)?)([bm])(?![a-z])", name.lower())
+    if size_match is None:
         return None
-    known = (size for part, size in _VOCABULARIES.items() if part in name.lower())
-    millions = 1e9 if told[2] == "b" else 1e6
-    return ModelSize(int(float(told[1]) * millions), next(known, _QWEN_VOCABULARY), False)
+    vocabulary_sizes = (size for part, size in _VOCABULARIES.items() if part in name.lower())
+    millions = 1e9 if size_match[2] == "b" else 1e6
+    return ModelSize(
+        int(float(size_match[1]) * millions), next(vocabulary_sizes, _QWEN_VOCABULARY), False
+    )
 
 
 def ties_embeddings(name: str) -> bool:
-    """Whether a model's input and output embeddings are one; True where its files do not tell."""
+    """Return whether a model's input and output embeddings are tied; True if it is unknown."""
     config = model_config(name)
     return config is None or bool(config.tie_word_embeddings)
 
 
 def positions(name: str) -> int | None:
-    """Tokens that a language model can attend to; None where its files do not tell."""
+    """Return the number of tokens that a language model can attend to; None if it is unknown."""
     config = model_config(name)
     text = None if config is None else config.get_text_config()
     return getattr(text, "max_position_embeddings", None)
 
 
 def model_config(name: str) -> Any | None:
-    """The configuration of a language model by ``transformers``; None where it is not here."""
+    """Return the configuration of a language model by ``transformers``; None if it is not here."""
     folder = model_folder(name)
     if folder is None:
         return None
@@ -230,16 +237,16 @@ def model_config(name: str) -> Any | None:
 
 
 def memory(gib: float) -> Need:
-    """A machine with ``gib`` GiB of memory."""
-    there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / GIB
-    text = f"{gib:,.0f} GiB needed while models load, this machine has {there:,.0f} GiB"
-    return Need("memory", text, "use a machine with more memory" if there < gib else "")
+    """Return the need of a machine with ``gib`` GiB of memory."""
+    machine_gib = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / GIB
+    text = f"{gib:,.0f} GiB needed while models load, this machine has {machine_gib:,.0f} GiB"
+    return Need("memory", text, "use a machine with more memory" if machine_gib < gib else "")
 
 
 def disk(folder: Path, gib: float, option: str = "--output") -> Need:
-    """Room for ``gib`` GiB where ``folder``, which ``option`` names, is or will be."""
-    there = next(path for path in _upwards(folder) if path.is_dir())
-    free = shutil.disk_usage(there).free / GIB
+    """Return the need of ``gib`` GiB of disk at ``folder``, which ``option`` sets."""
+    parent = next(path for path in _upwards(folder) if path.is_dir())
+    free = shutil.disk_usage(parent).free / GIB
     text = f"{gib:,.1f} GiB needed, {free:,.1f} GiB free"
     return Need(DISK, text, f"choose another {option}" if free < gib else "")
 

@@ -1,4 +1,4 @@
-"""Runs every trial of a run, one after the other or side by side, and survives Ctrl-C."""
+"""Runner of every trial of a run, in sequence or in parallel, which survives Ctrl-C."""
 
 from __future__ import annotations
 
@@ -28,37 +28,37 @@ _PATIENCE = 0.2  # seconds between two looks at the jobs
 
 
 class Observer:
-    """Watches a run, in the process that runs it; every method may be left as it is."""
+    """Observer of a run, in the process that runs it; every method is optional."""
 
     def started(self, trial: TrialId) -> None:
-        """Is called when a trial begins."""
+        """Handle the start of a trial."""
 
     def happened(self, trial: TrialId, event: Event) -> None:
-        """Is called when something happened in a trial."""
+        """Handle an event of a trial."""
 
     def finished(self, trial: TrialId, result: SeedSummary) -> None:
-        """Is called when a trial has its result, now or from before."""
+        """Handle the result of a trial, from now or from before."""
 
     def failed(self, trial: TrialId, reason: str) -> None:
-        """Is called when a trial ended with an error; the others go on."""
+        """Handle the error that ended a trial; the other trials go on."""
 
     def lost(self, trial: TrialId, reason: str) -> None:
-        """Is called when process or machine of a trial is gone; it goes on from its checkpoint."""
+        """Handle the loss of a trial's process or machine; it goes on from its checkpoint."""
 
     def stopping(self) -> None:
-        """Is called at the first Ctrl-C: the run ends after this step."""
+        """Handle the first Ctrl-C: the run ends after this step."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunOutcome:
-    """How a run ended.
+    """Outcome of a run.
 
     Attributes:
         summary: of all trials that are finished.
         failed: trials that ended with an error.
         interrupted: whether the run was stopped before all trials had their turn.
-        nothing_evolved: for each finished trial in which every generation failed, why.
-        bad_input: whether files or settings are to blame for all that failed.
+        nothing_evolved: the reason for each finished trial in which every generation failed.
+        bad_input: whether files or settings caused all failures.
     """
 
     summary: Summary
@@ -75,34 +75,34 @@ def run(
     isolated: bool = False,
     launcher: Launcher | None = None,
 ) -> RunOutcome:
-    """Runs all trials of ``directory`` that are not finished; no other process may do the same.
+    """Run all trials of ``directory`` that are not finished; no other process may do the same.
 
     A trial that has a checkpoint goes on from it.
 
     Args:
-        directory: where the run lives, with its configuration.
+        directory: of the run, with its configuration.
         observer: sees what happens.
         jobs: trials at the same time; by default as many as the launcher has room for.
         isolated: whether each trial needs a process of its own, also one at a time here.
         launcher: where they run; this machine by default.
 
     Raises:
-        InputError: another process runs it; or each trial needs a process of its own, there are
-            several, and ``accelerate launch`` or the like has started the processes.
+        InputError: another process runs the run; or each trial needs a process of its own, there
+            are several, and ``accelerate launch`` or the like has started the processes.
     """
     with only_writer(directory.root, "the run"):
-        return _Run(directory, observer, launcher or LocalLauncher()).carry_out(jobs, isolated)
+        return _Run(directory, observer, launcher or LocalLauncher()).run_trials(jobs, isolated)
 
 
 class _Run:
-    """The trials of a run on their way to their ends."""
+    """Trials of a run on their way to their ends."""
 
     def __init__(self, directory: RunDirectory, observer: Observer, launcher: Launcher) -> None:
         self._directory, self._observer, self._launcher = directory, observer, launcher
         self._failed: dict[TrialId, Failure] = {}
         self._stopping = False
 
-    def carry_out(self, jobs: int | None, isolated: bool) -> RunOutcome:
+    def run_trials(self, jobs: int | None, isolated: bool) -> RunOutcome:
         directory, launcher = self._directory, self._launcher
         todo = []
         for trial in directory.trials():
@@ -110,20 +110,20 @@ class _Run:
                 directory.trial(trial).result.unlink(missing_ok=True)
             if result := directory.trial(trial).finished:
                 self._observer.finished(trial, result)
-                self._tidy(trial)
+                self._remove_job_files(trial)
             else:
                 todo.append(trial)
         _require_one_launch(launcher, len(todo), isolated)
         directory.config = with_host_defaults(with_seeds(directory.config))
         directory.write_config()
-        at_once = jobs or launcher.most or max(1, len(todo))
-        here = isinstance(launcher, LocalLauncher) and at_once == 1
+        num_parallel = jobs or launcher.most or max(1, len(todo))
+        here = isinstance(launcher, LocalLauncher) and num_parallel == 1
         try:
-            with self._on_signal():
+            with self._handle_signals():
                 if here and (is_spread() or not isolated):
-                    self._one_by_one(todo)
+                    self._run_in_process(todo)
                 else:
-                    self._submit(todo, at_once)
+                    self._submit(todo, num_parallel)
         except KeyboardInterrupt:
             self._stopping = True
         summary = directory.collect()
@@ -139,8 +139,8 @@ class _Run:
         bad_input = bool(failures) and all(failure.bad_input for failure in failures)
         return RunOutcome(summary, tuple(self._failed), self._stopping, nothing_evolved, bad_input)
 
-    def _one_by_one(self, todo: list[TrialId]) -> None:
-        """Carries out the trials in this process."""
+    def _run_in_process(self, todo: list[TrialId]) -> None:
+        """Run the trials in this process."""
         for trial in todo:
             if self._stopping:
                 return
@@ -152,18 +152,18 @@ class _Run:
             end = attempt(self._directory, trial, listener, lambda: self._stopping)
             if end is None:
                 return
-            self._settle(trial, end)
+            self._record_end(trial, end)
             if isinstance(end, Failure) and is_spread():
                 return  # the other processes wait in the trial that failed; ending ends them too
             gc.collect()  # the finished trainer and its model go before the next is built
 
     def _submit(self, todo: list[TrialId], jobs: int) -> None:
-        """Hands the trials to the launcher, in order, ``jobs`` at a time; the lost ones again."""
+        """Submit the trials to the launcher in order, ``jobs`` at a time, and lost trials again."""
         root, directory = self._directory.root.absolute(), self._directory
         waiting = list(todo)
-        lost: Counter[TrialId] = Counter()
+        num_losses: Counter[TrialId] = Counter()
         running: dict[TrialId, Job] = {}
-        told_to_stop = False
+        stop_requested = False
         try:
             while True:
                 while len(running) < jobs and not self._stopping:
@@ -178,43 +178,47 @@ class _Run:
                     self._observer.started(trial)
                 if not running:
                     return
-                if self._stopping and not told_to_stop:
-                    told_to_stop = True
+                if self._stopping and not stop_requested:
+                    stop_requested = True
                     for job in running.values():
                         job.stop()
-                heard = [(trial, said) for trial, job in running.items() for said in job.poll()]
-                for trial, message in heard:
-                    if self._hear(trial, message, lost):
+                messages = [
+                    (trial, message) for trial, job in running.items() for message in job.poll()
+                ]
+                for trial, message in messages:
+                    if self._handle_message(trial, message, num_losses):
                         waiting.insert(0, trial)
                     if not isinstance(message, Event):
                         del running[trial]
-                if not heard:
+                if not messages:
                     time.sleep(_PATIENCE)
         finally:
             for job in running.values():
                 job.kill()
 
-    def _hear(self, trial: TrialId, message: Message, lost: Counter[TrialId]) -> bool:
-        """Takes note of what a job says; returns whether its trial is to be submitted again."""
+    def _handle_message(
+        self, trial: TrialId, message: Message, num_losses: Counter[TrialId]
+    ) -> bool:
+        """Handle a message of a job; return whether its trial has to be submitted again."""
         match message:
             case Event():
                 self._observer.happened(trial, message)
             case Done(end) if end is not None:
-                self._settle(trial, end)
+                self._record_end(trial, end)
             case Lost(reason):
-                lost[trial] += 1
+                num_losses[trial] += 1
                 if finished := self._directory.trial(trial).finished:
-                    self._settle(trial, finished)  # it was lost after that
-                elif lost[trial] > self._launcher.retries:
-                    times = lost[trial] - 1
+                    self._record_end(trial, finished)  # it was lost after that
+                elif num_losses[trial] > self._launcher.retries:
+                    times = num_losses[trial] - 1
                     often = f", as {times} times before" if times else ""
-                    self._settle(trial, Failure(reason + often))
+                    self._record_end(trial, Failure(reason + often))
                 else:
                     self._observer.lost(trial, reason)
                     return True
         return False
 
-    def _settle(self, trial: TrialId, end: End) -> None:
+    def _record_end(self, trial: TrialId, end: End) -> None:
         if isinstance(end, Failure):
             self._failed[trial] = end
             error = self._directory.trial(trial).error
@@ -225,17 +229,17 @@ class _Run:
         else:
             self._observer.finished(trial, end)
             self._directory.collect()
-            self._tidy(trial)
+            self._remove_job_files(trial)
 
-    def _tidy(self, trial: TrialId) -> None:
-        """Removes what only a job of a finished trial needed; its checkpoints if so wanted."""
+    def _remove_job_files(self, trial: TrialId) -> None:
+        """Remove files that only a job of the finished trial needed, and checkpoints if so set."""
         shutil.rmtree(self._directory.trial(trial).launched, ignore_errors=True)
         if not self._directory.config.keep_checkpoints:
             self._directory.trial(trial).forget()
 
     @contextmanager
-    def _on_signal(self) -> Iterator[None]:
-        """Makes the first Ctrl-C a request to end after the step, the second an end at once.
+    def _handle_signals(self) -> Iterator[None]:
+        """Make the first Ctrl-C a request to end after the step, the second an immediate end.
 
         SIGTERM counts as Ctrl-C: schedulers send it before they take a machine away.
         """
@@ -256,7 +260,7 @@ class _Run:
 
 
 def _require_one_launch(launcher: Launcher, trials: int, isolated: bool) -> None:
-    """Raises InputError if several processes were launched and cannot do what is wanted."""
+    """Raise InputError if several processes were launched that cannot run these trials."""
     if not is_spread():
         return
     if isolated and trials > 1:

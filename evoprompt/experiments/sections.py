@@ -1,4 +1,4 @@
-"""The sections of a run's configuration: the engine, and an arm."""
+"""Sections of a run's configuration: the engine, and an arm."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Instructions = tuple[str | dict[str, str], ...]
 
 
 class Arm(BaseModel):
-    """One way of training to compare, as differences from the run's own sections.
+    """Arm to compare, as differences from the run's own sections.
 
     Attributes:
         engine: settings that win over the run's ``engine``.
@@ -49,21 +49,21 @@ BUILT_IN_ARMS: Mapping[str, Settings] = {
     "static": {"engine": {"proposer": None}},
     "coevolve": {},
 }
-"""What these two names mean where a configuration does not say more."""
+"""Settings of these two names, which a configuration may extend."""
 
 
-def arm_of(name: str, given: Any) -> Arm:
-    """The arm that a configuration describes.
+def arm_of(name: str, values: Any) -> Arm:
+    """Return the arm that a configuration describes.
 
     Raises:
         InputError: it is no arm.
     """
-    if not isinstance(given, Mapping | None):
+    if not isinstance(values, Mapping | None):
         raise InputError(
-            f"arm {name!r} is {given!r}; required: a mapping of {', '.join(Arm.model_fields)}, or "
+            f"arm {name!r} is {values!r}; required: a mapping of {', '.join(Arm.model_fields)}, or "
             "nothing"
         )
     try:
-        return Arm.model_validate(merge(BUILT_IN_ARMS.get(name, {}), given))
+        return Arm.model_validate(merge(BUILT_IN_ARMS.get(name, {}), values))
     except ValidationError as error:
         raise InputError(f"arm {name!r}: {explain(error, Arm)}") from error

@@ -1,4 +1,4 @@
-"""Settings as mappings: one over another, one from the command line, and where two differ."""
+"""Settings as mappings: merged, parsed from the command line, and compared."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FROZEN = "frozen"
 
 
 def merge(base: Mapping[str, JsonValue], over: Mapping[str, Any] | None) -> Settings:
-    """``base`` with what ``over`` says, mapping by mapping.
+    """Return ``base`` with the settings of ``over``, mapping by mapping.
 
     A component of another name replaces the former one with its settings.
 
@@ -44,7 +44,7 @@ def merge(base: Mapping[str, JsonValue], over: Mapping[str, Any] | None) -> Sett
 
 
 def nested(override: str) -> Settings:
-    """The settings that a ``key.path=value`` of the command line describes.
+    """Return the settings that a ``key.path=value`` of the command line describes.
 
     >>> nested("host.learning_rate=3e-4")
     {'host': {'learning_rate': 0.0003}}
@@ -68,7 +68,7 @@ def nested(override: str) -> Settings:
 def differences(
     before: Mapping[str, JsonValue], now: Mapping[str, JsonValue], path: str = ""
 ) -> Iterator[tuple[str, JsonValue, JsonValue]]:
-    """Every setting that differs, with both values."""
+    """Yield every setting that differs, with both values."""
     for key in [*before, *(key for key in now if key not in before)]:
         old, new = before.get(key), now.get(key)
         if isinstance(old, Mapping) and isinstance(new, Mapping):

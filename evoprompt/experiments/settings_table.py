@@ -1,4 +1,4 @@
-"""Settings as a person reads them, from the models that check them."""
+"""Tables of settings for the documentation, from the models that check them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pydantic_core import PydanticUndefined
 
 
 class Row(NamedTuple):
-    """One setting."""
+    """Setting with its documentation."""
 
     name: str
     kind: str
@@ -25,35 +25,35 @@ class Row(NamedTuple):
 
 
 def rows(model: type[BaseModel]) -> Iterator[Row]:
-    """Each setting of ``model``; its purpose is its description, or stands in the docstring.
+    """Yield each setting of ``model``; its purpose is its description, or stands in the docstring.
 
     It is empty where a setting has neither.
     """
-    told = _attributes(model)
+    purposes = _attributes(model)
     for name, field in model.model_fields.items():
-        purpose = field.description or told.get(name, "")
+        purpose = field.description or purposes.get(name, "")
         purpose = purpose.rstrip(".").replace("``", "`")
         yield Row(name, _kind(field.annotation), _default(field), purpose)
 
 
 def inner(model: type[BaseModel]) -> Iterator[tuple[str, type[BaseModel]]]:
-    """The settings that are mappings with settings of their own: each with its model."""
+    """Yield the settings that are mappings with settings of their own, each with its model."""
     for name, field in model.model_fields.items():
         annotation = field.annotation
-        for one in (annotation, *get_args(annotation)):
-            if isinstance(one, type) and issubclass(one, BaseModel):
-                yield name, one
-                yield from inner(one)
+        for argument in (annotation, *get_args(annotation)):
+            if isinstance(argument, type) and issubclass(argument, BaseModel):
+                yield name, argument
+                yield from inner(argument)
 
 
 def _attributes(model: type[BaseModel]) -> dict[str, str]:
-    """What the docstrings of a class and of those that it inherits say of its attributes."""
-    found: dict[str, str] = {}
-    for one in reversed(model.__mro__):
-        _, _, text = inspect.cleandoc(one.__doc__ or "").partition("Attributes:\n")
+    """Return the documentation of attributes in the docstrings of a class and its bases."""
+    purposes: dict[str, str] = {}
+    for base in reversed(model.__mro__):
+        _, _, text = inspect.cleandoc(base.__doc__ or "").partition("Attributes:\n")
         for name, purpose in re.findall(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", text, re.MULTILINE):
-            found[name] = " ".join(purpose.split())
-    return found
+            purposes[name] = " ".join(purpose.split())
+    return purposes
 
 
 _PLAIN = {str: "text", Path: "text", int: "whole number", float: "number", bool: "true or false"}
@@ -77,7 +77,7 @@ def _kind(annotation: Any) -> str:
 
 
 def _default(field: FieldInfo) -> str:
-    """The default as YAML has it."""
+    """Return the default in YAML."""
     value = field.get_default(call_default_factory=True)
     if value is PydanticUndefined:
         return "required"

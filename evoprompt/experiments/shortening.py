@@ -1,4 +1,4 @@
-"""Leaves out of a text what it does not need: one sentence or clause after another, by a scorer."""
+"""Shortening of a text by a scorer: it leaves out one sentence or clause after another."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Score = Callable[[str, Sequence[ExampleT]], Sequence[float | None]]
 DELTA = 0.02
 """Most that a shorter text may lose, as a share of the range of rewards."""
 
-_BLOCK = 32  # examples between two looks
+_BLOCK = 32  # examples between two checks
 _PIECES = (
     re.compile(r"\S.*?(?:(?<=[.!?])\s+|\s*\n\s*|\s*$)", re.DOTALL),  # sentences, lines
     re.compile(r"\S.*?(?:(?<=[.!?])\s+|(?<=[,;:])\s+|\s*\n\s*|\s*$)", re.DOTALL),  # clauses
@@ -30,13 +30,13 @@ _END = re.compile(r"\s*[,;:]?\s*([.!?]?)\s*\Z")
 
 @dataclass(frozen=True, slots=True)
 class Simplified:
-    """A shorter text of equal value.
+    """Shorter text of equal value.
 
     Attributes:
         text: the text.
-        left_out: what was left out, in the order in which it was.
-        lead: of the text over the given one, on the examples that both answered.
-        rollouts: rewards that were asked for.
+        left_out: the pieces that were left out, in that order.
+        lead: of the text over the original one, on the examples of both.
+        rollouts: number of rewards that were requested.
     """
 
     text: str
@@ -46,47 +46,49 @@ class Simplified:
 
 
 class _Rewards(Generic[ExampleT]):
-    """Rewards of texts, each asked for once.
+    """Rewards of texts, each requested once.
 
     Args:
-        score: asks.
-        examples: in the order in which they are asked.
+        score: the scorer.
+        examples: in the order of the requests.
     """
 
     def __init__(self, score: Score[ExampleT], examples: Sequence[ExampleT]) -> None:
         self.score, self.examples = score, examples
-        self.known: dict[str, list[float | None]] = {}
+        self.by_text: dict[str, list[float | None]] = {}
 
     def of(self, text: str, count: int) -> list[float | None]:
-        """Of the first ``count`` examples."""
-        known = self.known.setdefault(text, [])
-        if len(known) < count:
-            new = list(self.score(text, self.examples[len(known) : count]))
-            wrong = [one for one in new if one is not None and not math.isfinite(one)]
-            if wrong or len(new) != count - len(known):
+        """Return the rewards of the first ``count`` examples."""
+        rewards = self.by_text.setdefault(text, [])
+        if len(rewards) < count:
+            new = list(self.score(text, self.examples[len(rewards) : count]))
+            wrong = [reward for reward in new if reward is not None and not math.isfinite(reward)]
+            if wrong or len(new) != count - len(rewards):
                 raise InputError(
                     f"the scorer returned {wrong[0] if wrong else len(new)} for "
-                    f"{count - len(known)} examples; required: a finite reward for each, or None"
+                    f"{count - len(rewards)} examples; required: a finite reward for each, or None"
                 )
-            known += new
-        return known[:count]
+            rewards += new
+        return rewards[:count]
 
     @property
-    def seen(self) -> list[float]:
-        """All rewards so far."""
-        return [one for known in self.known.values() for one in known if one is not None]
+    def observed(self) -> list[float]:
+        """Return all rewards so far."""
+        return [
+            reward for rewards in self.by_text.values() for reward in rewards if reward is not None
+        ]
 
-    def lead(self, one: str, other: str, count: int) -> Lead:
-        """Of a text over another.
+    def lead(self, text: str, other: str, count: int) -> Lead:
+        """Return the lead of ``text`` over ``other``.
 
-        As if one more example had differed by the whole range: without it, a few that answered
-        alike would prove that all do.
+        The standard error is computed as if one more example had differed by the whole range:
+        without it, a few equal rewards would prove that all rewards are equal.
         """
-        pairs = zip(self.of(one, count), self.of(other, count), strict=True)
+        pairs = zip(self.of(text, count), self.of(other, count), strict=True)
         gains = [mine - theirs for mine, theirs in pairs if mine is not None and theirs is not None]
         if not gains:
             return Lead(0.0, math.inf)
-        mean, spread = fmean(gains), max(self.seen) - min(self.seen)
+        mean, spread = fmean(gains), max(self.observed) - min(self.observed)
         squares = math.fsum((gain - mean) ** 2 for gain in gains) + spread**2
         return Lead(mean, math.sqrt(squares) / len(gains) if spread else math.inf)
 
@@ -99,18 +101,19 @@ def simplify(
     delta: float = DELTA,
     required: Sequence[str] | None = None,
 ) -> Simplified:
-    """The shortest text found that loses no more than ``delta``.
+    """Return the shortest text that loses no more than ``delta``.
 
-    The last sentence is left out first, and then the others; then clauses. Each time the shorter
-    text answers the examples beside the best one so far, some at a time, until the odds are 5 to 1
-    that it loses less than ``delta`` or 2 to 1 that it loses something. After the last example 2 to
-    1 are enough, since the shorter of equals is wanted; where they do not tell that, it stays.
+    The last sentence is left out first, and then the sentences before it; then clauses. Each time
+    the shorter text is scored on the same examples as the best text so far, some at a time, until
+    the odds are 5 to 1 that it loses less than ``delta`` or 2 to 1 that it loses something. After
+    the last example 2 to 1 are enough, since the shorter of equal texts is preferred; if the odds
+    are lower, the sentence or clause stays.
 
     Args:
-        text: to be shortened; what is left is never empty.
-        examples: that texts are compared on; 150 tell a loss of .02 where answers hardly differ.
+        text: to be shortened; the shortened text is never empty.
+        examples: to compare texts on; 150 detect a loss of .02 if rewards differ little.
         score: ``score(text, examples)`` returns their rewards, higher is better.
-        delta: most that may be lost, as a share of the range of rewards that were seen.
+        delta: most that may be lost, as a share of the range of rewards that were observed.
         required: strings whose sentences are never left out; by default the tags in ``text``.
 
     Raises:
@@ -124,33 +127,36 @@ def simplify(
     if required is None:
         required = [f"<{'/' * closes}{name}>" for name, closes in tags(text)]
     rewards = _Rewards(score, examples)
-    best = kept = text
+    best = shortened = text
     left_out: list[str] = []
     for pieces in _PIECES:
-        place = len(pieces.findall(kept)) - 1
-        while place >= 0:
-            found = _without(kept, pieces, place)
-            place -= 1
-            if found is None or any(one in kept and one not in found[0] for one in required):
+        index = len(pieces.findall(shortened)) - 1
+        while index >= 0:
+            cut = _without(shortened, pieces, index)
+            index -= 1
+            if cut is None or any(
+                required_text in shortened and required_text not in cut[0]
+                for required_text in required
+            ):
                 continue
-            if _may_go(rewards, found[0], best, delta):
-                kept = found[0]
-                left_out.append(found[1])
-                if rewards.lead(kept, best, len(rewards.known[kept])).value > 0:
-                    best = kept
-    if left_out or rewards.known:
-        _require_differences(rewards.seen)
-    both = min(len(rewards.known.get(one, ())) for one in (kept, text))
-    lead = rewards.lead(kept, text, both) if both else Lead(0.0, math.inf)
-    return Simplified(kept, tuple(left_out), lead, sum(map(len, rewards.known.values())))
+            if _loses_little(rewards, cut[0], best, delta):
+                shortened = cut[0]
+                left_out.append(cut[1])
+                if rewards.lead(shortened, best, len(rewards.by_text[shortened])).value > 0:
+                    best = shortened
+    if left_out or rewards.by_text:
+        _require_differences(rewards.observed)
+    num_common = min(len(rewards.by_text.get(scored_text, ())) for scored_text in (shortened, text))
+    lead = rewards.lead(shortened, text, num_common) if num_common else Lead(0.0, math.inf)
+    return Simplified(shortened, tuple(left_out), lead, sum(map(len, rewards.by_text.values())))
 
 
-def _may_go(rewards: _Rewards[ExampleT], shorter: str, best: str, delta: float) -> bool:
-    """Whether ``shorter`` loses less than ``delta`` of the range, as far as the examples tell."""
+def _loses_little(rewards: _Rewards[ExampleT], shorter: str, best: str, delta: float) -> bool:
+    """Return whether ``shorter`` loses less than ``delta`` of the range, by the examples."""
     odds = 0.0
-    for count in _looks(len(rewards.examples)):
+    for count in _check_points(len(rewards.examples)):
         lead = rewards.lead(shorter, best, count)
-        allowed = delta * (max(rewards.seen, default=0.0) - min(rewards.seen, default=0.0))
+        allowed = delta * (max(rewards.observed, default=0.0) - min(rewards.observed, default=0.0))
         if not allowed:
             continue
         spared = Lead(lead.value + allowed, lead.stderr)
@@ -160,15 +166,15 @@ def _may_go(rewards: _Rewards[ExampleT], shorter: str, best: str, delta: float) 
     return odds >= DROP
 
 
-def _looks(count: int) -> Iterator[int]:
+def _check_points(count: int) -> Iterator[int]:
     yield from (*range(_BLOCK, count, _BLOCK), count)
 
 
-def _without(text: str, pieces: re.Pattern[str], place: int) -> tuple[str, str] | None:
-    """The text without a piece, and that piece; None where nothing else would be left."""
-    found = list(pieces.finditer(text))
-    before, piece, after = text[: found[place].start()], found[place].group(), ""
-    after = text[found[place].end() :]
+def _without(text: str, pieces: re.Pattern[str], index: int) -> tuple[str, str] | None:
+    """Return the text without a piece, and that piece; None if the text would be empty."""
+    matches = list(pieces.finditer(text))
+    before, piece, after = text[: matches[index].start()], matches[index].group(), ""
+    after = text[matches[index].end() :]
     end = _END.search(before)
     mark = _END.search(piece)
     if end and mark and before.strip() and not end.group(1):  # within a sentence, or a line
@@ -180,9 +186,9 @@ def _without(text: str, pieces: re.Pattern[str], place: int) -> tuple[str, str] 
     return (shorter, piece.strip()) if shorter else None
 
 
-def _require_differences(seen: Sequence[float]) -> None:
-    if len(set(seen)) < 2:
+def _require_differences(observed: Sequence[float]) -> None:
+    if len(set(observed)) < 2:
         raise InputError(
-            f"{len(seen)} rewards of all texts are {'equal' if seen else 'missing'}; required: "
-            "examples that tell texts apart; give others, neither too hard nor too easy"
+            f"{len(observed)} rewards of all texts are {'equal' if observed else 'missing'}; "
+            "required: examples on which texts differ; give others, neither too hard nor too easy"
         )

@@ -1,4 +1,4 @@
-"""What a run found, in the form of ``summary.json``."""
+"""Results of a run, in the form of ``summary.json``."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ Points = Sequence[tuple[int, float]]
 
 
 class SeedSummary(BaseModel):
-    """One arm trained once.
+    """Result of one arm with one seed.
 
     Attributes:
         seed: of the trainer and the engine.
-        main_metric: what the values of ``test`` and ``curve`` are.
+        main_metric: metric of ``test`` and ``curve``.
         test: the test split under the best instruction, decoded greedily.
         rollouts: spent in all, verification included.
         rollouts_to_target: rollouts at the first evaluation on validation that reached the run's
@@ -43,9 +43,10 @@ class SeedSummary(BaseModel):
         train_seconds: wall-clock time of training, with its evaluations.
         best: the components of ``engine.best`` when training ended.
         curve: (rollouts, main metric on validation) of every evaluation point.
-        failure_reason: why nothing evolved although generations were due; empty if something might.
-        tested_after: rollouts after which the tested policy was kept, the one of all evaluations
-            with the best validation; None for the last, where only that is kept.
+        failure_reason: reason why nothing evolved although generations were due; empty if a
+            generation worked.
+        tested_after: rollouts after which the tested policy was saved, which has the best
+            validation of all evaluations; None for the last policy, if only that is saved.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -63,12 +64,12 @@ class SeedSummary(BaseModel):
 
     @property
     def best_instruction(self) -> str:
-        """The best candidate, as a person reads it."""
+        """Return the best candidate in readable form."""
         return legible(self.best)
 
 
 class ArmSummary(BaseModel):
-    """Every finished seed of one arm, and their main metric on the test split."""
+    """Finished seeds of one arm, and their main metric on the test split."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -77,7 +78,7 @@ class ArmSummary(BaseModel):
 
 
 class Summary(BaseModel):
-    """A whole run.
+    """Results of a whole run.
 
     Attributes:
         main_metric: by which its arms are compared; None while nothing is finished.
@@ -93,24 +94,24 @@ class Summary(BaseModel):
 
     @property
     def seeds(self) -> list[SeedSummary]:
-        """The finished seeds of all arms."""
+        """Return the finished seeds of all arms."""
         return [seed for arm in self.arms.values() for seed in arm.seeds]
 
     @property
     def kinds(self) -> list[str]:
-        """Names of the kinds of test questions."""
+        """Return the names of the kinds of test questions."""
         return sorted({name for seed in self.seeds for name in seed.test.by_kind})
 
     @property
     def metrics(self) -> list[str]:
-        """Names of what was measured on the test split beside the main metric."""
+        """Return the names of the metrics on the test split beside the main metric."""
         return sorted({name for seed in self.seeds for name in seed.test.metrics})
 
     @classmethod
     def of(
         cls, results: Mapping[str, Sequence[SeedSummary]], target: float | None = None
     ) -> Summary:
-        """The summary of the arms that have a result."""
+        """Return the summary of the arms that have a result."""
         finished = {arm: seeds for arm, seeds in results.items() if seeds}
         return cls(
             main_metric=next((seeds[0].main_metric for seeds in finished.values()), None),
@@ -123,12 +124,12 @@ class Summary(BaseModel):
 
 
 def to_json(model: BaseModel) -> str:
-    """The model as indented JSON."""
+    """Return the model as indented JSON."""
     return model.model_dump_json(indent=2) + "\n"
 
 
 def rollouts_to(target: float | None, points: Points, main_metric: MainMetric) -> int | None:
-    """Rollouts at the first of ``points`` that reaches ``target``; None if none does.
+    """Return the rollouts at the first of ``points`` that reaches ``target``; None if none does.
 
     >>> points = [(0, 0.2), (400, 0.7), (800, 0.85), (1200, 0.79)]
     >>> rollouts_to(0.8, points, MainMetric("accuracy", "accuracy"))
@@ -142,13 +143,13 @@ def rollouts_to(target: float | None, points: Points, main_metric: MainMetric) -
 
 
 class Clock:
-    """Adds this process's seconds to what earlier ones spent on the same trial, killed ones too.
+    """Clock that adds this process's seconds to those of earlier processes on the same trial.
 
     Args:
         file: holds the seconds so far; there need not be one.
 
     Attributes:
-        earlier: what they spent.
+        earlier: seconds of earlier processes, killed processes included.
 
     Raises:
         InputError: the file holds something else.
@@ -168,7 +169,7 @@ class Clock:
             ) from error
 
     def save(self) -> float:
-        """Writes and returns the seconds spent so far, for a process that resumes the trial."""
+        """Write and return the seconds spent so far, for a process that resumes the trial."""
         seconds = self.earlier + time.perf_counter() - self._begun
         write_whole(self._file, json.dumps(seconds))
         return seconds

@@ -1,4 +1,4 @@
-"""Arms that differ in one setting: a sweep over values, as arms of the same run."""
+"""Sweep over values of settings, as arms of the same run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SECTIONS = ("host", "engine")
 
 
 def swept(config: RunConfig, sweeps: Sequence[str]) -> RunConfig:
-    """``config`` with an arm for every combination of values in place of each arm.
+    """Return ``config`` with an arm for every combination of values in place of each arm.
 
     An arm without a proposer is not multiplied by the engine's settings, which mean nothing to it.
     An arm that starts after another starts after the one with the same values.
@@ -55,10 +55,10 @@ def swept(config: RunConfig, sweeps: Sequence[str]) -> RunConfig:
                 )
             after = None if arm.after is None else names[arm.after]
             arms[names[name]] = with_settings(arm, meant).model_copy(update={"after": after})
-    found = config.model_copy(update={"arms": arms})
+    config_with_arms = config.model_copy(update={"arms": arms})
     for name in arms:
-        found.engine_of(name)
-    return found
+        config_with_arms.engine_of(name)
+    return config_with_arms
 
 
 def _axis(sweep: str) -> tuple[str, list[JsonValue]]:
@@ -76,19 +76,19 @@ def _axis(sweep: str) -> tuple[str, list[JsonValue]]:
 def _meant_for(
     config: RunConfig, arm: str, chosen: Mapping[str, JsonValue]
 ) -> Mapping[str, JsonValue]:
-    """The settings that change something in ``arm``."""
+    """Return the settings that change something in ``arm``."""
     evolves = config.engine_of(arm).proposer is not None
     return {path: value for path, value in chosen.items() if evolves or path.startswith("host.")}
 
 
 def _name(arm: str, chosen: Mapping[str, JsonValue]) -> str:
-    """Such as ``coevolve-learning_rate-0.0001``; arms name folders."""
+    """Return a name such as ``coevolve-learning_rate-0.0001``; arms name folders."""
     parts = [f"{path.rpartition('.')[2]}-{value}" for path, value in chosen.items()]
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", "-".join([arm, *parts])).strip("-")
 
 
 def with_settings(arm: Arm, chosen: Mapping[str, JsonValue]) -> Arm:
-    """``arm`` with other values of settings, each named by its path in ``host`` or ``engine``."""
+    """Return ``arm`` with other values of settings, by their paths in ``host`` or ``engine``."""
     changed: Settings = {"host": arm.host, "engine": arm.engine}
     for path, value in chosen.items():
         changed = merge(changed, nested(f"{path}={json.dumps(value)}"))

@@ -1,4 +1,4 @@
-"""Conversations of a model in use, with their rewards, as what a writer of instructions reads."""
+"""Conversations of a deployed model, with their rewards, as input of a proposer."""
 
 from __future__ import annotations
 
@@ -45,23 +45,23 @@ from evoprompt.types import (
 )
 
 REQUESTS = 4
-"""Most requests to the writer, each with as many failures as one of an optimization."""
+"""Most requests to the proposer, each with as many failures as one of an optimization."""
 
 
 _EXCERPTS = TypeAdapter(list[Excerpt])
 
 
-def _several(given: Any) -> Any:
-    return given if isinstance(given, list | tuple) else [given]
+def _as_list(value: Any) -> Any:
+    return value if isinstance(value, list | tuple) else [value]
 
 
 class _Line(BaseModel):
-    """A line of a file of traces; what else it holds is not read.
+    """Line of a file of traces; its other fields are not read.
 
     Attributes:
-        question: what was asked; by default the first message of a user.
+        question: its text; by default the first message of a user.
         messages: of the conversation, as OpenAI has them.
-        answer: what was said last, where the messages do not tell.
+        answer: the last answer, if the messages do not have it.
         expected: answers that would have been right.
         reward: the higher the better, 1 for perfect.
         feedback: of a person or a metric.
@@ -72,18 +72,18 @@ class _Line(BaseModel):
     question: str = ""
     messages: list[dict[str, Any]] = []
     answer: str = ""
-    expected: Annotated[list[str], BeforeValidator(_several)] = []
+    expected: Annotated[list[str], BeforeValidator(_as_list)] = []
     reward: float | None = None
     feedback: str = ""
 
 
 class Traces(NamedTuple):
-    """What a folder or a file holds.
+    """Conversations of a folder or a file.
 
     Attributes:
         scored: conversations with a reward, oldest first.
-        unscored: how many have none.
-        deployed: the best instruction of what wrote the folder; None of a file.
+        unscored: number of conversations without a reward.
+        deployed: the best instruction in the folder; None for a file.
     """
 
     scored: Sequence[Excerpt]
@@ -92,24 +92,24 @@ class Traces(NamedTuple):
 
 
 def read_traces(source: Path) -> Traces:
-    """The conversations of a gateway, of any training with a log of events, or of a JSONL.
+    """Return the conversations of a gateway, of any training with a log of events, or of a JSONL.
 
     Raises:
-        InputError: there is nothing to read, or a line is none.
+        InputError: there is nothing to read, or a line is no conversation.
     """
     log = log_in(source) if source.is_dir() else None
     if log is not None:
         history = History.read(log)
         best = history.candidates.get(history.best)
-        shown = [one for event in read_events(log) for one in event.get("excerpts", ())]
-        return Traces(_EXCERPTS.validate_python(shown), 0, best.components if best else None)
+        excerpts = [excerpt for event in read_events(log) for excerpt in event.get("excerpts", ())]
+        return Traces(_EXCERPTS.validate_python(excerpts), 0, best.components if best else None)
     if source.is_dir() or not (lines := list(_lines(source))):
         raise InputError(
             f"--from-traces is {source}; required: the folder of a gateway or a log_dir, with its "
             "events, or a JSONL of conversations; check the path"
         )
-    found = [line for line in lines if line is not None]
-    return Traces(found, len(lines) - len(found))
+    scored = [line for line in lines if line is not None]
+    return Traces(scored, len(lines) - len(scored))
 
 
 def _lines(file: Path) -> Iterator[Excerpt | None]:
@@ -117,23 +117,23 @@ def _lines(file: Path) -> Iterator[Excerpt | None]:
         try:
             row = _Line.model_validate(json.loads(line))
         except (ValueError, RecursionError) as error:
-            told = explain(error, _Line) if isinstance(error, ValidationError) else error
+            reason = explain(error, _Line) if isinstance(error, ValidationError) else error
             raise InputError(
-                f"{file}:{number} is no conversation ({told}); required: an object such as "
+                f"{file}:{number} is no conversation ({reason}); required: an object such as "
                 '{"question": "2 + 2?", "answer": "5", "reward": 0, "feedback": "it is 4"}'
             ) from error
-        asked, turns = _conversation(row)
-        if not asked or not turns:
+        question, turns = _conversation(row)
+        if not question or not turns:
             raise InputError(
                 f"{file}:{number} lacks a question or an answer; required: both, or 'messages' of "
                 "a user and an assistant"
             )
         right, reward = " or ".join(row.expected), row.reward
-        yield None if reward is None else Excerpt("", asked, right, reward, turns, row.feedback)
+        yield None if reward is None else Excerpt("", question, right, reward, turns, row.feedback)
 
 
 def _conversation(row: _Line) -> tuple[str, tuple[Turn, ...]]:
-    """What was asked first, and what the model said, each with what followed."""
+    """Return the first question, and the model's messages, each with the messages after it."""
     question, turns = row.question, list[list[str]]()
     for message in row.messages:
         text = text_of(message.get("content"))
@@ -146,7 +146,7 @@ def _conversation(row: _Line) -> tuple[str, tuple[Turn, ...]]:
             question = question or text
     if row.answer and (not turns or turns[-1][0] != row.answer):
         turns.append([row.answer, ""])
-    return question, tuple(Turn(said, seen) for said, seen in turns)
+    return question, tuple(Turn(action, seen) for action, seen in turns)
 
 
 def write_from(
@@ -157,90 +157,103 @@ def write_from(
     setting: TaskContext,
     emit: Callable[[Event], None],
 ) -> list[dict[str, str]]:
-    """What ``proposer`` writes of failures in ``traces`` and screening lets through.
+    """Return the proposals from failures in ``traces`` that screening accepts.
 
-    The worst come first, of equals the latest, and of each question one.
+    The failures are sorted by reward, lowest first, and then by time, latest first, with one per
+    question.
 
     Args:
         traces: what happened.
-        first: the instruction to improve on.
-        proposer: is asked up to :data:`REQUESTS` times.
-        options: what a text must hold, and below which reward something has failed.
-        setting: what the proposer is told of the task.
+        first: the instruction to improve.
+        proposer: gets up to :data:`REQUESTS` requests.
+        options: required strings, and the reward below which a conversation is a failure.
+        setting: context of the task for the proposer.
         emit: takes the events.
 
     Raises:
-        InputError: nothing has failed, or nothing that was written can be tried.
+        InputError: there is no failure, or no proposal can be tried.
     """
     failed: dict[str, Excerpt] = {}
     latest = list(reversed(traces.scored))
-    latest.sort(key=lambda one: one.reward)
-    for one in latest:
-        if one.reward < options.perfect:
-            failed.setdefault(one.question, one)
+    latest.sort(key=lambda excerpt: excerpt.reward)
+    for excerpt in latest:
+        if excerpt.reward < options.perfect:
+            failed.setdefault(excerpt.question, excerpt)
     if not failed:
         raise InputError(
             f"of {len(traces.scored)} conversations with a reward none has less than "
             f"{options.perfect:g}, and {traces.unscored} have none; required: failures to learn "
             "from"
         )
-    well = {one.question: one for one in traces.scored if one.reward >= options.perfect}
-    shown = list(failed.values())[: REQUESTS * SHOWN]
-    asked = items_of(
-        [Question("", one.question, (one.answer,) * bool(one.answer)) for one in shown], "traces"
+    successes = {
+        excerpt.question: excerpt for excerpt in traces.scored if excerpt.reward >= options.perfect
+    }
+    failures = list(failed.values())[: REQUESTS * SHOWN]
+    items = items_of(
+        [
+            Question("", excerpt.question, (excerpt.answer,) * bool(excerpt.answer))
+            for excerpt in failures
+        ],
+        "traces",
     )
-    texts = [item.question.text for item in asked]
+    texts = [item.question.text for item in items]
     writer = Writer(proposer, Journal(), emit, options, setting, texts)
     parent = writer.seed(usable_seeds([first], 1, options.required)[0])
     components = list(parent.components)
     component = INSTRUCTION if INSTRUCTION in components else components[0]
 
-    def trajectory(item: Item, one: Excerpt) -> Trajectory:
+    def trajectory(item: Item, excerpt: Excerpt) -> Trajectory:
         question = item.question
         assignment = Assignment(question.id, question, parent, 1, question.id)
-        return Trajectory(assignment, one.reward, turns=one.turns, feedback=one.feedback)
+        return Trajectory(
+            assignment, excerpt.reward, turns=excerpt.turns, feedback=excerpt.feedback
+        )
 
-    found: list[dict[str, str]] = []
-    told = f"{len(shown)} of {len(failed)} failures in {len(traces.scored)} conversations"
-    emit(Notice(0, f"the writer reads {told}; {traces.unscored} have no reward"))
-    for step in range(math.ceil(len(shown) / SHOWN)):
+    proposed_texts: list[dict[str, str]] = []
+    coverage = f"{len(failures)} of {len(failed)} failures in {len(traces.scored)} conversations"
+    emit(Notice(0, f"the writer reads {coverage}; {traces.unscored} have no reward"))
+    for step in range(math.ceil(len(failures) / SHOWN)):
         part = slice(step * SHOWN, (step + 1) * SHOWN)
-        pairs = list(zip(asked[part], shown[part], strict=True))
+        pairs = list(zip(items[part], failures[part], strict=True))
         request = ProposalRequest(
             options.proposals,
             [CandidateStats(parent, 0.0)],
-            [trajectory(item, one) for item, one in pairs],
+            [trajectory(item, excerpt) for item, excerpt in pairs],
             (),
             Random(f"{options.seed}/traces/{step}"),
             step,
             component=component,
-            successes=[trajectory(i, well[o.question]) for i, o in pairs if o.question in well],
+            successes=[
+                trajectory(item, successes[excerpt.question])
+                for item, excerpt in pairs
+                if excerpt.question in successes
+            ],
         )
         try:
-            written = writer.write(request, [item.guarded for item, _ in pairs])
+            proposals = writer.write(request, [item.guarded for item, _ in pairs])
         except BudgetSpentError as spent:
             emit(Notice(step, str(spent)))
             break
-        found += [dict(one.components) for one in written]
-    if not found:
+        proposed_texts += [dict(proposal.components) for proposal in proposals]
+    if not proposed_texts:
         raise InputError(
             f"nothing that was written of the traces can be tried: {writer.complaint}; required: "
             "a writer that works; remove the cause"
         )
-    return found
+    return proposed_texts
 
 
 def starting_from(
     config: RunConfig, traces: Traces, spending: SpendTracker, emit: Callable[[Event], None]
 ) -> RunConfig:
-    """The same optimization, whose arms start from what was deployed and what is written of it.
+    """Return the optimization with arms that start from the deployed instruction and proposals.
 
-    Of a file of traces the first is the task's own instruction.
+    With a file of traces, the task's own instruction takes the place of the deployed one.
 
     Args:
-        config: its last arm has the writer.
+        config: its last arm has the proposer.
         traces: what happened.
-        spending: takes what the writer costs.
+        spending: records the costs of the proposer.
         emit: takes the events.
 
     Raises:
@@ -256,6 +269,6 @@ def starting_from(
     setting = TaskContext(reward=words_of(type(task).score), trained=False)
     context = BuildContext(task, None, spending, syntax=PROPOSER_SYNTAX)
     proposer = proposer_of(section, context)
-    written = write_from(traces, first, proposer, options, setting, emit)
-    texts = (first if isinstance(first, str) else dict(first), *written)
+    proposals = write_from(traces, first, proposer, options, setting, emit)
+    texts = (first if isinstance(first, str) else dict(first), *proposals)
     return config.starting_from(dict.fromkeys(config.arms, texts))

@@ -1,4 +1,4 @@
-"""One arm with one seed: from a configuration to a result."""
+"""Trial of one arm with one seed: from a configuration to a result."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Any
 
 from evoprompt.agents.tasks import Task, TrainingJob
 from evoprompt.engine import Engine
+from evoprompt.experiments.checkpoints import SavedPolicies, SavedPolicy
 from evoprompt.experiments.collapse import RewardWatch
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.distill import distill
 from evoprompt.experiments.frozen import run_frozen
 from evoprompt.experiments.history import History
-from evoprompt.experiments.kept import Kept, KeptPolicies
 from evoprompt.experiments.summary import Clock, SeedSummary
 from evoprompt.experiments.trial_parts import (
     build_engine,
@@ -45,11 +45,11 @@ Stopping = Callable[[], bool]
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A trial ended with an error.
+    """Error that ended a trial.
 
     Attributes:
-        reason: the error in one line; ``error.txt`` of the trial tells more.
-        bad_input: whether a file or a setting is to blame, and not the run.
+        reason: the error in one line; ``error.txt`` of the trial has its traceback.
+        bad_input: whether a file or a setting is the cause, and not the run.
     """
 
     reason: str
@@ -57,12 +57,12 @@ class Failure:
 
 
 End = SeedSummary | Failure
-"""How a trial ends that is not interrupted."""
+"""End of a trial that is not interrupted."""
 
 
 @contextmanager
-def _said_once(engine: Engine) -> Iterator[None]:
-    """Shows a warning of ours unless an event says the same, which the observer shows."""
+def _warn_once(engine: Engine) -> Iterator[None]:
+    """Show a warning of evoprompt unless a notice has the same text, which the observer shows."""
     noted: set[str] = set()
 
     def note(event: Event) -> None:
@@ -71,11 +71,13 @@ def _said_once(engine: Engine) -> Iterator[None]:
 
     engine.log.subscribe(note)
     with warnings.catch_warnings():
-        shown = warnings.showwarning
+        show_warning = warnings.showwarning
 
-        def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        def show(
+            message: Warning | str, category: type[Warning], *location: Any, **options: Any
+        ) -> None:
             if not (issubclass(category, EvopromptWarning) and str(message) in noted):
-                shown(message, category, *place, **more)
+                show_warning(message, category, *location, **options)
 
         warnings.simplefilter("default", EvopromptWarning)
         warnings.showwarning = show
@@ -86,13 +88,13 @@ def _said_once(engine: Engine) -> Iterator[None]:
 def begin(
     run: RunDirectory, trial: TrialId, task: Task, log: EventLog | None = None
 ) -> tuple[TrainingJob, Engine, Attachment]:
-    """The trainer of a trial with the engine that is attached to it, in every process of it.
+    """Return the trainer of a trial and the engine attached to it, for every process of the trial.
 
     Args:
         run: the run it belongs to.
-        trial: which arm and seed.
+        trial: arm and seed.
         task: what to train on.
-        log: takes the events; None in a process that writes none.
+        log: receives the events; None in a process that writes none.
 
     Raises:
         InputError: a setting cannot be used, or the trial before it has not finished.
@@ -113,18 +115,18 @@ def run_trial(
     listener: Listener,
     stopping: Stopping,
 ) -> SeedSummary | None:
-    """Trains, tests, saves the policy and writes ``result.json``.
+    """Train, test, save the policy and write ``result.json``.
 
     Training goes on from the newest checkpoint, if there is one.
 
     Args:
         run: the run it belongs to.
-        trial: which arm and seed.
+        trial: arm and seed.
         listener: sees every event.
-        stopping: asked after every step whether to save and stop.
+        stopping: returns whether to save and stop; called after every step.
 
     Returns:
-        The result; None when it was stopped before the end, to be resumed.
+        The result; None if it was stopped before the endand can be resumed.
 
     Raises:
         InputError: a setting cannot be used.
@@ -139,8 +141,8 @@ def run_trial(
     task: Task = build("task", config.task)
     main_metric = task.main_metric
     if config.is_frozen(trial.arm):
-        told_of = trial_of(config, trial, directory, start_of(run, trial))
-        return run_frozen(run, trial, task, told_of, listener, stopping)
+        trial_settings = trial_of(config, trial, directory, start_of(run, trial))
+        return run_frozen(run, trial, task, trial_settings, listener, stopping)
     log = EventLog(directory.events)
     log.subscribe(plugins().notify)
     log.subscribe(listener)
@@ -153,27 +155,27 @@ def run_trial(
     def watch_reward(event: Event) -> None:
         if not isinstance(event, Told) or event.reward is None:
             return
-        if fallen := watch.see(event.step, event.reward):
+        if fallen := watch.record_reward(event.step, event.reward):
             log.append(Notice(event.step, fallen))
 
     log.subscribe(watch_reward)
     supervise(engine)
-    clock, policies = Clock(directory.seconds), KeptPolicies(directory)
+    clock, policies = Clock(directory.seconds), SavedPolicies(directory)
 
-    def keep(folder: Path) -> Kept:
+    def save_policy(folder: Path) -> SavedPolicy:
         best, tested = test_and_save(job, engine, folder)
         _record(engine, main_metric, "test", tested, best)
         _write_recipe(attachment, engine, folder, str(config.task["name"]))
-        return Kept(rollouts=engine.rollouts, best=dict(best.components), test=tested)
+        return SavedPolicy(rollouts=engine.rollouts, best=dict(best.components), test=tested)
 
     def on_evaluation(evaluation: Evaluation) -> None:
         _record(engine, main_metric, "validation", evaluation, engine.best)
         if config.keep_policies:
-            policies.add(keep(policies.folder(engine.rollouts)))
+            policies.add(save_policy(policies.folder(engine.rollouts)))
         clock.save()
 
     try:
-        with _said_once(engine), silent():
+        with _warn_once(engine), silent():
             if config.arms[trial.arm].distill:
                 distill(run, trial, task, job, engine, on_evaluation)
             else:
@@ -184,31 +186,33 @@ def run_trial(
     if stopping() and engine.rollouts < config.budget_of(trial.arm):
         return None
     if config.keep_policies:
-        kept, choice = policies.choose(History.read(directory.events).evaluations, main_metric)
+        saved_policy, choice = policies.choose(
+            History.read(directory.events).evaluations, main_metric
+        )
         if choice:
             engine.log.append(Notice(engine.step, choice))
     else:
-        kept = keep(directory.policy)
+        saved_policy = save_policy(directory.policy)
     return write_result(
         run,
         trial,
         main_metric,
-        kept.test,
+        saved_policy.test,
         engine.rollouts,
         seconds,
-        kept.best,
+        saved_policy.best,
         failure_reason=engine.failure_reason,
-        tested_after=kept.rollouts if config.keep_policies else None,
+        tested_after=saved_policy.rollouts if config.keep_policies else None,
     )
 
 
 def test_and_save(job: TrainingJob, engine: Engine, folder: Path) -> tuple[Candidate, Evaluation]:
-    """Tests the policy as it is under the best instruction and saves it, in every process of it.
+    """Test the policy under the best instruction and save it, in every process of the trial.
 
     Args:
         job: the trainer.
-        engine: whose best to test under.
-        folder: takes the policy.
+        engine: its best instruction is tested.
+        folder: for the policy.
 
     Returns:
         The best instruction, and the test.
@@ -220,13 +224,13 @@ def test_and_save(job: TrainingJob, engine: Engine, folder: Path) -> tuple[Candi
 
 
 def _write_recipe(attachment: Attachment, engine: Engine, policy: Path, task: str) -> None:
-    """Writes beside the policy how it is asked, for ``evoprompt export``; no trial fails for it."""
+    """Write the recipe of prompts beside the policy, for ``evoprompt export``; never raise."""
     try:
         recipe = None if attachment.prompts is None else attachment.prompts.recipe(engine)
         if recipe is not None:
             recipe = recipe.model_copy(update={"task": task})
             write_whole(policy / RECIPE_FILE, recipe.model_dump_json(indent=2))
-    except Exception as error:  # also what a foreign template or tokenizer raises
+    except Exception as error:  # also errors of a foreign template or tokenizer
         engine.log.append(
             Notice(engine.step, f"{policy} cannot be exported: {format_error(error)}")
         )
@@ -239,19 +243,19 @@ def attempt(
     stopping: Stopping,
     wait: float = 0.0,
 ) -> End | None:
-    """Runs a trial of ``directory``, of which no other process may run the same.
+    """Run a trial of ``directory``; no other process may run the same trial.
 
     An error is written to ``error.txt`` and returned: other trials need not suffer.
 
     Args:
         directory: the run it belongs to.
-        trial: which arm and seed.
+        trial: arm and seed.
         listener: sees every event.
-        stopping: asked after every step whether to save and stop.
+        stopping: returns whether to save and stop; called after every step.
         wait: seconds to wait for another process of the same trial to end.
 
     Returns:
-        Its end; None when it was stopped, to be resumed.
+        Its end; None if it was stoppedand can be resumed.
     """
     files = directory.trial(trial)
     try:
@@ -261,7 +265,7 @@ def attempt(
                 return finished  # by another process, while this one waited
             return run_trial(directory, trial, listener, stopping)
     except Exception as error:
-        with suppress(OSError):  # no room for it, perhaps: the reason is told in any case
+        with suppress(OSError):  # no room for it, perhaps: the reason is returned in any case
             write_whole(files.error, masked(traceback.format_exc()))
         reason = format_error(error)
         if isinstance(error, EvopromptError):
@@ -270,9 +274,9 @@ def attempt(
 
 
 def _record(
-    engine: Engine, main_metric: MainMetric, split: str, found: Evaluation, best: Candidate
+    engine: Engine, main_metric: MainMetric, split: str, evaluation: Evaluation, best: Candidate
 ) -> None:
-    metrics = {**found.metrics, main_metric.name: found.value}
+    metrics = {**evaluation.metrics, main_metric.name: evaluation.value}
     engine.log.append(
         Evaluated(
             engine.step,
@@ -280,7 +284,7 @@ def _record(
             best.id,
             engine.rollouts,
             metrics,
-            dict(found.by_kind),
+            dict(evaluation.by_kind),
             main_metric,
         )
     )

@@ -1,4 +1,4 @@
-"""Parts of a trial: its engine, its host, its first instructions and its result."""
+"""Parts of a trial: its engine, its host, its seeds and its result."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ from evoprompt.types import Candidate, TaskContext, Written
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where the arm before this one ended.
+    """State at the end of the arm before this one.
 
     Attributes:
         policy: folder of its trained policy.
-        written: its best instruction, by components.
+        instruction: its best instruction, by components.
     """
 
     policy: Path
-    written: Written
+    instruction: Written
 
 
 def start_of(directory: RunDirectory, trial: TrialId) -> Start | None:
-    """Where ``trial`` starts, None for the task's own policy and instructions.
+    """Return the start of ``trial``, None for the task's own policy and instructions.
 
     Raises:
         InputError: the trial before it has not finished.
@@ -64,21 +64,21 @@ def start_of(directory: RunDirectory, trial: TrialId) -> Start | None:
 def seeds_of(
     config: RunConfig, trial: TrialId, task: Task, section: EngineSection, start: Start | None
 ) -> Sequence[Seed]:
-    """The instructions that a trial starts from; an arm without a proposer keeps the first one.
+    """Return the seeds of a trial; an arm without a proposer keeps the first one.
 
     Raises:
-        InputError: one has a component that the task does not know.
+        InputError: a seed has a component that the task does not have.
     """
     arm = config.arms[trial.arm]
-    usual = (start.written,) if start and not arm.distill else tuple(task.seeds)
+    usual = (start.instruction,) if start and not arm.distill else tuple(task.seeds)
     seeds = arm.instructions or usual
-    known = Candidate.of(task.seeds[0]).components.keys()
+    known_components = Candidate.of(task.seeds[0]).components.keys()
     for seed in seeds:
-        if unknown := Candidate.of(seed).components.keys() - known:
+        if unknown := Candidate.of(seed).components.keys() - known_components:
             raise InputError(
                 f"the arm {trial.arm!r} starts from an instruction with the components "
                 f"{', '.join(sorted(unknown))}, which the task does not have; required: of "
-                f"{', '.join(known)}; choose other instructions, or another seeds_from"
+                f"{', '.join(known_components)}; choose other instructions, or another seeds_from"
             )
     return seeds[:1] if section.proposer is None else seeds
 
@@ -92,15 +92,15 @@ def build_engine(
     spending: SpendTracker | None = None,
     check: bool = True,
 ) -> Engine:
-    """The engine of a trial, at its start.
+    """Return the engine of a trial, at its start.
 
     Args:
         config: the run.
-        trial: which arm and seed.
+        trial: arm and seed.
         task: what to train on.
-        log: takes the events; its directory is the trial's.
-        start: where the arm before this one ended.
-        spending: what the language models of the whole run spend; one in memory by default.
+        log: receives the events; its directory is the trial's.
+        start: state at the end of the arm before this one.
+        spending: records the costs of the language models of the whole run; in memory by default.
         check: whether components that cannot work here are refused.
 
     Raises:
@@ -124,7 +124,7 @@ def trial_of(
     directory: TrialDirectory,
     start: Start | None = None,
 ) -> Trial:
-    """What a host is told of a trial."""
+    """Return the settings of a trial for a host."""
     return Trial(
         seed=trial.seed,
         directory=directory.checkpoints,
@@ -138,7 +138,7 @@ def trial_of(
 
 
 def host_for(task: Task, section: Mapping[str, JsonValue]) -> Host:
-    """The host of a section ``{name: ..., setting: ...}``, over the settings that ``task`` prefers.
+    """Return the host of a section ``{name: ..., setting: ...}``, over the task's preferences.
 
     Raises:
         PluginError: the host is unknown.
@@ -160,11 +160,11 @@ def write_result(
     failure_reason: str = "",
     tested_after: int | None = None,
 ) -> SeedSummary:
-    """Writes and returns the result of a trial, which is finished with it.
+    """Write and return the result of a trial, which is finished with it.
 
     Args:
         run: the run it belongs to.
-        trial: which arm and seed.
+        trial: arm and seed.
         main_metric: of its task.
         test: the test split under the best instruction.
         rollouts: spent in all.

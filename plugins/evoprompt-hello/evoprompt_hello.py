@@ -19,8 +19,8 @@ class Hello(Proposer):
     def propose(self, request: ProposalRequest) -> list[Proposal]:
         parent = request.parents[0].candidate
         new = [text for text in self.sentences if text not in parent.text]
-        drawn = request.rng.sample(new, min(request.count, len(new)))
-        return [Proposal.of(f"{parent.text} {text}", parent, rationale=text) for text in drawn]
+        chosen = request.rng.sample(new, min(request.count, len(new)))
+        return [Proposal.of(f"{parent.text} {text}", parent, rationale=text) for text in chosen]
 
 
 @hookimpl

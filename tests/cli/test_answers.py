@@ -16,7 +16,7 @@ from scipy.stats import t
 from evoprompt.agents import Agent, AnswerProtocol
 from evoprompt.agents.tasks import Method
 from evoprompt.experiments.answer_table import table_of
-from evoprompt.experiments.answers import Asked, Evaluation
+from evoprompt.experiments.answers import Evaluation, QuestionKind
 from evoprompt.log.evaluation import REWARD
 from evoprompt.testing.openai_server import OpenAIServer, Status, Step, Text
 from evoprompt.types import Question
@@ -68,7 +68,7 @@ def test_a_server_that_fails_for_some_is_asked_again_for_those(
         assert asked(tmp_path, server.url, "--limit", "30") == 1
     told = capsys.readouterr().out
     assert "| Agent | - (3 unscored) | - (3 unscored) |" in told
-    assert "asked in chat messages, not with the token stream" in told
+    assert "requests to the policy are chat messages, not the token stream" in told
     with OpenAIServer(default="wrong") as server:
         assert asked(tmp_path, server.url, "--limit", "30") == 0
         assert len([one for one in server.requests if one.body]) == 3
@@ -165,7 +165,7 @@ def evaluation_of(folder: Path, kinds: Mapping[str, Sequence[float]]) -> Any:
     asked, lines = [], []
     for kind, values in kinds.items():
         questions = [Question(f"{kind}{n}", "?", ("x",)) for n in range(len(values))]
-        asked.append(Asked(kind, questions))
+        asked.append(QuestionKind(kind, questions))
         lines += [
             {"method": "m", "id": one.id, "question": "?", "expected": ["x"], "turns": []}
             | {"value": value, "metrics": {"tool_calls": 1.0}}

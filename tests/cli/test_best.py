@@ -53,7 +53,7 @@ def test_of_an_attached_training_the_events_are_enough(
         said.err == f"candidate c1 after step 2, weight 0.700\n{describe_best('c1', 'c0', True)}\n"
     )
     assert evoprompt("best", str(tmp_path), "--explain") == 2
-    assert "does not say what sentences are worth" in capsys.readouterr().err
+    assert "has no values of sentences" in capsys.readouterr().err
     worth = (SentenceValue("Look twice.", 0.06, 0.02, 3), SentenceValue("Be nice.", 0.01, 0.02, 2))
     log.append(Sentences(2, worth))
     assert evoprompt("best", str(tmp_path), "--explain") == 0
@@ -70,5 +70,5 @@ def test_a_trial_that_has_ended_is_not_waited_for(
 ) -> None:
     assert evoprompt("best", str(finished_run.root), "--arm", "static", "--explain") == 2
     said = capsys.readouterr().err
-    assert "does not say what sentences are worth" in said
+    assert "has no values of sentences" in said
     assert "it has ended: name another with --arm and --seed" in said

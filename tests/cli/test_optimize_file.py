@@ -127,7 +127,7 @@ def test_a_model_that_never_scores_is_not_paid_for_to_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
-    monkeypatch.setattr("evoprompt.experiments.cli.run._draw", lambda *given: None)
+    monkeypatch.setattr("evoprompt.experiments.cli.run._write_report", lambda *given: None)
     data, prompt = files(tmp_path)
     requests = 0
 

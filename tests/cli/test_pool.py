@@ -35,7 +35,7 @@ def test_changes_are_asked_and_listed(folder: Path, capsys: pytest.CaptureFixtur
     assert asked[0].components == {"instruction": "Look twice."}
     capsys.readouterr()
     assert call("pool", "list", folder) == 0
-    assert "asked: retire c0 (a person, not taken up yet)" in capsys.readouterr().out
+    assert "request: retire c0 (a person, not handled yet)" in capsys.readouterr().out
 
 
 def test_what_became_of_a_request_is_listed(
@@ -49,9 +49,9 @@ def test_what_became_of_a_request_is_listed(
     engine.tell([Trajectory(one, 0.5) for one in engine.ask([Question("q", "Why?")], 1)])
     assert call("pool", "list", tmp_path) == 0
     told = capsys.readouterr().out
-    assert "asked: add c2 (a person, step 1): done" in told
+    assert "request: add c2 (a person, step 1): done" in told
     assert engine.best_statement() in told
-    assert "asked: add (a person, step 1): not done, meta_talk: " in told
+    assert "request: add (a person, step 1): not done, meta_talk: " in told
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_where_nothing_can_be_asked_is_named(
 ) -> None:
     (folder / "result.json").write_text("{}")
     assert call("pool", "pin", folder, "c0") == 2
-    assert "has finished, and nothing will be changed" in capsys.readouterr().err
+    assert "has finished, and accepts no changes" in capsys.readouterr().err
     (folder / "events.jsonl").unlink()
     assert call("pool", "list", folder) == 2
     assert "holds no events.jsonl" in capsys.readouterr().err

@@ -92,8 +92,8 @@ class TestRun:
         for line in (
             r"validation share solved 0\.\d{3} with c\d+; rollouts \d+ of 800",
             r"admitted c\d+ at [\d.]+±[\d.]+: \w+",
-            r"evolved: \d admitted, \d+ rollouts of verification, \d alive",
-            r"pruned c\d+.*; \d alive",
+            r"evolved: \d admitted, \d+ rollouts of verification, \d active",
+            r"pruned c\d+.*; \d active",
         ):
             assert re.search(line, text), line
         cells = table.partition("best instruction")[0]  # which is whole, to be copied
@@ -127,7 +127,7 @@ class TestRun:
         last = text.splitlines()[-1]
         kept = Path("runs/tiny/trials/coevolve/seed-0/policy")
         assert "coevolve/0 evolved nothing: all of 3 generations failed, the last because" in last
-        assert last.endswith(f"its policy is kept in {kept}")
+        assert last.endswith(f"its policy is saved in {kept}")
         assert (here / kept).is_dir()
         page = (here / "runs" / "tiny" / "report.html").read_text(encoding="utf-8")
         assert "step 18: the proposer proposed nothing" in page
@@ -154,7 +154,7 @@ class TestRun:
         options = ["--arm", "coevolve", "--set", "host.interrupt_at=7"]
         assert evoprompt("run", "tiny.yaml", *options) == 130
         text = capsys.readouterr().out
-        assert "press Ctrl-C again to stop at once" in text
+        assert "press Ctrl-C again to stop immediately" in text
         (told,) = [line for line in text.splitlines() if line.startswith("stopped; continue with")]
         assert told == "stopped; continue with: evoprompt run runs/tiny --resume"
         assert evoprompt("run", "runs/tiny", "--resume") == 0

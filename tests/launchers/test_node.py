@@ -38,7 +38,7 @@ class Submitted(Job):
 @pytest.fixture(autouse=True)
 def _no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a shared file system takes to show a new folder, this machine does not."""
-    monkeypatch.setattr(node, "_LATE", 0.0)
+    monkeypatch.setattr(node, "_FOLDER_TIMEOUT", 0.0)
 
 
 def submitted(root: Path, **changes: object) -> Submitted:

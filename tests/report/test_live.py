@@ -19,7 +19,7 @@ from evoprompt.experiments.report.live import LivePage, LiveServer
 from evoprompt.experiments.report.page import render_page
 from evoprompt.experiments.report.progress import progress
 from evoprompt.experiments.report.source import read_source
-from evoprompt.experiments.report.verdict import standings
+from evoprompt.experiments.report.verdict import rankings
 from evoprompt.experiments.summary import SeedSummary, to_json
 from evoprompt.hosting.requests import RequestFiles
 from evoprompt.log.evaluation import Evaluation, MainMetric
@@ -158,7 +158,7 @@ def finished(root: Path, static: float, coevolve: float) -> Path:
 
 def test_each_arm_is_compared_with_the_static_one(tmp_path: Path) -> None:
     source = read_source(finished(tmp_path / "run", 0.25, 0.5))
-    first, second = standings(source)
+    first, second = rankings(source)
     assert (first.arm, first.value, first.baseline) == ("coevolve", 0.5, "static")
     assert (second.arm, second.value, second.baseline) == ("static", 0.25, "")
     assert "one seed only" in first.verdict
@@ -188,7 +188,7 @@ def test_a_result_known_question_by_question_is_said_in_words(tmp_path: Path) ->
     log.append(Proposed(1, "c1", {"instruction": "Look."}, ("c0",), "p"))
     log.append(Evolved(1, 1, ("c1",), ("c0", "c1"), 4))
     source = read_source(root)
-    first, _ = standings(source)
+    first, _ = rankings(source)
     assert first.flipped == (7, 0)
     assert first.gain is not None
     assert first.gain.high == pytest.approx(2 / 3), "nobody solves more than all"
@@ -205,7 +205,7 @@ def test_three_arms_are_a_table_the_best_first(tmp_path: Path) -> None:
     shutil.copytree(root / "trials" / "coevolve", root / "trials" / "another")
     (root / "trials" / "another" / "seed-0" / "result.json").write_text(to_json(summary(0.75)))
     source = read_source(root)
-    assert [one.arm for one in standings(source)] == ["another", "coevolve", "static"]
+    assert [one.arm for one in rankings(source)] == ["another", "coevolve", "static"]
     assert "The arms, the best first" in render_page(source)
 
 
@@ -257,13 +257,13 @@ def test_who_waits_is_in_the_page_and_news(tmp_path: Path) -> None:
     folder = RequestFiles(root / "events.jsonl")
     request = folder.ask("refuse", "c1")
     assert page.version != before
-    assert [one.action for one in read_source(root).trials[0].asked] == ["refuse"]
+    assert [one.action for one in read_source(root).trials[0].pending_requests] == ["refuse"]
     folder.take(request, 1)
     folder.announce([])
     EventLog(root / "events.jsonl").append(Intervened(1, request.id, "refuse", "c1", "you", True))
     source = read_source(root)
     assert not source.trials[0].waiting
-    assert not source.trials[0].asked
+    assert not source.trials[0].pending_requests
     shown = json.dumps(document(source))
     assert "dropped" in shown
     assert "refused by you" in shown
@@ -273,5 +273,5 @@ def test_a_damaged_request_is_named_and_the_rest_shown(tmp_path: Path) -> None:
     root = waiting(tmp_path / "first")
     (root / "pool" / "waiting.json").write_text("{")
     source = read_source(root)
-    assert list(source.trials[0].history.lives) == ["c0"]
+    assert list(source.trials[0].history.admitted_candidates) == ["c0"]
     assert "waiting.json" in source.problems[0]

@@ -113,7 +113,7 @@ def test_the_page_knows_every_candidate_and_every_proposal(directory: RunDirecto
     assert told["finished"]
     for shown, trial in zip(told["trials"], source.trials, strict=True):
         lives = [one for one in shown["texts"] if "lane" in one]
-        assert len(lives) == len(trial.history.lives)
+        assert len(lives) == len(trial.history.admitted_candidates)
         assert len(shown["texts"]) == len(trial.history.texts)
         assert [one["id"] for one in lives if one["wins"]][-1:] == [trial.history.winner]
         lanes = {(one["lane"], one["born"]) for one in lives}

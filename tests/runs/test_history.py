@@ -82,7 +82,7 @@ def history(events: list[Event], root: Path) -> History:
 
 def test_lives_begin_with_admission_and_end_with_pruning(tmp_path: Path) -> None:
     found = history(GENERATIONS, tmp_path)
-    lives = {name: (life.born, life.died) for name, life in found.lives.items()}
+    lives = {name: (life.born, life.died) for name, life in found.admitted_candidates.items()}
     assert lives == {"c0": (0, 2), "c1": (1, None), "c3": (2, None)}
     assert [entry.id for entry in found.members] == ["c1", "c3"]
     one = found.candidate("c1")
@@ -97,8 +97,8 @@ def test_lives_begin_with_admission_and_end_with_pruning(tmp_path: Path) -> None
 def test_proposals_that_never_lived_are_kept_with_the_reason(tmp_path: Path) -> None:
     found = history(GENERATIONS, tmp_path)
     outcomes = [(entry.id, outcome(entry)) for entry in found.proposals]
-    refused, lived = ("", "refused"), [("c1", "alive"), ("c2", "dropped")]
-    assert outcomes == [*lived, refused, ("c3", "alive")]
+    refused, lived = ("", "refused"), [("c1", "active"), ("c2", "dropped")]
+    assert outcomes == [*lived, refused, ("c3", "active")]
     assert [check["reason"] for check in found.candidate("c2").checks] == ["too low"]
     counts = [(one["proposed"], one["refused"]) for one in found.generations]
     assert counts == [(3, 1), (1, 0), (0, 0)]
@@ -130,11 +130,11 @@ def test_a_training_that_has_only_begun_has_a_history(tmp_path: Path) -> None:
 
 def test_a_candidate_is_worth_its_weight_else_what_was_verified(tmp_path: Path) -> None:
     found = history(GENERATIONS[:12], tmp_path)
-    assert [found.worth(entry) for entry in found.candidates.values()] == [0.1, 0.6, 0.3]
+    assert [found.value_of(entry) for entry in found.candidates.values()] == [0.1, 0.6, 0.3]
 
 
 def test_of_a_frozen_model_only_the_incumbent_was_measured_as_others_were(tmp_path: Path) -> None:
     trained = ("told", "asked")
     found = history([one for one in GENERATIONS if one.kind not in trained], tmp_path)
-    worths = {name: found.worth(entry) for name, entry in found.candidates.items()}
+    worths = {name: found.value_of(entry) for name, entry in found.candidates.items()}
     assert worths == {"c0": None, "c1": None, "c2": None, "c3": 0.8}

@@ -32,16 +32,16 @@ def test_it_says_that_no_group_was_finished_for_ten_minutes_and_again_after_ten(
     dog = groups.watched()
     for minute, left in ((5, 512), (9, 300), (14, 3), (23, 3)):
         groups.seconds, groups.open = minute * 60, left
-        dog.look()
+        dog.check_progress()
     assert groups.said == []
     groups.seconds = 24 * 60
-    dog.look()
+    dog.check_progress()
     groups.seconds = 33 * 60
-    dog.look()
+    dog.check_progress()
     (told,) = groups.said
     assert told.startswith("3 of 512 groups are open, and none was finished for 10 minutes")
     groups.seconds = 34 * 60
-    dog.look()
+    dog.check_progress()
     assert len(groups.said) == 2
 
 
@@ -50,7 +50,7 @@ def test_a_moment_in_which_nobody_can_tell_is_no_progress() -> None:
     dog = groups.watched()
     for minute, left in ((1, 3), (5, 0), (11, 3)):
         groups.seconds, groups.open = minute * 60, left
-        dog.look()
+        dog.check_progress()
     assert len(groups.said) == 1
 
 

@@ -1,4 +1,4 @@
-"""The command line: one file a command, and the commands that plugins bring."""
+"""Command line: one file per command, and the commands of plugins."""
 
 from __future__ import annotations
 
@@ -56,32 +56,32 @@ COMMANDS = {name: command for commands in PANELS.values() for name, command in c
 
 GROUPS: Mapping[str, typer.Typer] = {"pool": pool.app}
 
-_BROUGHT = "Of examples and plugins"
+_PLUGIN_PANEL = "Of examples and plugins"
 
 _WRONG_PATH = {"ENOENT", "EEXIST", "EISDIR", "ENOTDIR", "ENAMETOOLONG", "ELOOP"}
 _UNWRITABLE = {"ENOSPC", "EDQUOT", "EFBIG", "EROFS", "EACCES", "EPERM"}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs the command line and exits.
+    """Run the command line and exit.
 
-    Exit codes: 0 for success, 1 when a run failed, 2 for bad input, 3 when a dry run finds
-    something missing on this machine, 130 after Ctrl-C.
+    Exit codes: 0 for success, 1 if a run failed, 2 for bad input, 3 if a dry run reports that this
+    machine lacks something, 130 after Ctrl-C.
 
     Args:
-        arguments: what was typed after ``evoprompt``; by default what this process was given.
+        arguments: words after ``evoprompt``; by default those of this process.
     """
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        if any("\0" in word for word in given):
+        if any("\0" in word for word in words):
             raise InputError("an argument holds a NUL character; required: text; correct it")
-        build_app(given)(args=given, prog_name="evoprompt")
+        build_app(words)(args=words, prog_name="evoprompt")
     except UnwritableError as error:
         _refuse(str(error), error, 1)
     except EvopromptError as error:
         _refuse(str(error), error)
     except (UnicodeError, RecursionError) as error:
-        required = "required: files of text, of the form they were written in"
+        required = "required: files of text, in their original form"
         _refuse(f"{format_error(error)}; {required}", error)
     except OSError as error:
         name = errno.errorcode.get(error.errno or 0)
@@ -92,7 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         _refuse(
             f"{error.filename or 'a file'} cannot be written: {error.strerror}; required: room and "
-            "the right to write; what was written before is whole, a run goes on with --resume",
+            "the right to write; the files written before are whole, a run goes on with --resume",
             error,
             1,
         )
@@ -105,7 +105,7 @@ def _refuse(reason: str, error: Exception, code: int = 2) -> NoReturn:
 
 
 def build_app(arguments: Sequence[str]) -> typer.Typer:
-    """The commands; plugins are loaded only if ``arguments`` do not name a built-in one.
+    """Return the commands; plugins are loaded only if ``arguments`` do not name a built-in one.
 
     Raises:
         PluginError: a plugin's command takes the name of a built-in one.
@@ -123,26 +123,26 @@ def build_app(arguments: Sequence[str]) -> typer.Typer:
             app.command(name, rich_help_panel=heading)(command)
     for group in GROUPS.values():
         app.add_typer(group, rich_help_panel="Use")
-    known = {*COMMANDS, *GROUPS}
-    if next((word for word in arguments if not word.startswith("-")), None) not in known:
+    built_in = {*COMMANDS, *GROUPS}
+    if next((word for word in arguments if not word.startswith("-")), None) not in built_in:
         from evoprompt.plugins import plugins as installed
 
         for group in installed().commands():
-            if group.info.name in known:
+            if group.info.name in built_in:
                 raise PluginError(
                     f"a plugin brings the command {group.info.name!r}; required: a name that "
                     "evoprompt does not use itself; rename the command group"
                 )
             if [command.name for command in group.registered_commands] == [group.info.name]:
-                group.registered_commands[0].rich_help_panel = _BROUGHT
+                group.registered_commands[0].rich_help_panel = _PLUGIN_PANEL
                 app.registered_commands += group.registered_commands
             else:
-                app.add_typer(group, rich_help_panel=_BROUGHT)
+                app.add_typer(group, rich_help_panel=_PLUGIN_PANEL)
     return app
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _show_version(is_set: bool) -> None:
+    if is_set:
         from importlib.metadata import version
 
         typer.echo(f"evoprompt {version('evoprompt')}")

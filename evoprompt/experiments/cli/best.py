@@ -1,4 +1,4 @@
-"""``evoprompt best``: the evolved instruction alone, so that it pipes."""
+"""``evoprompt best``: only the evolved instruction on standard output, for pipes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def best(
     arm: OfArm = None,
     seed: OfSeed = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Say on the error output what sentences are worth.")
+        bool, typer.Option("--explain", help="Print values of sentences on the error output.")
     ] = False,
 ) -> None:
     """Print a run's best instruction.
@@ -29,28 +29,27 @@ def best(
     Chosen by validation questions, never by test questions.
 
     A trial that is not finished counts with its last evaluation. Of a checkpoint, a trainer's
-    output folder or an export it is the engine's best at that step: the one that is shown to be
-    better than the first instruction, and else that one, as the error output says; of the log_dir
-    of a training without checkpoints, the same after the last step in its events. Of the directory
-    of evoprompt.optimize, it is what that returned.
+    output folder or an export it is the engine's best at that step: the candidate that is shown to
+    be better than the first instruction, or else that one, as the error output states; of the
+    log_dir of a training without checkpoints, the same after the last step in its events. Of the
+    directory of evoprompt.optimize, it is the returned instruction.
 
-    With --explain: what each sentence adds to the mean reward of a text that holds it, by all
-    rollouts of the training, with its standard error. Two of these are the line between shown and
-    not shown.
+    With --explain: the gain in mean reward by each sentence of a text, from all rollouts of the
+    training, with its standard error. Two of these are the line between shown and not shown.
     """
     from evoprompt.support.text import english, printable
 
-    found, statement = _best_of(run, arm, seed)
+    text, statement = _best_of(run, arm, seed)
     if statement:
         typer.echo(statement, err=True)
     if explain:
         _explain(run, arm, seed)
-    instruction = found.encode("utf-8", "backslashreplace").decode("utf-8")
+    instruction = text.encode("utf-8", "backslashreplace").decode("utf-8")
     typer.echo(printable(english(instruction)) if sys.stdout.isatty() else instruction)
 
 
 def _best_of(run: Path, arm: str | None, seed: int | None) -> tuple[str, str]:
-    """The instruction, and what is shown of it, in words; empty where nothing was compared."""
+    """Return the instruction, and a sentence on its comparison; empty if nothing was compared."""
     from evoprompt.agents.recipe import Recipe
     from evoprompt.experiments.best import best_trial
     from evoprompt.experiments.directory import RunDirectory
@@ -78,12 +77,12 @@ def _best_of(run: Path, arm: str | None, seed: int | None) -> tuple[str, str]:
         raise InputError(f"{log} holds no instruction; required: a training that has begun; wait")
     entry = history.candidates[history.best]
     worth = "" if entry.weight is None else f", weight {entry.weight:.3f}"
-    told = [f"candidate {entry.id} after step {history.step}{worth}", history.statement]
-    return entry.text, "\n".join(filter(None, told))
+    statements = [f"candidate {entry.id} after step {history.step}{worth}", history.statement]
+    return entry.text, "\n".join(filter(None, statements))
 
 
 def _explain(run: Path, arm: str | None, seed: int | None) -> None:
-    """Prints what sentences are worth by the events of the trial that did best."""
+    """Print the values of sentences by the events of the trial with the best evaluation."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -94,23 +93,25 @@ def _explain(run: Path, arm: str | None, seed: int | None) -> None:
     from evoprompt.support.errors import InputError
     from evoprompt.support.text import english, printable
 
-    log, who, remedy = log_in(run), str(run), "wait, or leave --explain out"
+    log, description, remedy = log_in(run), str(run), "wait, or leave --explain out"
     if (run / "config.yaml").is_file():
         directory = RunDirectory.open(run)
         trial = best_trial(directory, arm, seed).trial
         files = directory.trial(trial)
-        log, who = files.events, f"{trial} of {run}"
+        log, description = files.events, f"{trial} of {run}"
         if files.finished is not None:
             remedy = "it has ended: name another with --arm and --seed, or leave --explain out"
-    found = [] if log is None else History.read(log).sentences
-    if not found:
+    sentences = [] if log is None else History.read(log).sentences
+    if not sentences:
         raise InputError(
-            f"{who} does not say what sentences are worth; required: the events of a training with "
+            f"{description} has no values of sentences; required: the events of a training with "
             "the attributor adjusted (the default) and texts that differ in their sentences, after "
             f"its first generation; {remedy}"
         )
     table = Table("adds", "", "texts", "sentence", box=None)
-    for one in found:
-        verdict = "" if one.verdict == "not shown" else one.verdict
-        table.add_row(str(one), verdict, str(one.holders), Text(printable(english(one.text))))
+    for sentence in sentences:
+        verdict = "" if sentence.verdict == "not shown" else sentence.verdict
+        table.add_row(
+            str(sentence), verdict, str(sentence.holders), Text(printable(english(sentence.text)))
+        )
     Console(stderr=True, markup=False, highlight=False).print(table)

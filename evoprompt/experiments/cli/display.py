@@ -1,4 +1,4 @@
-"""Tells of a run while it runs, a line for what matters; ``evoprompt watch`` shows it live."""
+"""Display of a running run, one line per relevant event; ``evoprompt watch`` shows it live."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ STYLES: Mapping[str, str] = {
     "validation": "bold",
     "failed": "bold red",
 }
-"""How a line looks, by its first word."""
+"""Styles of lines, by their first word."""
 
 
 class Display(Observer):
-    """Watches a run and tells of it on ``console``.
+    """Observer that prints the progress of a run on ``console``.
 
     Args:
         directory: the run.
-        console: where to tell it.
+        console: for the output.
     """
 
     def __init__(self, directory: RunDirectory, console: Console) -> None:
@@ -47,52 +47,55 @@ class Display(Observer):
         self._texts: dict[TrialId, dict[str, str]] = {}
 
     def started(self, trial: TrialId) -> None:
-        """Tells that a trial begins."""
+        """Print that a trial begins."""
         self._texts[trial] = {}
-        self._say(trial, "begins", "bold")
+        self._print_line(trial, "begins", "bold")
 
     def happened(self, trial: TrialId, event: Event) -> None:
-        """Tells what happened in a trial, if it matters."""
+        """Print an event of a trial, if it is relevant."""
         texts = self._texts[trial]
         if isinstance(event, Proposed) and not event.rule:
             texts[event.candidate] = " ".join(legible(event.components).split())
         if line := line_of(event, texts, self._directory.config.budget_of(trial.arm)):
-            self._say(trial, line, STYLES.get(line.split()[0], "dim"), event.step)
+            self._print_line(trial, line, STYLES.get(line.split()[0], "dim"), event.step)
 
     def finished(self, trial: TrialId, result: SeedSummary) -> None:
-        """Tells the result of a trial, from now or from before."""
+        """Print the result of a trial, from now or from before."""
         is_fresh = self._texts.pop(trial, None) is not None
         done = f"done in {result.train_seconds:.0f} s" if is_fresh else "was done before"
         reached = f"{result.main_metric.label} {result.test.value:.3f}"
         failures = result.test.failures
         failed = f"; {failures}" if failures.failed else ""
-        self._say(trial, f"{done}: test {reached}{failed}", "bold red" if failed else "bold green")
-
-    def failed(self, trial: TrialId, reason: str) -> None:
-        """Tells that a trial ended with an error."""
-        self._say(trial, f"failed: {reason}", "bold red")
-
-    def lost(self, trial: TrialId, reason: str) -> None:
-        """Tells that process or machine of a trial is gone."""
-        self._say(trial, f"lost: {reason}; it is submitted again", "bold red")
-
-    def stopping(self) -> None:
-        """Tells that the run ends after this step."""
-        self._console.print(
-            "stopping: saving after this step; press Ctrl-C again to stop at once", style="yellow"
+        self._print_line(
+            trial, f"{done}: test {reached}{failed}", "bold red" if failed else "bold green"
         )
 
-    def _say(self, trial: TrialId, line: str, style: str, step: int | None = None) -> None:
+    def failed(self, trial: TrialId, reason: str) -> None:
+        """Print that a trial ended with an error."""
+        self._print_line(trial, f"failed: {reason}", "bold red")
+
+    def lost(self, trial: TrialId, reason: str) -> None:
+        """Print that the process or machine of a trial is lost."""
+        self._print_line(trial, f"lost: {reason}; it is submitted again", "bold red")
+
+    def stopping(self) -> None:
+        """Print that the run ends after this step."""
+        self._console.print(
+            "stopping: saving after this step; press Ctrl-C again to stop immediately",
+            style="yellow",
+        )
+
+    def _print_line(self, trial: TrialId, line: str, style: str, step: int | None = None) -> None:
         when = "" if step is None else f" step {step}"
         text = Text.assemble((f"{trial}{when} ", "cyan"), (printable(line), style))
         self._console.print(text, soft_wrap=True)
 
 
 def line_of(event: Event, texts: Mapping[str, str], budget: int) -> str:
-    """A line for people; empty when it is routine.
+    """Return a line for the user; empty if the event is routine.
 
     Args:
-        event: what happened in a trial.
+        event: of a trial.
         texts: of its candidates so far.
         budget: rollouts after which it ends.
     """
@@ -108,10 +111,10 @@ def line_of(event: Event, texts: Mapping[str, str], budget: int) -> str:
         case Evolved():
             return (
                 f"evolved: {len(event.admitted)} admitted, {event.rollouts:,} rollouts of "
-                f"verification, {len(event.population)} alive"
+                f"verification, {len(event.population)} active"
             )
         case Pruned():
-            return f"pruned {', '.join(event.dropped)}; {len(event.kept)} alive"
+            return f"pruned {', '.join(event.dropped)}; {len(event.kept)} active"
         case Evaluated(main_metric=MainMetric() as main_metric):
             value = event.metrics[main_metric.name]
             line = f"{event.split} {main_metric.label} {value:.3f} with {event.candidate}"

@@ -1,4 +1,4 @@
-"""``evoprompt distill``: a trained policy learns to do without its instruction."""
+"""``evoprompt distill``: trains a policy to do without its instruction."""
 
 from __future__ import annotations
 
@@ -20,14 +20,16 @@ def distill(
         Path, typer.Argument(help="Output of a run that is finished.", metavar="RUN")
     ],
     arm: Annotated[
-        str | None, typer.Option(help="That was trained.", show_default="the best trial's")
+        str | None, typer.Option(help="Trained arm.", show_default="the best trial's")
     ] = None,
     budget: Annotated[
         int, typer.Option(min=1, help="Rollouts under the instruction, of each seed.")
     ] = BUDGET,
     instruction: Annotated[
         Path | None,
-        typer.Option(help="File with what is left.", show_default="the task's first instruction"),
+        typer.Option(
+            help="File with the remaining instruction.", show_default="the task's first instruction"
+        ),
     ] = None,
     name: Annotated[
         str | None, typer.Option(help="Of the new arm.", show_default="ARM-distilled")
@@ -38,11 +40,12 @@ def distill(
     ] = None,
     jobs: Jobs = None,
 ) -> None:
-    """Teach a trained policy to answer without its instruction as it answers with it.
+    """Train a policy to answer without its instruction as it answers with it.
 
     Adds an arm to the run: supervised steps on the policy's own good rollouts, shown under the
-    first instruction. best, eval, export and report take the arm as any other. Prints the test with
-    the instruction, without it and distilled, and how far each is from the base model.
+        first instruction. best, eval, export and report take the arm as any other. Prints the test
+        with
+    the instruction, without it and distilled, and the distance of each from the base model.
     """
     from rich.console import Console
     from rich.table import Table
@@ -60,10 +63,12 @@ def distill(
     text = None if instruction is None else read_instruction(instruction)
     run = RunDirectory.open(source)
     if arm is None:
-        taught = {one for one, given in run.config.arms.items() if given.distill}
+        distilled_arms = {
+            arm_name for arm_name, arm_settings in run.config.arms.items() if arm_settings.distill
+        }
         arm = best_trial(run).trial.arm
-        if arm in taught:
-            raise InputError(f"the best trial is of {arm!r}; required: --arm NAME, to say which")
+        if arm in distilled_arms:
+            raise InputError(f"the best trial is of {arm!r}; required: --arm NAME, to choose one")
     else:
         best_trial(run, arm)
     name = name or f"{arm}-distilled"
@@ -75,15 +80,15 @@ def distill(
             "config.yaml"
         )
     file = source / "config.yaml"
-    given = yamlfile.read(file)
+    settings = yamlfile.read(file)
     new: Settings = {"after": arm, "distill": True, "budget": budget}
     new |= {"host": run.config.host_of(arm), "instructions": None if text is None else [text]}
-    wanted = config_of(
-        merge(given, {"arms": {name: new}}),
+    config = config_of(
+        merge(settings, {"arms": {name: new}}),
         file,
         [f"arms.{name}.{change}" for change in changes or ()],
     )
-    launch(wanted, file, source, jobs, resume=True, dry_run=False)
+    launch(config, file, source, jobs, resume=True, dry_run=False)
     run = RunDirectory.open(source)
     summary = run.collect()
     label = summary.main_metric.label if summary.main_metric else "test"

@@ -1,4 +1,4 @@
-"""``evoprompt doctor``: whether this machine can run, and what to do where it cannot."""
+"""``evoprompt doctor``: checks whether this machine can run, with a remedy for each problem."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ STYLES = {"note": "yellow", "problem": "red"}
 
 
 class Finding(NamedTuple):
-    """One thing that the doctor looked at.
+    """Result of one check of the doctor.
 
     Attributes:
-        level: ``ok``; ``note``, which may matter to some; ``problem``, which will stop a run.
-        subject: what was looked at.
-        text: what was found.
-        remedy: what to do about it, empty when nothing.
+        level: ``ok``; ``note``, which may matter in some cases; ``problem``, which will stop a run.
+        subject: subject of the check.
+        text: result.
+        remedy: the remedy, empty if none is needed.
     """
 
     level: str
@@ -40,29 +40,30 @@ def doctor() -> None:
     from rich.text import Text
 
     console = Console()
-    found = list(findings())
+    all_findings = list(findings())
     for level in ("problem", "note"):
-        for one in [one for one in found if one.level == level]:
-            remedy = f" -> {one.remedy}" if one.remedy else ""
-            head = (f"{level:8}", STYLES[level]), (f"{one.subject:14} ", "bold")
-            console.print(Text.assemble(*head, one.text, (remedy, "cyan")), soft_wrap=True)
-    fine = [f"{one.subject} {one.text}" for one in found if one.level == "ok"]
+        for finding in [finding for finding in all_findings if finding.level == level]:
+            remedy = f" -> {finding.remedy}" if finding.remedy else ""
+            head = (f"{level:8}", STYLES[level]), (f"{finding.subject:14} ", "bold")
+            console.print(Text.assemble(*head, finding.text, (remedy, "cyan")), soft_wrap=True)
+    fine = [
+        f"{finding.subject} {finding.text}" for finding in all_findings if finding.level == "ok"
+    ]
     console.print(f"{len(fine)} fine: {', '.join(fine)}", style="green", soft_wrap=True)
-    if any(one.level == "problem" for one in found):
+    if any(finding.level == "problem" for finding in all_findings):
         raise typer.Exit(1)
 
 
 def findings() -> Iterator[Finding]:
-    """Everything the doctor looks at, one after the other."""
+    """Yield the results of all checks, one after the other."""
     from packaging.utils import canonicalize_name
     from packaging.version import Version
 
     from evoprompt.plugins import plugins
 
     versions: dict[str, Version] = {}
-    for (
-        distribution
-    ) in metadata.distributions():  # the first on the path is the one that is imported
+    # Of several distributions of a name, the first on the path is imported.
+    for distribution in metadata.distributions():
         versions.setdefault(canonicalize_name(distribution.name), Version(distribution.version))
     yield Finding("ok", "Python", platform.python_version())
     yield from packages(versions)
@@ -74,44 +75,44 @@ def findings() -> Iterator[Finding]:
 
 
 def packages(versions: Mapping[str, Version]) -> Iterator[Finding]:
-    """One line for each package of the core, then one for each of the extras."""
+    """Yield one finding for each package of the core, then one for each package of the extras."""
     from packaging.requirements import Requirement
     from packaging.utils import canonicalize_name
 
     extras = metadata.metadata("evoprompt").get_all("Provides-Extra") or []
-    told = {"evoprompt"}
+    reported = {"evoprompt"}
     for extra in ("", *(extra for extra in extras if extra not in ("dev", "docs", "test"))):
-        for wanted in map(Requirement, metadata.requires("evoprompt") or ()):
-            if wanted.name in told or wanted.extras:
+        for requirement in map(Requirement, metadata.requires("evoprompt") or ()):
+            if requirement.name in reported or requirement.extras:
                 continue
-            if wanted.marker is not None and not wanted.marker.evaluate({"extra": extra}):
+            if requirement.marker is not None and not requirement.marker.evaluate({"extra": extra}):
                 continue
-            told.add(wanted.name)
-            version = versions.get(canonicalize_name(wanted.name))
+            reported.add(requirement.name)
+            version = versions.get(canonicalize_name(requirement.name))
             if version is None and extra:
-                text = f"not installed; the extra {extra!r} needs {wanted.specifier or 'it'}"
+                text = f"not installed; the extra {extra!r} needs {requirement.specifier or 'it'}"
                 install = f'pip install "evoprompt[{extra}]"'
-                yield Finding("note", wanted.name, text, install)
+                yield Finding("note", requirement.name, text, install)
             # A clone's own version is a development one.
-            elif version and wanted.specifier.contains(version, prereleases=True):
-                yield Finding("ok", wanted.name, str(version))
+            elif version and requirement.specifier.contains(version, prereleases=True):
+                yield Finding("ok", requirement.name, str(version))
             else:
-                text = f"{version or 'not installed'}; {wanted.specifier or 'it'} is required"
-                install = f'pip install "{wanted.name}{wanted.specifier}"'
-                yield Finding("problem", wanted.name, text, install)
+                text = f"{version or 'not installed'}; {requirement.specifier or 'it'} is required"
+                install = f'pip install "{requirement.name}{requirement.specifier}"'
+                yield Finding("problem", requirement.name, text, install)
 
 
 def conflicts(versions: Mapping[str, Version]) -> Iterator[Finding]:
-    """Hosts that do not go together, or are newer than what was tested."""
+    """Yield hosts that do not fit together, or are newer than the tested versions."""
     from evoprompt_trl.host import TESTED as TRL
     from evoprompt_verl.versions import REMEDY, conflict
     from evoprompt_verl.versions import TESTED as VERL
     from packaging.version import Version
 
     trl, verl = versions.get("trl"), versions.get("verl")
-    if verl and (found := conflict(str(verl), str(trl) if trl else None)):
+    if verl and (reason := conflict(str(verl), str(trl) if trl else None)):
         level = "problem" if verl <= Version(VERL) else "note"
-        yield Finding(level, "trl + verl", found, REMEDY)
+        yield Finding(level, "trl + verl", reason, REMEDY)
     for name, version, tested in (("verl", verl, VERL), ("trl", trl, TRL)):
         release = Version(tested).release
         if version and version.release[: len(release)] > release:
@@ -124,16 +125,16 @@ def conflicts(versions: Mapping[str, Version]) -> Iterator[Finding]:
 
 
 def gpu(verl: bool) -> Iterator[Finding]:
-    """The GPUs, whether torch can use them, and what veRL needs there if it is installed."""
+    """Yield the GPUs, whether torch can use them, and veRL's needs there if it is installed."""
     from evoprompt.experiments.requirements import devices, flash_attention
 
-    found = devices()
-    if not found.listed:
+    gpu_devices = devices()
+    if not gpu_devices.listed:
         yield Finding("note", "GPU", "none found; the tiny example runs on a CPU")
         return
-    if found.problem:
-        yield Finding("problem", "GPU", found.problem, found.remedy)
+    if gpu_devices.problem:
+        yield Finding("problem", "GPU", gpu_devices.problem, gpu_devices.remedy)
     else:
-        yield Finding("ok", "GPU", "; ".join(found.listed))
+        yield Finding("ok", "GPU", "; ".join(gpu_devices.listed))
     if verl and (need := flash_attention("train with sdpa, see docs/search-qa.md")).missing:
         yield Finding("note", need.subject, need.text, need.remedy)

@@ -1,4 +1,4 @@
-"""``evoprompt eval``: what a policy reaches under an instruction, outside of any training."""
+"""``evoprompt eval``: evaluates a policy under an instruction, outside of any training."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from evoprompt.experiments.cli.options import Changes
 
 if TYPE_CHECKING:
     from evoprompt.agents.tasks import Method, Policy, Task
-    from evoprompt.experiments.answers import Asked, Evaluation
-    from evoprompt.experiments.evaluate import Result, Subject
+    from evoprompt.experiments.answers import Evaluation, QuestionKind
+    from evoprompt.experiments.evaluate import EvaluationResult, Subject
 
 AGENT = "agent"
 _BATCH = 64  # questions at a time; a kill loses as many at most
@@ -28,7 +28,7 @@ def evaluate(
         Path,
         typer.Argument(help="Output of a run, one of its trials, or a YAML file.", metavar="RUN"),
     ],
-    split: Annotated[str, typer.Option(help="Whose questions to ask.")] = "test",
+    split: Annotated[str, typer.Option(help="Split of the questions.")] = "test",
     arm: Annotated[str | None, typer.Option(help="Of the run; else the best trial.")] = None,
     seed: Annotated[int | None, typer.Option(help="Of the run; else the best trial.")] = None,
     instruction: Annotated[
@@ -52,59 +52,61 @@ def evaluate(
         int | None, typer.Option(min=1, help="Questions of each kind; with --output.")
     ] = None,
     model: Annotated[
-        str | None, typer.Option(help="Ask a served model, openai:NAME; with --output.")
+        str | None, typer.Option(help="A served model, openai:NAME; with --output.")
     ] = None,
     base_url: Annotated[str | None, typer.Option(help="Address of the server.")] = None,
     tokenizer: Annotated[
         str | None,
         typer.Option(
-            help="Of the served model, which is then sent the token stream of training instead of "
+            help="Of the served model, which then gets the token stream of training instead of "
             "chat messages."
         ),
     ] = None,
 ) -> None:
     """Evaluate a trained policy under its best instruction, greedily.
 
-    Of a YAML file it is the task's own policy under the first seed instruction:
-    what a training with these settings starts from.
+    Of a YAML file it is the task's own policy under the first seed instruction: the start of a
+    training with these settings.
 
-    With --output every answer is kept. The same command continues what was stopped, asks nothing
-    twice but what could not be scored, and takes further methods and kinds of questions.
+    With --output every answer is kept. The same command continues a stopped evaluation, repeats
+    only unscored questions, and takes further methods and kinds of questions.
     """
     from evoprompt.agents.tasks import POLICY, Policy
     from evoprompt.experiments.answers import Evaluation, identity_of, kinds_of, methods_of
     from evoprompt.experiments.check import require
-    from evoprompt.experiments.evaluate import policy_of, subject_of, task_of, written_of
+    from evoprompt.experiments.evaluate import instruction_of, policy_of, subject_of, task_of
     from evoprompt.experiments.instruction import read_instruction
     from evoprompt.support.errors import InputError
     from evoprompt.support.storage import only_writer, require_folder
 
     subject = subject_of(source, changes or (), arm, seed)
     if instruction is not None:
-        subject = replace(subject, written=read_instruction(instruction))
+        subject = replace(subject, instruction=read_instruction(instruction))
     if output is None:
         _evaluate(subject, split, json)
         return
     require_folder(output, "--output")
     task = task_of(subject)
-    known = methods_of(task, written_of(subject, task))
-    chosen = {name: known[name] for name in _listed("--methods", methods, list(known))}
+    all_methods = methods_of(task, instruction_of(subject, task))
+    chosen = {
+        name: all_methods[name] for name in _parse_names("--methods", methods, list(all_methods))
+    }
     served = None if model is None else _served(task, model, base_url, tokenizer)
     require([need for need in task.needs() if served is None or need.subject != POLICY])
-    asked = {kind.name: kind for kind in kinds_of(task, split, limit)}
-    if not asked:
+    kinds_by_name = {kind.name: kind for kind in kinds_of(task, split, limit)}
+    if not kinds_by_name:
         raise InputError(f"split {split!r} holds no question; required: at least one")
-    picked = [asked[name] for name in _listed("--kinds", kinds, list(asked))]
+    picked = [kinds_by_name[name] for name in _parse_names("--kinds", kinds, list(kinds_by_name))]
     if served is not None and tokenizer is None:
         typer.secho(
-            "the policy is asked in chat messages, not with the token stream of training; for a "
+            "requests to the policy are chat messages, not the token stream of training; for a "
             "policy that was trained here, give --tokenizer",
             fg="yellow",
         )
-    asking = policy_of(subject, task) if served is None else nullcontext[Policy](served)
-    with asking as policy, only_writer(output, "an evaluation"):
+    policy_context = policy_of(subject, task) if served is None else nullcontext[Policy](served)
+    with policy_context as policy, only_writer(output, "an evaluation"):
         identity = identity_of(task, picked, chosen, policy, split)
-        _ask(Evaluation(output, identity), task, chosen, picked, policy, split)
+        _play_and_print(Evaluation(output, identity), task, chosen, picked, policy, split)
 
 
 def _served(task: Task, model: str, base_url: str | None, tokenizer: str | None) -> Policy:
@@ -124,8 +126,8 @@ def _evaluate(subject: Subject, split: str, json: bool) -> None:
     from evoprompt.support.text import format_error, masked
 
     try:
-        with redirect_stdout(sys.stderr):  # trainers talk; standard output is for the result
-            found = evaluate_subject(subject, split)
+        with redirect_stdout(sys.stderr):  # trainers print; standard output is for the result
+            result = evaluate_subject(subject, split)
     except EvopromptError:
         raise
     except OSError as error:  # a model that cannot be read, a server that is not there
@@ -138,16 +140,16 @@ def _evaluate(subject: Subject, split: str, json: bool) -> None:
         typer.secho(f"error: the evaluation failed: {format_error(error)}", fg="red", err=True)
         raise typer.Exit(1) from error
     if json and not is_follower():
-        typer.echo(found.model_dump_json())
+        typer.echo(result.model_dump_json())
     elif not is_follower():
-        _show(found)
+        _print_result(result)
 
 
-def _ask(
+def _play_and_print(
     evaluation: Evaluation,
     task: Task,
     methods: Mapping[str, Method],
-    kinds: Sequence[Asked],
+    kinds: Sequence[QuestionKind],
     policy: Policy,
     split: str,
 ) -> None:
@@ -158,14 +160,16 @@ def _ask(
     from evoprompt.experiments.answers import StoppedError
 
     console = Console(markup=False, highlight=False, soft_wrap=True)
-    left = sum(len(evaluation.todo(name, kind.questions)) for name in methods for kind in kinds)
+    num_open = sum(len(evaluation.todo(name, kind.questions)) for name in methods for kind in kinds)
     stopped, trouble = "", ""
     with Progress(console=console) as progress:
-        bar = progress.add_task("asking", total=left)
+        bar = progress.add_task("asking", total=num_open)
         try:
-            for found in evaluation.run(methods, kinds, task, policy, split, _BATCH):
-                trouble = next((one.error for one in reversed(found) if one.error), trouble)
-                progress.update(bar, advance=len(found), description=found[0].method)
+            for answers in evaluation.run(methods, kinds, task, policy, split, _BATCH):
+                trouble = next(
+                    (answer.error for answer in reversed(answers) if answer.error), trouble
+                )
+                progress.update(bar, advance=len(answers), description=answers[0].method)
         except StoppedError as error:
             stopped = str(error)
         except KeyboardInterrupt:
@@ -183,24 +187,24 @@ def _ask(
         raise typer.Exit(1)
 
 
-def _listed(option: str, given: str, known: Sequence[str]) -> list[str]:
-    """The names in ``given``, each once."""
+def _parse_names(option: str, text: str, available: Sequence[str]) -> list[str]:
+    """Return the names in ``text``, each once."""
     from evoprompt.support.errors import InputError
     from evoprompt.support.validation import nearest
 
-    if given == "all":
-        return list(known)
-    names = [name.strip() for name in given.split(",") if name.strip()]
-    for name in names or [given]:
-        if name not in known:
+    if text == "all":
+        return list(available)
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    for name in names or [text]:
+        if name not in available:
             raise InputError(
-                f"{option} names {name!r}; required: all, or of {', '.join(known)}"
-                f"{nearest(name, known)}"
+                f"{option} names {name!r}; required: all, or of {', '.join(available)}"
+                f"{nearest(name, available)}"
             )
     return list(dict.fromkeys(names))
 
 
-def _show(found: Result) -> None:
+def _print_result(result: EvaluationResult) -> None:
     from rich.console import Console
     from rich.panel import Panel
     from rich.table import Table
@@ -208,17 +212,17 @@ def _show(found: Result) -> None:
 
     from evoprompt.support.text import printable
 
-    values = found.evaluation
+    values = result.evaluation
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    table.add_row(found.main_metric.label, f"{values.value:.3f}", style="bold")
+    table.add_row(result.main_metric.label, f"{values.value:.3f}", style="bold")
     for name, value in {**values.by_kind, **values.metrics}.items():
         table.add_row(name, f"{value:.3f}")
     if values.failures.failed:
         table.add_row("", str(values.failures), style="bold red")
     console = Console(markup=False, highlight=False)
-    policy = "the task's own policy" if found.policy is None else str(found.policy)
-    told = f"{policy}, greedily, on {found.questions} questions of {found.split}"
-    console.print(told, style="dim", soft_wrap=True)
+    policy = "the task's own policy" if result.policy is None else str(result.policy)
+    description = f"{policy}, greedily, on {result.questions} questions of {result.split}"
+    console.print(description, style="dim", soft_wrap=True)
     console.print(table)
-    text = Text(printable(found.instruction))
+    text = Text(printable(result.instruction))
     console.print(Panel(text, title="instruction", title_align="left"))

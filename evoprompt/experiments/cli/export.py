@@ -1,4 +1,4 @@
-"""``evoprompt export``: what a training leaves, as a folder to deploy."""
+"""``evoprompt export``: writes a trained policy as a folder to deploy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def export(
 ) -> None:
     """Write weights, tokenizer and best instruction as one folder to deploy.
 
-    Its chat template places the instruction: ask with the user's question alone. Prints the
+    Its chat template places the instruction: a request needs only the user's question. Prints the
     command that serves it with vLLM.
     """
     from evoprompt.experiments.export import export as write

@@ -1,4 +1,4 @@
-"""Shows what a run would do and need: ``evoprompt run --dry-run``."""
+"""Output of ``evoprompt run --dry-run``: work, costs and needs of a run."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ MISSING = 3
 
 
 def show_forecast(
-    config: RunConfig, found: Forecast, console: Console, price: float | None = None
+    config: RunConfig, forecast: Forecast, console: Console, price: float | None = None
 ) -> None:
-    """Prints the settings in use, the arms, the figures of the task and what is missing.
+    """Print the settings in use, the arms, the figures of the task and unmet needs.
 
     Args:
         config: the run.
-        found: what it is going to do.
-        console: takes the text.
+        forecast: of the run.
+        console: for the text.
         price: USD of a GPU hour.
     """
     settings = config.resolved()
     arms = cast(dict[str, Settings], settings["arms"])
-    first, *others = arms
+    first, *other_arms = arms
     console.print(yamlfile.dump({**settings, "arms": {first: arms[first]}}), soft_wrap=True)
-    for name in others:  # of these, what they have in common is said once
+    for name in other_arms:  # settings in common are printed once
         for path, _, value in differences(arms[first], arms[name]):
             console.print(f"{name}: {path} is {json.dumps(value)}", soft_wrap=True)
-    arm_column = Column("arm", overflow="fold")  # a sweep says there what it changed
+    arm_column = Column("arm", overflow="fold")  # in a sweep it names the changed setting
     columns = ("rollouts each", "generations", "verification", "LM calls")
     table = Table(arm_column, *columns, box=None, header_style="bold", padding=(0, 2, 0, 0))
-    said: dict[str, list[str]] = {}  # notices and figures, each with the arms that it is of
-    for arm in found.arms:
-        # Without rounds of verification, how soon one generation follows another is an expectation.
+    arms_by_line: dict[str, list[str]] = {}  # notices and figures, each with its arms
+    for arm in forecast.arms:
+        # Without rounds of verification, the interval between generations is an expectation.
         bound = "at most" if arm.verification else "about"
         table.add_row(
             arm.arm,
@@ -57,31 +57,33 @@ def show_forecast(
         )
         figures = [*arm.plan.figures, *_time_of(arm)]
         for line in (*arm.notices, *(f"{name}: {text}" for name, text in figures)):
-            said.setdefault(line, []).append(arm.arm)
+            arms_by_line.setdefault(line, []).append(arm.arm)
     console.print(table)
-    each = f"{many(len(found.arms), 'arm')} x {many(found.seeds, 'seed')}"
-    most = f"at most {found.rollouts:,} rollouts in all"
-    console.print(f"{many(found.trials, 'trial')} ({each}), {most}", soft_wrap=True)
-    notices = {notice for arm in found.arms for notice in arm.notices}
-    for line, names in said.items():
+    breakdown = f"{many(len(forecast.arms), 'arm')} x {many(forecast.seeds, 'seed')}"
+    total = f"at most {forecast.rollouts:,} rollouts in all"
+    console.print(f"{many(forecast.trials, 'trial')} ({breakdown}), {total}", soft_wrap=True)
+    notices = {notice for arm in forecast.arms for notice in arm.notices}
+    for line, names in arms_by_line.items():
         style = "yellow" if line in notices else None
-        whose = "all arms" if len(names) == len(arms) > 2 else ", ".join(names)
-        console.print(f"{whose}: {line}", style=style, soft_wrap=True)
-    if found.language.calls:
-        console.print(f"language models, all trials: {found.language}", soft_wrap=True)
-    if found.gpu_hours:
-        cost = "" if price is None else f", {found.gpu_hours * price:,.0f} USD at {price:g}"
-        console.print(f"GPU hours, all trials: about {found.gpu_hours:,.0f}{cost}", soft_wrap=True)
-    _show_needs(found.needs, console)
+        label = "all arms" if len(names) == len(arms) > 2 else ", ".join(names)
+        console.print(f"{label}: {line}", style=style, soft_wrap=True)
+    if forecast.language.calls:
+        console.print(f"language models, all trials: {forecast.language}", soft_wrap=True)
+    if forecast.gpu_hours:
+        cost = "" if price is None else f", {forecast.gpu_hours * price:,.0f} USD at {price:g}"
+        console.print(
+            f"GPU hours, all trials: about {forecast.gpu_hours:,.0f}{cost}", soft_wrap=True
+        )
+    _show_needs(forecast.needs, console)
     does = "run here" if config.launcher["name"] == "local" else "be submitted"
-    if found.missing:
-        console.print(f"{len(found.missing)} missing: it cannot {does}", style="red")
+    if forecast.missing:
+        console.print(f"{len(forecast.missing)} missing: it cannot {does}", style="red")
     else:
         console.print(f"nothing is missing: it can {does}", style="green")
 
 
 def _time_of(arm: ArmForecast) -> list[tuple[str, str]]:
-    """The hours of a trial, and what share each part of them has."""
+    """Return the hours of a trial, with the share of each part."""
     hours = sum(arm.hours.values())
     if not hours:
         return []
@@ -90,7 +92,7 @@ def _time_of(arm: ArmForecast) -> list[tuple[str, str]]:
 
 
 def end_dry_run(plan: Plan) -> NoReturn:
-    """Prints the figures of one plan and what is missing, and ends the command accordingly."""
+    """Print the figures of a plan and unmet needs, and end the command accordingly."""
     console = Console(markup=False, highlight=False)
     for name, text in plan.figures:
         console.print(f"{name}: {text}", soft_wrap=True)

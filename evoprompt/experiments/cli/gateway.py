@@ -1,4 +1,4 @@
-"""``evoprompt gateway``: instructions for agents that own their prompt, placed on the way."""
+"""``evoprompt gateway``: places instructions in requests of agents that own their prompt."""
 
 from __future__ import annotations
 
@@ -27,30 +27,30 @@ def gateway(
     from evoprompt.gateway.server import TOKEN
     from evoprompt.support.text import printable
 
-    ended = threading.Event()
+    stop_event = threading.Event()
 
     def end(number: int, frame: object) -> None:
         """Begin to end; the journal holds everything, so that a late end loses nothing."""
         del frame
-        if ended.is_set():
+        if stop_event.is_set():
             os._exit(128 + number)
-        ended.set()
+        stop_event.set()
         late = threading.Timer(_PATIENCE, leave)
         late.daemon = True
         late.start()
 
     def leave() -> None:
         typer.echo("ended while a proposer or a request was under way; nothing is lost", err=True)
-        typer.echo(printable(found.engine.best.text))
+        typer.echo(printable(running_gateway.engine.best.text))
         sys.stdout.flush()
         os._exit(0)
 
-    with gateway_of(config) as found:
+    with gateway_of(config) as running_gateway:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, end)
-        is_given = found.token == os.environ.get(TOKEN)
-        token = f"in {TOKEN}" if is_given else found.token
-        typer.echo(f"agents may call {found.url}", err=True)
+        is_given = running_gateway.token == os.environ.get(TOKEN)
+        token = f"in {TOKEN}" if is_given else running_gateway.token
+        typer.echo(f"agents may call {running_gateway.url}", err=True)
         typer.echo(f"trainers show the API key {token}", err=True)
-        ended.wait()
-    typer.echo(printable(found.engine.best.text))
+        stop_event.wait()
+    typer.echo(printable(running_gateway.engine.best.text))

@@ -14,7 +14,7 @@ import typer
 
 
 class Kind(StrEnum):
-    """What can be begun."""
+    """Kind of folder to write."""
 
     TASK = "task"
     PROPOSER = "proposer"
@@ -24,7 +24,7 @@ class Kind(StrEnum):
 
 
 def new(
-    kind: Annotated[Kind, typer.Argument(help="What to begin.")],
+    kind: Annotated[Kind, typer.Argument(help="Kind of folder.")],
     name: Annotated[str, typer.Argument(help="Its name, such as word-count.", metavar="NAME")],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", show_default="NAME", help="Folder to write.")
@@ -55,7 +55,7 @@ def new(
     folder.mkdir(parents=True, exist_ok=True)
     templates = Path(__file__).parents[1] / "templates"
     parts = [kind.value] if kind is Kind.TASK else ["component", kind.value]
-    for template in sorted(one for part in parts for one in (templates / part).glob("*.txt")):
+    for template in sorted(file for part in parts for file in (templates / part).glob("*.txt")):
         target = folder / targets.get(template.name.partition(".")[0], template.stem)
         target.write_text(Template(template.read_text("utf-8")).substitute(words), encoding="utf-8")
         typer.echo(str(target))
@@ -64,7 +64,7 @@ def new(
 
 
 def _module(name: str, kind: Kind) -> str:
-    """The name of the module of what is called ``name``."""
+    """Return the name of the module of ``name``."""
     from evoprompt.plugins import plugins
     from evoprompt.support.errors import InputError
 
@@ -78,6 +78,6 @@ def _module(name: str, kind: Kind) -> str:
     if fault:
         raise InputError(
             f"the name is {name!r}, {fault}; required: lower-case words and digits joined by "
-            "hyphens, a letter first, that nothing else is called, such as word-count"
+            "hyphens, a letter first, that is not in use, such as word-count"
         )
     return module

@@ -1,4 +1,4 @@
-"""``evoprompt optimize``: a run whose policy stays as it is, and whose instruction improves."""
+"""``evoprompt optimize``: a run that improves the instruction of a fixed policy."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def optimize(
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(help="openai:NAME, or what the server at --base-url calls it."),
+        typer.Option(help="openai:NAME, or its name on the server at --base-url."),
     ] = None,
     base_url: Annotated[
         str | None,
@@ -61,12 +61,12 @@ def optimize(
         float | None, typer.Option(min=0, help="Most USD for the model, over all trials.")
     ] = None,
     seconds: Annotated[
-        float | None, typer.Option(help="After which no more rollouts are begun in a trial.")
+        float | None, typer.Option(help="Time after which a trial begins no more rollouts.")
     ] = None,
     lm: Annotated[
         str | None,
         typer.Option(
-            help="Who writes instructions, such as openai/gpt-5-mini.",
+            help="Model that writes instructions, such as openai/gpt-5-mini.",
             show_default="the proposer of CONFIG, else the task's sentences",
         ),
     ] = None,
@@ -91,7 +91,7 @@ def optimize(
         Path | None,
         typer.Option(
             metavar="FOLDER|JSONL",
-            help="Begin with what the writer makes of failures in a gateway's folder, a log_dir, "
+            help="Begin with proposals from failures in a gateway's folder, a log_dir, "
             "or a JSONL of conversations with rewards.",
         ),
     ] = None,
@@ -109,16 +109,16 @@ def optimize(
 ) -> None:
     """Improve the instruction of a model that is not trained.
 
-    The same as evoprompt run with the host frozen: task and proposer are those of
-    CONFIG, its host, arms and budget are not. best, report, eval and --seeds-from
-    work on what it leaves.
+    The same as evoprompt run with the host frozen: task and proposer are those of CONFIG, its host,
+        arms and budget are not. best, report, eval and --seeds-from work on its output.
 
     Of a JSONL each line is an object with question and answer, and no task is needed: half of the
     questions are for training, a quarter each for validation and test. The model writes its
     instructions itself, at --base-url, where --lm names no other.
 
-    With --from-traces failures of a model in use are the writer's first requests, before the model
-    is asked anything. Without a task what is written is put into files, and nothing is measured.
+    With --from-traces failures of a model in use are the writer's first requests, before any
+    request to the model. Without a task the proposals are written to files, and nothing is
+    measured.
     """
     from evoprompt.experiments.cli.run import launch
     from evoprompt.experiments.config import config_of, load
@@ -138,14 +138,14 @@ def optimize(
         if base_url is not None:
             raise InputError(
                 f"--base-url {masked(base_url)} is given without CONFIG, TASK or JSONL, so "
-                "there is no model to ask; required: --writer-base-url URL for the server of --lm"
+                "no model needs it; required: --writer-base-url URL for the server of --lm"
             )
         _write(traces, prompt, lm, writer_base_url, output)
         return
     if resume and traces is not None:
         raise InputError(
             "--from-traces is given with --resume; required: one of both, as a run that has begun "
-            "holds what was written; drop --from-traces"
+            "holds these proposals; drop --from-traces"
         )
     path = Path(source)
     of_file = path.suffix == ".jsonl"
@@ -158,7 +158,7 @@ def optimize(
         lm, writer_base_url = f"openai/{model.removeprefix('openai:')}", base_url
     # Server and key of the writer in CONFIG belong to the model there, not to that of --lm.
     writer = {"model": lm, "api_base": writer_base_url, "api_key_env": None}
-    given = {
+    options = {
         "host.model": model,
         "host.base_url": base_url,
         "host.seconds": seconds,
@@ -168,7 +168,9 @@ def optimize(
         "evaluate_every": budget,
         "engine.proposer": lm and {"name": "reflection", "lm": writer},
     }
-    overrides = [f"{key}={json.dumps(value)}" for key, value in given.items() if value is not None]
+    overrides = [
+        f"{key}={json.dumps(value)}" for key, value in options.items() if value is not None
+    ]
     overrides = with_seeds_from([*overrides, *(changes or ())], seeds_from)
     if resume and path.is_dir():
         if compare:
@@ -177,10 +179,14 @@ def optimize(
                 "--compare out, or begin anew with another --output"
             )
         name, output = path / "config.yaml", output or path
-        begun = yamlfile.read(name)
-        wanted = load(
+        begun_settings = yamlfile.read(name)
+        run_config = load(
             name,
-            [change_of_arm for change in overrides for change_of_arm in in_all_arms(change, begun)],
+            [
+                change_of_arm
+                for change in overrides
+                for change_of_arm in in_all_arms(change, begun_settings)
+            ],
         )
     elif path.is_dir():
         raise InputError(f"{path} is a directory; required: a YAML file or a task, or --resume")
@@ -193,28 +199,34 @@ def optimize(
         raw: Settings = yamlfile.read(path) if is_file else {"task": task}
         host = raw.get("host")
         frozen = isinstance(host, dict) and host.get("name") == "frozen"
-        most = (raw.get("budget") if frozen else None) or _BUDGET
+        max_rollouts = (raw.get("budget") if frozen else None) or _BUDGET
         raw |= {
             "host": host if frozen else {"name": "frozen"},
             "arms": {"static": {}, "optimized": {}} if compare else {"optimized": {}},
-            "budget": most,
-            "evaluate_every": most,
+            "budget": max_rollouts,
+            "evaluate_every": max_rollouts,
             "smoke": {},
         }
-        name, wanted = path.with_name(f"{path.stem}-optimized"), config_of(raw, path, overrides)
-    if not wanted.host.get("model"):
+        name, run_config = path.with_name(f"{path.stem}-optimized"), config_of(raw, path, overrides)
+    if not run_config.host.get("model"):
         raise InputError(
             "no model is named; required: --model openai:NAME, or --model NAME with --base-url"
         )
-    wanted, spent = wanted.narrowed((), seed, seeds), SpendTracker()
+    run_config, tracker = run_config.narrowed((), seed, seeds), SpendTracker()
     if traces is not None:
-        wanted = starting_from(wanted, traces, spent, _tell)
+        run_config = starting_from(run_config, traces, tracker, _print_event)
     launch(
-        wanted, name, output, jobs, resume=resume, dry_run=dry_run, spent=spent if traces else None
+        run_config,
+        name,
+        output,
+        jobs,
+        resume=resume,
+        dry_run=dry_run,
+        tracker=tracker if traces else None,
     )
 
 
-def _tell(event: Event) -> None:
+def _print_event(event: Event) -> None:
     from evoprompt.log.events import Notice, Proposed
 
     if isinstance(event, Notice):
@@ -230,7 +242,7 @@ def _write(
     writer_base_url: str | None,
     output: Path | None,
 ) -> None:
-    """Writes files with instructions that nobody has measured, and says so."""
+    """Write files with instructions that are not measured, and print that they are not."""
     from evoprompt.experiments.instruction import read_instruction
     from evoprompt.experiments.traces import write_from
     from evoprompt.lm.budget import SpendTracker
@@ -250,26 +262,28 @@ def _write(
     writer = {"model": lm, "api_base": writer_base_url}
     proposer = built("reflection", writer, None, SpendTracker())
     options, setting = OptimizeOptions(), TaskContext(trained=False)
-    for number, one in enumerate(write_from(traces, first, proposer, options, setting, _tell), 1):
+    for number, texts in enumerate(
+        write_from(traces, first, proposer, options, setting, _print_event), 1
+    ):
         file = output / f"instruction-{number}.txt"
-        write_whole(file, legible(one) + "\n")
+        write_whole(file, legible(texts) + "\n")
         typer.echo(file)
     typer.secho(
-        "none of them is shown to be better than the one in use: that takes a task or a JSONL of "
-        "questions with answers, by which the model is asked; or evoprompt pool add GATEWAY FILE",
+        "none of them is shown to be better than the one in use: that requires a task or a JSONL "
+        "of questions with answers, for rollouts of the model; or evoprompt pool add GATEWAY FILE",
         fg="yellow",
         err=True,
     )
 
 
-def in_all_arms(change: str, begun: Settings) -> list[str]:
-    """A change of the host's settings as it reaches the arms of a run that was begun.
+def in_all_arms(change: str, settings: Settings) -> list[str]:
+    """Return a change of host settings as changes of all arms of a run that has begun.
 
     Args:
         change: ``KEY=VALUE``.
-        begun: what its ``config.yaml`` says, where each arm has settings of its own.
+        settings: of its ``config.yaml``, where each arm has settings of its own.
     """
-    arms = begun.get("arms")
+    arms = settings.get("arms")
     if not change.startswith("host.") or not isinstance(arms, dict):
         return [change]
     return [change, *(f"arms.{arm}.{change}" for arm in arms)]

@@ -36,13 +36,13 @@ SeedsFrom = Annotated[
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue a stopped run.")]
 DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Say what would be done and cost, and what is missing.")
+    bool, typer.Option("--dry-run", help="Print the work, the cost and unmet needs of the run.")
 ]
 
 
 def with_seeds_from(overrides: Sequence[str] | None, seeds_from: Path | None) -> list[str]:
-    """The overrides, and the one that ``--seeds-from`` stands for."""
-    found = list(overrides or ())
+    """Return the overrides, together with that of ``--seeds-from``."""
+    all_overrides = list(overrides or ())
     if seeds_from is not None:
-        found.append(f"seeds_from={json.dumps(str(seeds_from))}")
-    return found
+        all_overrides.append(f"seeds_from={json.dumps(str(seeds_from))}")
+    return all_overrides

@@ -17,36 +17,36 @@ if TYPE_CHECKING:
 
 def plugins(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Show what can be set of one.")
+        str | None, typer.Argument(metavar="[NAME]", help="Show the settings of a component.")
     ] = None,
     check: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Run the conformance suite of one.")
+        str | None, typer.Option(metavar="NAME", help="Run the conformance suite of a component.")
     ] = None,
     changes: Changes = None,
 ) -> None:
     """List the components that a configuration can name.
 
-    With a NAME, show what can be set of it. With --check, ask one whether it keeps the promises of
-    its role.
+    With a NAME, show its settings. With --check, test a component against the requirements of its
+    role.
     """
     from rich.console import Console
 
     from evoprompt.plugins import plugins as installed
 
-    found, console = installed(), Console(markup=False, highlight=False)
-    listed = found.components()
+    registry, console = installed(), Console(markup=False, highlight=False)
+    listed = registry.components()
     if name is not None:
-        for one in _called(name, found):
-            _show(one, console)
+        for component in _components_named(name, registry):
+            _print_settings(component, console)
         return
     if check is not None:
-        if not _keep_promises(found, _called(check, found), changes or (), console):
+        if not _run_suites(registry, _components_named(check, registry), changes or (), console):
             raise typer.Exit(1)
         return
     _list(listed, console)
-    for source in found.blocked:
+    for source in registry.blocked:
         console.print(f"blocked: {source}", style="dim", soft_wrap=True)
-    for problem in found.problems:
+    for problem in registry.problems:
         console.print(f"not loaded: {problem}", style="red", soft_wrap=True)
 
 
@@ -54,11 +54,11 @@ def _list(listed: Sequence[Registered], console: Console) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    # What they share is a heading, so that most descriptions fit a line of 80 columns.
+    # Common parts are a heading, so that most descriptions fit a line of 80 columns.
     groups: dict[tuple[str, str], list[Registered]] = {}
-    for one in listed:
-        origin = f"{one.source.distribution} {one.source.version}"
-        groups.setdefault((one.component.role, origin), []).append(one)
+    for component in listed:
+        origin = f"{component.source.distribution} {component.source.version}"
+        groups.setdefault((component.component.role, origin), []).append(component)
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
     table.add_column(no_wrap=True)
     table.add_column()
@@ -70,38 +70,42 @@ def _list(listed: Sequence[Registered], console: Console) -> None:
     console.print(table)
 
 
-def _called(name: str, found: Plugins) -> list[Registered]:
-    """The components of a name, one for each role that has it.
+def _components_named(name: str, registry: Plugins) -> list[Registered]:
+    """Return the components of a name, one for each role that has it.
 
     Raises:
-        PluginError: there is none.
+        PluginError: there is no such component.
     """
     from evoprompt.support.errors import PluginError
     from evoprompt.support.validation import nearest
 
-    named = [component for component in found.components() if component.name == name]
+    named = [component for component in registry.components() if component.name == name]
     if not named:
-        names = sorted({component.name for component in found.components()})
+        names = sorted({component.name for component in registry.components()})
         raise PluginError(
             f"no component is called {name!r}{nearest(name, names)}; required: one that "
             "`evoprompt plugins` lists"
-            + "".join(f"; not loaded: {problem}" for problem in found.problems)
+            + "".join(f"; not loaded: {problem}" for problem in registry.problems)
         )
     return named
 
 
-def _show(one: Registered, console: Console) -> None:
-    """What can be set of a component, as docs/settings.md has it."""
+def _print_settings(component: Registered, console: Console) -> None:
+    """Print the settings of a component, as in docs/settings.md."""
     from rich.table import Table
     from rich.text import Text
 
     from evoprompt.experiments.settings_table import inner, rows
     from evoprompt.plugins import SharedSettings
 
-    console.print(f"{one.component.role} {one.name} ({one.source})", style="bold", soft_wrap=True)
-    console.print(one.description)
-    tables = {"": one.component.Settings, **dict(inner(one.component.Settings))}
-    if one.component.role == "proposer":
+    console.print(
+        f"{component.component.role} {component.name} ({component.source})",
+        style="bold",
+        soft_wrap=True,
+    )
+    console.print(component.description)
+    tables = {"": component.component.Settings, **dict(inner(component.component.Settings))}
+    if component.component.role == "proposer":
         tables["every proposer"] = SharedSettings
     for title, model in tables.items():
         table = Table("setting", "type", "default", "what it does", box=None, padding=(0, 2, 0, 0))
@@ -114,8 +118,8 @@ def _show(one: Registered, console: Console) -> None:
             console.print(table)
 
 
-def _keep_promises(
-    found: Plugins,
+def _run_suites(
+    registry: Plugins,
     named: Sequence[Registered],
     overrides: Sequence[str],
     console: Console,
@@ -131,12 +135,14 @@ def _keep_promises(
     for override in overrides:
         settings = merge(settings, nested(override))
     passed = True
-    for one in named:
+    for component in named:
         console.print(
-            f"{one.component.role} {one.name} ({one.source})", style="bold", soft_wrap=True
+            f"{component.component.role} {component.name} ({component.source})",
+            style="bold",
+            soft_wrap=True,
         )
-        chosen = {**settings, "name": one.name}
-        for result in checking(one.component.role, chosen, found, suites=SUITES):
+        chosen = {**settings, "name": component.name}
+        for result in checking(component.component.role, chosen, registry, suites=SUITES):
             passed = passed and result.passed
             mark, style = ("ok  ", "green") if result.passed else ("FAIL", "red")
             detail = f": {result.detail}" if result.detail else ""

@@ -1,4 +1,4 @@
-"""``evoprompt pool``: a person's decisions about a training, while it runs."""
+"""``evoprompt pool``: decisions of the user about a training, while it runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Id = Annotated[str, typer.Argument(help="Id of a candidate.", metavar="ID")]
 
 @app.command("list")
 def list_(run: Run, arm: OfArm = None, seed: OfSeed = None) -> None:
-    """List the active candidates, who waits for approval, and what was asked."""
+    """List the active candidates, those that wait for approval, and all requests."""
     from evoprompt.experiments.history import History
     from evoprompt.hosting.requests import RequestFiles
     from evoprompt.support.text import printable
@@ -36,29 +36,30 @@ def list_(run: Run, arm: OfArm = None, seed: OfSeed = None) -> None:
         typer.echo(f"{entry.id}\t{weight}\t{entry.proposer}\t{first}")
     if history.statement:
         typer.echo(history.statement)
-    for one in requests.waiting():
-        mean = "" if one.mean is None else f", verified {one.mean:.3f}"
-        typer.echo(f"{one.candidate.id} waits for approval{mean}")
+    for result in requests.waiting():
+        mean = "" if result.mean is None else f", verified {result.mean:.3f}"
+        typer.echo(f"{result.candidate.id} waits for approval{mean}")
     for request in requests.everything():
-        name, told = request.candidate, ""
+        name, outcome = request.candidate, ""
         if event := history.interventions.get(request.id):
-            name, told = event["candidate"], ": done" if event["done"] else ": not done"
-            told += f", {event['reason']}" if event["reason"] else ""
-        when = "not taken up yet" if request.step is None else f"step {request.step}"
-        asked = " ".join(filter(None, (request.action, name)))
-        typer.echo(printable(f"asked: {asked} ({request.by}, {when}){told}"))
+            name, outcome = event["candidate"], ": done" if event["done"] else ": not done"
+            outcome += f", {event['reason']}" if event["reason"] else ""
+        when = "not handled yet" if request.step is None else f"step {request.step}"
+        words = " ".join(filter(None, (request.action, name)))
+        typer.echo(printable(f"request: {words} ({request.by}, {when}){outcome}"))
 
 
 @app.command()
 def show(run: Run, candidate: Id, arm: OfArm = None, seed: OfSeed = None) -> None:
-    """Print all texts of a candidate, alive or not, with its lineage."""
+    """Print all texts of a candidate, active or pruned, with its lineage."""
     from evoprompt.experiments.history import History
     from evoprompt.support.text import printable
 
     entry = History.read(_log(run, arm, seed)).candidate(candidate)
     typer.echo(
-        f"{entry.id}: {'alive' if entry.members else 'not alive'}, born at step {entry.born} by "
-        f"{entry.proposer}, from {', '.join(entry.parents) or 'no parent'}, weight {entry.weight}"
+        f"{entry.id}: {'active' if entry.is_member else 'not active'}, born at step {entry.born} "
+        f"by {entry.proposer}, from {', '.join(entry.parents) or 'no parent'}, "
+        f"weight {entry.weight}"
     )
     for text in (entry.rationale, entry.text):
         if text:
@@ -70,7 +71,7 @@ def add(
     run: Run,
     file: Annotated[Path, typer.Argument(help="Text file with an instruction.", metavar="FILE")],
     override: Annotated[
-        bool, typer.Option("--override", help="Even if screening refuses it; it is logged.")
+        bool, typer.Option("--override", help="Even if screening rejects it; it is logged.")
     ] = False,
     arm: OfArm = None,
     seed: OfSeed = None,
@@ -81,7 +82,7 @@ def add(
 
     requests = _open(_log(run, arm, seed))
     texts = {INSTRUCTION: read_instruction(file)}
-    _asked(requests.ask("add", components=texts, override=override).id)
+    _print_request(requests.ask("add", components=texts, override=override).id)
 
 
 def _change(action: Action, text: str) -> None:
@@ -89,21 +90,21 @@ def _change(action: Action, text: str) -> None:
         log = _log(run, arm, seed)
         requests = _open(log)
         _require_candidate(log, requests, action, candidate)
-        _asked(requests.ask(action, candidate).id)
+        _print_request(requests.ask(action, candidate).id)
 
     change.__doc__ = text
     app.command(action)(change)
 
 
 _change("retire", "Take a candidate out of the population at the next step.")
-_change("pin", "Keep a candidate alive whatever it earns.")
-_change("unpin", "Let a pinned candidate live on its merits again.")
+_change("pin", "Keep a candidate active, whatever its weight.")
+_change("unpin", "Allow a pinned candidate to be pruned again.")
 _change("approve", "Admit a candidate that waits.")
 _change("refuse", "Refuse a candidate that waits.")
 
 
 def _log(path: Path, arm: str | None, seed: int | None) -> Path:
-    """The events of the training at ``path``, a run or the folder that holds them."""
+    """Return the events of the training at ``path``, a run or the folder that holds them."""
     from evoprompt.experiments.directory import RunDirectory
     from evoprompt.experiments.history import LOGS, log_in
     from evoprompt.support.errors import InputError
@@ -123,33 +124,33 @@ def _log(path: Path, arm: str | None, seed: int | None) -> Path:
 def _only(directory: RunDirectory, arm: str | None, seed: int | None) -> TrialId:
     from evoprompt.support.errors import InputError
 
-    found = [
+    trials = [
         trial
         for trial in directory.trials()
         if arm in (None, trial.arm)
         and seed in (None, trial.seed)
         and directory.trial(trial).events.is_file()
     ]
-    if arm is None and len(found) > 1:  # of those, most often one arm evolves
-        evolving = [t for t in found if directory.config.engine_of(t.arm).proposer is not None]
-        found = evolving or found
-    if len(found) != 1:
-        names = ", ".join(map(str, found)) or "none"
+    if arm is None and len(trials) > 1:  # usually, only one of the arms evolves
+        evolving = [t for t in trials if directory.config.engine_of(t.arm).proposer is not None]
+        trials = evolving or trials
+    if len(trials) != 1:
+        names = ", ".join(map(str, trials)) or "none"
         raise InputError(
             f"{directory.root} has these trainings: {names}; required: one; choose by --arm and "
             "--seed"
         )
-    return found[0]
+    return trials[0]
 
 
 def _open(log: Path) -> RequestFiles:
-    """Where changes are asked of a training that has not ended."""
+    """Return the files for requests to a training that has not ended."""
     from evoprompt.hosting.requests import RequestFiles
     from evoprompt.support.errors import InputError
 
     if (log.parent / "result.json").is_file():
         raise InputError(
-            f"the training of {log.parent} has finished, and nothing will be changed; required: "
+            f"the training of {log.parent} has finished, and accepts no changes; required: "
             "one that runs or was stopped; start another with --seeds-from"
         )
     return RequestFiles(log)
@@ -160,10 +161,10 @@ def _require_candidate(log: Path, requests: RequestFiles, action: Action, name: 
     from evoprompt.support.errors import InputError
 
     if action not in ("approve", "refuse"):
-        if not History.read(log).candidate(name).members:
-            raise InputError(f"{name} is not alive; required: a active candidate; see pool list")
+        if not History.read(log).candidate(name).is_member:
+            raise InputError(f"{name} is not active; required: an active candidate; see pool list")
         return
-    waiting = [one.candidate.id for one in requests.waiting()]
+    waiting = [result.candidate.id for result in requests.waiting()]
     if name not in waiting:
         raise InputError(
             f"{name} does not wait for approval; waiting: {', '.join(waiting) or 'none'}; "
@@ -171,5 +172,5 @@ def _require_candidate(log: Path, requests: RequestFiles, action: Action, name: 
         )
 
 
-def _asked(request: str) -> None:
-    typer.echo(f"asked as {request}; taken up at the next step, or when the training goes on")
+def _print_request(request: str) -> None:
+    typer.echo(f"request {request}; handled at the next step, or when the training goes on")

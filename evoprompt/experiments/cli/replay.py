@@ -16,10 +16,10 @@ def replay(
 ) -> None:
     """Compute the numbers of a page of results again, from every recorded answer.
 
-    Asks no model. Each answer is scored anew by its task; differences are paired by question.
-    Intervals are Student's, 95 %: over seeds for three seeds or more, over questions for one seed;
-    two seeds have both values and no interval. Ends with exit code 1 where the page shows another
-    number.
+    Sends no request to a model. Each answer is scored anew by its task; differences are paired by
+    question. Intervals are Student's, 95 %: over seeds for three seeds or more, over questions for
+    one seed; two seeds have both values and no interval. Ends with exit code 1 where the page shows
+    another number.
     """
     from evoprompt.experiments.replayed import Results
 

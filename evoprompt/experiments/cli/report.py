@@ -23,7 +23,7 @@ def report(
 ) -> None:
     """Rebuild report.html from a run's events.
 
-    Works while the run is still going on, and with what is left of a damaged one.
+    Works while the run is still going on, and with the intact part of a damaged one.
     """
     require_extra()
     from evoprompt.experiments.report import write_report
@@ -36,10 +36,10 @@ def report(
 
 
 def require_extra() -> None:
-    """Refuses to draw without what draws.
+    """Refuse to render without the plotting libraries.
 
     Raises:
-        InputError: it is not.
+        InputError: a library is not installed.
     """
     for name in ("jinja2", "vl_convert"):
         if find_spec(name) is None:

@@ -1,4 +1,4 @@
-"""The table at the end of a run."""
+"""Table at the end of a run."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from evoprompt.support.text import printable
 
 
 def show_results(directory: RunDirectory, summary: Summary, console: Console) -> None:
-    """Prints what each arm reached and cost, and the best instruction."""
-    assert summary.main_metric is not None  # somebody has finished
+    """Print result and cost of each arm, and the best instruction."""
+    assert summary.main_metric is not None  # a trial has finished
     columns: dict[str, Callable[[SeedSummary], float | None]] = {}
     if summary.target is not None:
         columns[f"{summary.target:g} after"] = lambda seed: seed.rollouts_to_target
@@ -31,7 +31,7 @@ def show_results(directory: RunDirectory, summary: Summary, console: Console) ->
         header_style="bold",
         padding=(0, 1, 0, 0),
     )
-    table.add_column("arm (seeds)", overflow="fold")  # a sweep says there what it changed
+    table.add_column("arm (seeds)", overflow="fold")  # in a sweep it names the changed setting
     for name in (summary.main_metric.label, *columns):
         table.add_column(name, justify="right")
     for name, arm in summary.arms.items():
@@ -47,18 +47,20 @@ def show_results(directory: RunDirectory, summary: Summary, console: Console) ->
 
 
 def _mean(values: Sequence[float | None]) -> str:
-    """Of those that are known; how many where these are not all."""
-    known = [value for value in values if value is not None]
-    some = "" if len(known) in (0, len(values)) else f" ({len(known)}x)"
-    return f"{fmean(known):,.2f}".removesuffix(".00") + some if known else "-"
+    """Return the mean of the known values, and their number if some are unknown."""
+    known_values = [value for value in values if value is not None]
+    some = "" if len(known_values) in (0, len(values)) else f" ({len(known_values)}x)"
+    return f"{fmean(known_values):,.2f}".removesuffix(".00") + some if known_values else "-"
 
 
 def show_costs(directory: RunDirectory, console: Console) -> None:
-    """Prints what the language models of the writer and of the program have cost, apart."""
-    for who, journal in (
+    """Print the costs of the language models, separately for the writer and the program."""
+    for spender, journal in (
         ("the writer", directory.spending),
         ("the program", directory.root / SPENDING),
     ):
-        spent = SpendTracker.seen(journal).settled if journal.is_file() else {}
-        for model, one in spent.items():
-            console.print(f"{who}: {model or 'its model'}: {one}", style="dim", soft_wrap=True)
+        charges = SpendTracker.seen(journal).settled if journal.is_file() else {}
+        for model, charge in charges.items():
+            console.print(
+                f"{spender}: {model or 'its model'}: {charge}", style="dim", soft_wrap=True
+            )

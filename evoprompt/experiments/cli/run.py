@@ -1,4 +1,4 @@
-"""``evoprompt run``: trains every arm with every seed, tests, and draws the report."""
+"""``evoprompt run``: trains every arm with every seed, tests, and writes the report."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def run(
         str | None,
         typer.Option(metavar="NAME", help="Where trials run: local, ray, slurm."),
     ] = None,
-    smoke: Annotated[bool, typer.Option("--smoke", help="Only show that it works.")] = False,
+    smoke: Annotated[bool, typer.Option("--smoke", help="Only check that it works.")] = False,
     sweep: Annotated[
         list[str] | None,
         typer.Option(
@@ -59,14 +59,14 @@ def run(
     dry_run: DryRun = False,
     gpu_price: Annotated[
         float | None,
-        typer.Option(min=0, metavar="USD", help="Of a GPU hour, for the cost that --dry-run says."),
+        typer.Option(min=0, metavar="USD", help="Of a GPU hour, for the cost in --dry-run."),
     ] = None,
 ) -> None:
     """Train all arms and seeds of a configuration, and compare them.
 
-    Ctrl-C saves after the current step and says how to resume. A dry run checks
-    everything, loads no model, writes and sends nothing, and ends with exit code 3 if this
-    machine lacks something.
+    Ctrl-C saves after the current step and prints the command to resume. A dry run checks
+    everything, loads no model, writes and sends nothing, and ends with exit code 3 if this machine
+    lacks something.
     """
     from evoprompt.experiments.config import load
     from evoprompt.experiments.sweep import swept
@@ -76,17 +76,17 @@ def run(
     overrides = with_seeds_from(changes, seeds_from)
     if launcher is not None:
         overrides.append(f"launcher.name={json.dumps(launcher)}")
-    wanted = load(config, overrides, smoke).narrowed(arm or (), seed, seeds)
-    wanted = swept(wanted, sweep or ())
+    run_config = load(config, overrides, smoke).narrowed(arm or (), seed, seeds)
+    run_config = swept(run_config, sweep or ())
     if gpu_price is not None and not dry_run:
         raise InputError(
             "--gpu-price is given without --dry-run; required: both; drop it, or add --dry-run"
         )
-    launch(wanted, config, output, jobs, resume=resume, dry_run=dry_run, gpu_price=gpu_price)
+    launch(run_config, config, output, jobs, resume=resume, dry_run=dry_run, gpu_price=gpu_price)
 
 
 def launch(
-    wanted: RunConfig,
+    run_config: RunConfig,
     config: Path,
     output: Path | None,
     jobs: int | None,
@@ -94,27 +94,29 @@ def launch(
     resume: bool,
     dry_run: bool,
     gpu_price: float | None = None,
-    spent: SpendTracker | None = None,
+    tracker: SpendTracker | None = None,
 ) -> None:
-    """Runs, resumes or forecasts ``wanted``, and ends with the exit code that says how it went.
+    """Run, resume or forecast ``run_config``, and end with the exit code of the outcome.
 
     Args:
-        wanted: the run.
-        config: where it comes from; its stem names the folder where ``output`` does not.
+        run_config: the run.
+        config: its file; the stem names the folder if there is no ``output``.
         output: the folder.
         jobs: trials at a time; by default as many as the launcher has room for.
-        resume: whether to continue what is in the folder.
-        dry_run: whether to say what would be done, and no more.
-        gpu_price: USD of a GPU hour, for the cost that is said then.
-        spent: what the writer has cost before.
+        resume: whether to continue the run in the folder.
+        dry_run: whether only to print the forecast.
+        gpu_price: USD of a GPU hour, for the cost in the forecast.
+        tracker: earlier costs of the writer.
     """
     from evoprompt.experiments.directory import RunDirectory
     from evoprompt.support.storage import is_follower
 
     root = output or _default_output(config, resume)
     if not dry_run and not is_follower():
-        RunDirectory.open(root) if resume else RunDirectory.new(root, wanted)  # may refuse it
-        typer.secho(_first_line(wanted, config, root), dim=True)
+        RunDirectory.open(root) if resume else RunDirectory.new(
+            root, run_config
+        )  # may refuse the folder
+        typer.secho(_first_line(run_config, config, root), dim=True)
     # From here on everything is slow to import.
     from functools import partial
 
@@ -130,70 +132,72 @@ def launch(
     from evoprompt.lm.budget import SpendTracker
     from evoprompt.plugins import build
 
-    starter = build("launcher", wanted.launcher)
+    starter = build("launcher", run_config.launcher)
     if dry_run:
-        wanted = with_host_defaults(wanted)
-        found = look_ahead(wanted, root=root, here=not starter.elsewhere)
+        run_config = with_host_defaults(run_config)
+        forecast = look_ahead(run_config, root=root, here=not starter.elsewhere)
         if starter.elsewhere:
-            found = replace(found, needs=(*found.needs, starter.reach()))
-        show_forecast(wanted, found, Console(markup=False, highlight=False), gpu_price)
-        raise typer.Exit(MISSING if found.missing else 0)
+            forecast = replace(forecast, needs=(*forecast.needs, starter.reach()))
+        show_forecast(run_config, forecast, Console(markup=False, highlight=False), gpu_price)
+        raise typer.Exit(MISSING if forecast.missing else 0)
     require_one_at_a_time(jobs, output)
     if output is not None and is_follower():
-        following = RunDirectory.resumed(output, wanted) if resume else RunDirectory(output, wanted)
+        following = (
+            RunDirectory.resumed(output, run_config) if resume else RunDirectory(output, run_config)
+        )
         follow(following)
         return
-    directory = RunDirectory.resumed(root, wanted) if resume else RunDirectory(root, wanted)
-    begun = directory.spending.exists()
-    spending = spent or SpendTracker(directory.spending if begun else None)
-    _ = spending.spent  # refuses now a journal that cannot be read
+    directory = RunDirectory.resumed(root, run_config) if resume else RunDirectory(root, run_config)
+    has_journal = directory.spending.exists()
+    spending = tracker or SpendTracker(directory.spending if has_journal else None)
+    _ = spending.spent  # raises now if the journal cannot be read
     console = Console(markup=False, highlight=False)
-    say = partial(console.print, soft_wrap=True)
+    print_line = partial(console.print, soft_wrap=True)
     notices = list(starter.open())
-    found = check(directory.config, spending, root, here=not starter.elsewhere)
-    told = [notice for arm in found.arms for notice in arm.plan.notices]
-    for notice in dict.fromkeys([*notices, *told]):
-        say(notice, style="yellow")
-    if found.language.calls:
-        say(f"language model: {found.language}", style="dim")
-    if not begun:
+    forecast = check(directory.config, spending, root, here=not starter.elsewhere)
+    plan_notices = [notice for arm in forecast.arms for notice in arm.plan.notices]
+    for notice in dict.fromkeys([*notices, *plan_notices]):
+        print_line(notice, style="yellow")
+    if forecast.language.calls:
+        print_line(f"language model: {forecast.language}", style="dim")
+    if not has_journal:
         SpendTracker(directory.spending).join(spending.settled)
     display = Display(directory, console)
     with closing(starter):
-        outcome = run_trials(directory, display, jobs, found.isolated, starter)
+        outcome = run_trials(directory, display, jobs, forecast.isolated, starter)
     if outcome.summary.arms:
         show_results(directory, outcome.summary, console)
         show_costs(directory, console)
-        _draw(directory, console)
+        _write_report(directory, console)
     for trial, reason in outcome.nothing_evolved.items():
-        kept = f"its policy is kept in {directory.trial(trial).policy}"
-        say(f"{trial} evolved nothing: {reason}; {kept}", style="bold red")
+        policy_note = f"its policy is saved in {directory.trial(trial).policy}"
+        print_line(f"{trial} evolved nothing: {reason}; {policy_note}", style="bold red")
     again = f"evoprompt run {root} --resume" + (f" --jobs {jobs}" if jobs else "")
     if outcome.interrupted:
-        say(f"stopped; continue with: {again}", style="yellow")
+        print_line(f"stopped; continue with: {again}", style="yellow")
         raise typer.Exit(130)
     if outcome.failed:
         for trial in outcome.failed:
-            say(f"{trial} failed: see {directory.trial(trial).error}", style="red")
-        say(f"fix the cause and continue with: {again}", style="red")
+            print_line(f"{trial} failed: see {directory.trial(trial).error}", style="red")
+        print_line(f"fix the cause and continue with: {again}", style="red")
         raise typer.Exit(2 if outcome.bad_input else 1)
     if outcome.nothing_evolved:
         raise typer.Exit(1)
 
 
-def _first_line(wanted: RunConfig, config: Path, root: Path) -> str:
+def _first_line(run_config: RunConfig, config: Path, root: Path) -> str:
     from evoprompt.support.text import many
 
-    arms = list(wanted.arms)
+    arms = list(run_config.arms)
     compared = ", ".join(arms) if len(arms) < 4 else f"{len(arms)} arms"
-    budgets = sorted({wanted.budget_of(arm) for arm in arms})
-    least = f"{budgets[0]:,} to " if len(budgets) > 1 else ""
-    each = f"{many(len(wanted.seeds), 'seed')}, {least}{many(budgets[-1], 'rollout')} each"
-    return f"run of {config} -> {root}: {compared}; {each}"
+    budgets = sorted({run_config.budget_of(arm) for arm in arms})
+    prefix = f"{budgets[0]:,} to " if len(budgets) > 1 else ""
+    size = f"{many(len(run_config.seeds), 'seed')}, {prefix}{many(budgets[-1], 'rollout')} each"
+    return f"run of {config} -> {root}: {compared}; {size}"
 
 
 def _default_output(config: Path, resume: bool) -> Path:
-    """``runs/NAME``, then ``runs/NAME-2`` and so on; the newest of them to resume."""
+    """Return ``runs/NAME``, then ``runs/NAME-2`` and so on; the newest of them to resume."""
     number, path = 1, Path("runs") / config.stem
     newest = path
     while path.exists():
@@ -203,12 +207,12 @@ def _default_output(config: Path, resume: bool) -> Path:
     return newest if resume else path
 
 
-def _draw(directory: RunDirectory, console: Console) -> None:
+def _write_report(directory: RunDirectory, console: Console) -> None:
     from evoprompt.experiments.report import write_report
 
     try:
-        told, style = str(write_report(directory.root)), "dim"
+        line, style = str(write_report(directory.root)), "dim"
     except ModuleNotFoundError as error:
         again = f'pip install "evoprompt[report]", then evoprompt report {directory.root}'
-        told, style = f"no report without {error.name}: {again}", "yellow"
-    console.print(told, style=style, soft_wrap=True)
+        line, style = f"no report without {error.name}: {again}", "yellow"
+    console.print(line, style=style, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""``evoprompt simplify``: the shortest instruction that is worth as much."""
+"""``evoprompt simplify``: prints the shortest instruction of equal value."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def simplify(
     instruction: Annotated[
         Path | None, typer.Option(help="File with another instruction.", show_default="the best")
     ] = None,
-    split: Annotated[str, typer.Option(help="Whose questions to ask.")] = "validation",
+    split: Annotated[str, typer.Option(help="Split of the questions.")] = "validation",
     delta: Annotated[
         float, typer.Option(help="Most that may be lost, as a share of the range of rewards.")
     ] = 0.02,
@@ -35,7 +35,7 @@ def simplify(
     the trained policy show that no more than delta is lost. What a task requires stays. Prints the
     text alone on standard output.
     """
-    from evoprompt.experiments.evaluate import rewards_of, subject_of, task_of, written_of
+    from evoprompt.experiments.evaluate import instruction_of, rewards_of, subject_of, task_of
     from evoprompt.experiments.instruction import read_instruction
     from evoprompt.experiments.shortening import simplify as simplified
     from evoprompt.support.errors import InputError
@@ -44,10 +44,10 @@ def simplify(
 
     subject = subject_of(source, changes or (), arm, seed)
     if instruction is not None:
-        subject = replace(subject, written=read_instruction(instruction))
+        subject = replace(subject, instruction=read_instruction(instruction))
     task = task_of(subject)
-    written = written_of(subject, task)
-    candidate = Candidate.of(written)
+    texts = instruction_of(subject, task)
+    candidate = Candidate.of(texts)
     if len(candidate.components) > 1:
         raise InputError(
             f"the instruction has the components {', '.join(candidate.components)}; required: one "
@@ -56,12 +56,12 @@ def simplify(
         )
     with redirect_stdout(sys.stderr), rewards_of(subject, task, split) as score:
         questions = task.questions(split)
-        found = simplified(
+        shortened = simplified(
             candidate.text, questions, score, delta=delta, required=list(task.required)
         )
-    for one in found.left_out:
-        typer.echo(f"left out: {printable(one)}", err=True)
-    words = f"{len(found.text.split())} of {len(candidate.text.split())} words"
-    lead = f"{found.lead.value:+.3f} ± {found.lead.stderr:.3f}"
-    typer.echo(f"{words}, {lead} on {split} questions, {found.rollouts:,} rollouts", err=True)
-    typer.echo(found.text)
+    for piece in shortened.left_out:
+        typer.echo(f"left out: {printable(piece)}", err=True)
+    words = f"{len(shortened.text.split())} of {len(candidate.text.split())} words"
+    lead = f"{shortened.lead.value:+.3f} ± {shortened.lead.stderr:.3f}"
+    typer.echo(f"{words}, {lead} on {split} questions, {shortened.rollouts:,} rollouts", err=True)
+    typer.echo(shortened.text)

@@ -13,7 +13,7 @@ from evoprompt.experiments.cli.report import require_extra
 from evoprompt.support.errors import InputError
 from evoprompt.support.storage import LOCK, is_temporary
 
-_PATIENCE = 0.5  # seconds between two looks for a run
+_PATIENCE = 0.5  # seconds between two checks for a run
 
 
 def watch(
@@ -35,7 +35,7 @@ def watch(
     require_extra()
     from evoprompt.experiments.report.live import LivePage, LiveServer
 
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a service is ended so
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a service manager sends SIGTERM
     try:
         if _is_empty(run):
             typer.echo(f"{run} holds no run yet; waits for one; Ctrl-C ends it")
@@ -62,7 +62,7 @@ def watch(
 
 
 def _is_empty(run: Path) -> bool:
-    """Whether nothing is there that says what it is: a run that begins has its lock first."""
-    if not run.exists():  # below a file, or at the end of a broken link, none can come to be
+    """Return whether ``run`` has no file of a run yet: a run that begins has its lock first."""
+    if not run.exists():  # below a file, or at the end of a broken link, no run can begin
         return not (run.is_symlink() or any(parent.is_file() for parent in run.parents))
-    return run.is_dir() and all(one.name == LOCK or is_temporary(one) for one in run.iterdir())
+    return run.is_dir() and all(file.name == LOCK or is_temporary(file) for file in run.iterdir())

@@ -1,4 +1,4 @@
-"""What a training leaves, as a folder to deploy: it asks as the policy was trained to be asked.
+"""Export of a training as a folder to deploy, with the prompts of the training.
 
 ::
 
@@ -7,8 +7,8 @@
       tokenizer.json ...                 likewise
       chat_template.jinja                places the instruction by itself
       instruction.txt                    the best instruction
-      tools.json                         what the policy is shown of its tools, where it has some
-      evoprompt.json                     how the policy was asked
+      tools.json                         the schemas of the policy's tools, if it has any
+      evoprompt.json                     the recipe of the policy's prompts
       README.md                          the model card, with the command that serves it
 """
 
@@ -30,7 +30,7 @@ from evoprompt.support.storage import RECIPE_FILE, require_folder, write_whole
 __all__ = ["export"]
 
 _TEMPLATE = "chat_template.jinja"
-_LEFT = (  # what a trainer needs to go on and nobody else, and what is written anew
+_EXCLUDED_FILES = (  # files that only a trainer needs to continue, and files that the export writes
     "optimizer*", "scheduler*", "scaler*", "rng_state*", "trainer_state.json", "training_args.bin",
     "evoprompt_*", "model_world_size_*", "optim_world_size_*", "extra_state_*", "fsdp_config.json",
     "zero_to_fp32.py", "latest", "chat_template.json", ".*", "events.jsonl", "README.md",
@@ -46,7 +46,7 @@ def export(
     arm: str | None = None,
     seed: int | None = None,
 ) -> list[str]:
-    """Writes weights, tokenizer and best instruction of ``source`` to ``folder``.
+    """Write weights, tokenizer and best instruction of ``source`` to ``folder``.
 
     Args:
         source: see :func:`~evoprompt.experiments.export.source.checkpoint_of`.
@@ -55,11 +55,11 @@ def export(
         seed: of a run.
 
     Returns:
-        Lines to tell.
+        Lines to print.
 
     Raises:
-        InputError: there is nothing to export, ``folder`` holds something, or the export does not
-            ask as the training did.
+        InputError: there is nothing to export, ``folder`` holds something, or the prompts of the
+            export differ from those of the training.
     """
     require_folder(folder, "the export")
     if folder.is_dir() and any(folder.iterdir()):
@@ -84,15 +84,15 @@ def export(
         scratch.rename(folder)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    what = f"{folder}: candidate {recipe.candidate}, step {recipe.step}"
-    return [what, checked, "", serve_line(folder, recipe, folder)]
+    description = f"{folder}: candidate {recipe.candidate}, step {recipe.step}"
+    return [description, checked, "", serve_line(folder, recipe, folder)]
 
 
 def _model_folder(checkpoint: Path) -> Path:
-    """Where a checkpoint has its weights as ``transformers`` loads them, tokenizer and all.
+    """Return the folder with a checkpoint's weights as ``transformers`` loads them, and tokenizer.
 
     Raises:
-        InputError: it has none.
+        InputError: it has no weights.
     """
     inside = checkpoint / "actor" / "huggingface"  # of veRL
     for folder in (checkpoint, inside):
@@ -107,9 +107,9 @@ def _model_folder(checkpoint: Path) -> Path:
 
 
 def _copy_model(saved: Path, folder: Path) -> None:
-    """Copies a model's files, but for what only a trainer needs, and the model's own template."""
+    """Copy a model's files, without those that only a trainer needs and its own template."""
     for file in saved.iterdir():
-        if not file.is_file() or any(fnmatch(file.name, pattern) for pattern in _LEFT):
+        if not file.is_file() or any(fnmatch(file.name, pattern) for pattern in _EXCLUDED_FILES):
             continue
         shutil.copy2(file, folder / file.name)
         if file.name in _HOLDS_TEMPLATE:

@@ -1,4 +1,4 @@
-"""The model card of an export: what it is, and how to ask it."""
+"""Model card of an export: its origin, its instruction, and the command that serves it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from evoprompt.agents.recipe import Recipe
 from evoprompt.support import yamlfile
 
-_PARSERS = (  # what a chat template writes around a call, and vLLM's name of what reads it
+_PARSERS = (  # text of a chat template around a call, and vLLM's name of the parser
     ("[TOOL_CALLS]", "mistral"),
     ("<|python_tag|>", "llama3_json"),
     ("<function=", "qwen3_coder"),
@@ -20,7 +20,7 @@ _PARSERS = (  # what a chat template writes around a call, and vLLM's name of wh
     ("<tool_call>", "hermes"),
 )
 
-_WHERE = {
+_PLACEMENTS = {
     "append": "in the system message, after the caller's own where there is one",
     "replace": "as the system message, instead of the caller's own",
     "user": "before the first user message",
@@ -28,10 +28,11 @@ _WHERE = {
 
 
 def card(folder: Path, recipe: Recipe) -> str:
-    """The text of ``README.md``."""
+    """Return the text of ``README.md``."""
     head: dict[str, JsonValue] = {"library_name": "transformers", "tags": ["evoprompt", "grpo"]}
     base = recipe.base
-    if base.startswith((".", "~", "/")) or Path(base).is_dir():  # others could not look it up
+    # A path means nothing on other machines.
+    if base.startswith((".", "~", "/")) or Path(base).is_dir():
         base = Path(base).resolve().name
     elif base:
         head["base_model"] = base
@@ -44,7 +45,7 @@ def card(folder: Path, recipe: Recipe) -> str:
         f"| data | {'the task ' + recipe.task if recipe.task else 'the dataset of the trainer'} |\n"
         f"| steps | {recipe.step:,} |\n| rollouts | {recipe.rollouts:,} |",
         f"## Instruction\n\nCandidate {recipe.candidate}. `chat_template.jinja` places it "
-        f"{_WHERE[recipe.placement]}: ask with the user's question alone.\n\n"
+        f"{_PLACEMENTS[recipe.placement]}: ask with the user's question alone.\n\n"
         f"{_fenced(recipe.best.instruction)}\n\n{recipe.statement}",
         f"## Serve\n\nIn this folder:\n\n{_fenced(serve_line(folder, recipe))}",
     ]
@@ -56,8 +57,8 @@ def card(folder: Path, recipe: Recipe) -> str:
 def _tools(recipe: Recipe) -> str:
     names = ", ".join(str(schema["function"]["name"]) for schema in recipe.schemas)
     text = (
-        f"## Tools\n\n{names}. `tools.json` holds what the policy was shown of them; the chat "
-        "template shows it where a request brings no tools. Send it as `tools` all the same: vLLM "
+        f"## Tools\n\n{names}. `tools.json` holds their schemas of the training; the chat "
+        "template uses them if a request brings no tools. Send it as `tools` all the same: vLLM "
         "reads calls only in answers to requests that do."
     )
     if tool_parser(recipe.template or "") is None:
@@ -73,32 +74,35 @@ def _fenced(text: str) -> str:
 
 
 def tool_parser(template: str) -> str | None:
-    """VLLM's name of the parser for the calls that ``template`` writes; None if none is known."""
+    """Return vLLM's name of the parser for the calls that ``template`` writes; None if unknown."""
     return next((name for mark, name in _PARSERS if mark in template), None)
 
 
-def serve_line(folder: Path, recipe: Recipe, shown: Path = Path()) -> str:
-    """``vllm serve`` with everything that this export needs; the model's name is ``evoprompt``.
+def serve_line(folder: Path, recipe: Recipe, path: Path = Path()) -> str:
+    """Return a ``vllm serve`` command with all settings of the export; the model is ``evoprompt``.
 
     An adapter is served over its base model.
 
     Args:
         folder: of the export.
-        recipe: how the policy was asked.
-        shown: the folder as the command names it; by default it is run in there.
+        recipe: of the policy's prompts.
+        path: the folder in the command; by default the command runs in it.
     """
     words = ["vllm", "serve"]
     adapter = folder / "adapter_config.json"
     if adapter.exists():
         settings = json.loads(adapter.read_text(encoding="utf-8"))
         rank = max([settings.get("r", 0), *(settings.get("rank_pattern") or {}).values()])
-        allowed = next((one for one in (8, 16, 32, 64, 128, 256, 320, 512) if one >= rank), rank)
+        allowed = next(
+            (supported for supported in (8, 16, 32, 64, 128, 256, 320, 512) if supported >= rank),
+            rank,
+        )
         base = str(settings.get("base_model_name_or_path") or recipe.base)
         words += [base, "--enable-lora", "--max-lora-rank", str(allowed)]
-        words += ["--lora-modules", f"evoprompt={shown}", "--tokenizer", str(shown)]
+        words += ["--lora-modules", f"evoprompt={path}", "--tokenizer", str(path)]
     else:
-        words += [str(shown), "--served-model-name", "evoprompt"]
-    words += ["--chat-template", str(shown / "chat_template.jinja")]
+        words += [str(path), "--served-model-name", "evoprompt"]
+    words += ["--chat-template", str(path / "chat_template.jinja")]
     parts = any(
         (folder / name).exists() for name in ("processor_config.json", "preprocessor_config.json")
     )

@@ -1,4 +1,4 @@
-"""Which checkpoint a path means."""
+"""Selection of the checkpoint in a path."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from evoprompt.support.errors import InputError
 from evoprompt.support.storage import RECIPE_FILE, checkpoints
 
 PREFIXES = ("checkpoint-", "global_step_")
-"""How TRL and veRL name their checkpoints, before the number of the step."""
+"""Prefixes of checkpoints of TRL and veRL, before the number of the step."""
 
 
 def saved_under(root: Path) -> list[Path]:
-    """The checkpoints of TRL or veRL in ``root`` or its folder ``checkpoints``, the newest last."""
-    places = (root / "checkpoints", root)
+    """Return the checkpoints of TRL or veRL in ``root`` or its ``checkpoints``, the newest last."""
+    folders = (root / "checkpoints", root)
     return [
         checkpoint
-        for place in places
+        for folder in folders
         for prefix in PREFIXES
-        for checkpoint in checkpoints(place, prefix)
+        for checkpoint in checkpoints(folder, prefix)
     ]
 
 
 def checkpoint_of(path: Path, arm: str | None = None, seed: int | None = None) -> Path:
-    """The folder with weights and the recipe of their prompts that ``path`` means.
+    """Return the folder in ``path`` with weights and the recipe of their prompts.
 
     Args:
         path: a run, a trial of one, a checkpoint, the output folder of a trainer that an engine
             was attached to, or an export.
-        arm: of a run; by default that of the trial which did best on validation questions.
+        arm: of a run; by default that of the trial with the best validation.
         seed: of a run, likewise.
 
     Raises:
-        InputError: there is none.
+        InputError: there is no such folder.
     """
     root = path
     if (path / "config.yaml").is_file():

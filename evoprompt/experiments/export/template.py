@@ -1,7 +1,7 @@
-"""A chat template that places the instruction by itself, as the training did.
+"""Chat template that places the instruction by itself, as the training did.
 
-The model's own template stays as it is; what stands before it changes the ``messages`` and
-``tools`` that it is given. So every server that renders Jinja asks as in training.
+The model's own template stays as it is; the text before it changes the ``messages`` and ``tools``
+of the request. So every server that renders Jinja builds the prompts of the training.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ or messages[0]['content'] is not string -%}
 
 
 def template_of(recipe: Recipe) -> str:
-    """The chat template of an export; it does by itself what ``recipe`` says."""
+    """Return the chat template of an export, which follows ``recipe`` by itself."""
     lines = [_set("evoprompt_instruction", recipe.best.instruction)]
     if recipe.template is None:
         before, after = recipe.around
@@ -94,11 +94,11 @@ def template_of(recipe: Recipe) -> str:
         schemas: list[JsonValue] = list(recipe.schemas)
         lines.append(f"{{%- set tools = tools if tools else {_literal(schemas)} -%}}\n")
     for name, value in recipe.settings.items():
-        given = f"{name} if {name} is defined else {_literal(value)}"
-        lines.append(f"{{%- set {name} = {given} -%}}\n")
-    # Blocks at the very beginning lose the white space around them; behind this they would not.
-    own = re.sub(r"\A[ \t]+(?=\{[%#])", "", recipe.template)
-    return "".join(lines) + _PLACES[recipe.placement] + "{{- '' }}" + own
+        expression = f"{name} if {name} is defined else {_literal(value)}"
+        lines.append(f"{{%- set {name} = {expression} -%}}\n")
+    # Blocks at the very beginning lose the white space around them; after other text they do not.
+    model_template = re.sub(r"\A[ \t]+(?=\{[%#])", "", recipe.template)
+    return "".join(lines) + _PLACES[recipe.placement] + "{{- '' }}" + model_template
 
 
 def _set(name: str, text: str) -> str:
@@ -106,45 +106,46 @@ def _set(name: str, text: str) -> str:
 
 
 def _literal(value: JsonValue) -> str:
-    """``value`` as Jinja reads it; characters beyond 16 bits would not survive JSON's escapes."""
+    """Return ``value`` for Jinja; characters beyond 16 bits would be damaged by JSON's escapes."""
     match value:
         case None:
             return "none"
         case list():
             return f"[{', '.join(map(_literal, value))}]"
         case dict():
-            pairs = (f"{_literal(name)}: {_literal(one)}" for name, one in value.items())
+            pairs = (f"{_literal(name)}: {_literal(item)}" for name, item in value.items())
             return f"{{{', '.join(pairs)}}}"
     return json.dumps(value, ensure_ascii=False)
 
 
-def require_same_tokens(tokenizer: Any, recipe: Recipe, where: Path | str) -> None:
-    """Makes sure that ``tokenizer`` with the export's template gives the tokens of the training.
+def require_same_tokens(tokenizer: Any, recipe: Recipe, path: Path | str) -> None:
+    """Check that ``tokenizer`` with the export's template gives the tokens of the training.
 
     Args:
         tokenizer: of ``transformers``, a processor too.
-        recipe: how the policy was asked.
-        where: the export, for messages.
+        recipe: of the policy's prompts.
+        path: of the export, for messages.
 
     Raises:
         InputError: the tokens differ, or the template cannot place the instruction.
     """
     template = template_of(recipe)
-    for question, wanted in zip(PROBES, recipe.probes, strict=True):
+    for question, expected_ids in zip(PROBES, recipe.probes, strict=True):
         try:
-            found = _ids(tokenizer, question, template)
-        except Exception as error:  # jinja's own, or whatever a template raises
+            ids = _ids(tokenizer, question, template)
+        except Exception as error:  # jinja's own, or any error of a template
             raise InputError(
-                f"{where}: the model's chat template cannot hold the instruction by placement "
+                f"{path}: the model's chat template cannot hold the instruction by placement "
                 f"{recipe.placement!r} ({type(error).__name__}: {error}); required: a template "
                 "that takes a system message, or placement 'user'"
             ) from error
-        if wanted != found:
+        if expected_ids != ids:
             raise InputError(
-                f"{where}: the exported chat template asks {question!r} by {len(found)} tokens "
-                f"that are not the {len(wanted)} of the training; required: the same; see whether "
-                f"{type(tokenizer).__name__} is the tokenizer of the training (AutoTokenizer goes "
-                "by the model's type), else build the prompts yourself, from instruction.txt"
+                f"{path}: the exported chat template asks {question!r} by {len(ids)} tokens "
+                f"that are not the {len(expected_ids)} of the training; required: the same; see "
+                f"whether {type(tokenizer).__name__} is the tokenizer of the training "
+                "(AutoTokenizer goes by the model's type), else build the prompts yourself, from "
+                "instruction.txt"
             )
 
 

@@ -1,1 +1,1 @@
-"""What trains the policy of a trial, and what is asked as it is."""
+"""Hosts: trainers of a trial's policy, and models that are only sampled."""

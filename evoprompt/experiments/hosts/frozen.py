@@ -1,7 +1,7 @@
-"""The host ``frozen``: the model of a trial is asked, never trained; its instruction is optimized.
+"""Host ``frozen``: the model of a trial is not trained; its instruction is optimized.
 
 The loop of ``evoprompt.optimize`` runs in place of an engine, so of a configuration's ``engine``
-it is the proposer alone that counts.
+only the proposer counts.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from evoprompt.types import Candidate, Question, Written
 
 
 class FrozenSettings(BaseModel):
-    """What can be chosen about the host ``frozen``.
+    """Settings of the host ``frozen``.
 
     Attributes:
         model: ``openai:gpt-4.1-nano``, or with ``base_url`` a name that this server knows.
@@ -39,13 +39,13 @@ class FrozenSettings(BaseModel):
         turn_tokens: most tokens of an action; null for the task's own limit.
         max_calls: most tool calls of an episode; null for the task's own limit.
         budget: hard limits of ``calls``, ``tokens`` and ``usd`` over all trials of a run.
-        prices: in USD per million tokens; null for what the extra ``lm`` knows.
-        seconds: after which no more rollouts are begun in a trial; null for no limit.
-        proposals: instructions asked for in an iteration.
+        prices: in USD per million tokens; null for those of the extra ``lm``.
+        seconds: time after which a trial begins no more rollouts; null for no limit.
+        proposals: number of instructions requested in an iteration.
         patience: iterations without a better instruction after which a trial ends; 0 only
             measures the seeds; null for no limit but the others, and 25 iterations where every
             reward is the lowest.
-        perfect: the greatest reward there is.
+        perfect: the greatest possible reward.
         max_concurrency: rollouts at a time.
     """
 
@@ -66,21 +66,21 @@ class FrozenSettings(BaseModel):
     max_concurrency: int = Field(default=8, ge=1)
 
     def limits(self, task: Task) -> Limits:
-        """What an episode may use."""
+        """Return the limits of an episode."""
         return limits_of(task, self.max_calls, self.turn_tokens)
 
     def before_test(self) -> FrozenSettings:
-        """The same with a lower budget of its model, so that something is left for the test."""
-        kept = {
-            name: most and (most * (1 - 1 / TESTED) if name == "usd" else most - most // TESTED)
-            for name, most in self.budget.model_dump().items()
+        """Return the settings with a lower budget of the model; the difference is for the test."""
+        limits = {
+            name: limit and (limit * (1 - 1 / TESTED) if name == "usd" else limit - limit // TESTED)
+            for name, limit in self.budget.model_dump().items()
         }
-        return self.model_copy(update={"budget": BudgetSettings.model_validate(kept)})
+        return self.model_copy(update={"budget": BudgetSettings.model_validate(limits)})
 
 
 @dataclass(frozen=True, slots=True)
 class FrozenHost(Component):
-    """A model behind a server, which is not trained: its instruction is optimized."""
+    """Model behind a server, which is not trained: its instruction is optimized."""
 
     role = "host"
     Settings = FrozenSettings
@@ -88,11 +88,11 @@ class FrozenHost(Component):
 
     @classmethod
     def build(cls, settings: FrozenSettings, context: BuildContext) -> FrozenHost:
-        """Makes the host with these settings."""
+        """Return the host with these settings."""
         return cls(settings)
 
     def plan(self, task: Task, trial: Trial) -> Plan:
-        """What ``trial`` would do and need; nothing is sent.
+        """Return the work and the needs of ``trial``; no request is sent.
 
         Raises:
             InputError: a setting is wrong.
@@ -100,8 +100,8 @@ class FrozenHost(Component):
         if find_spec("openai") is None:
             remedy = 'pip install "evoprompt[endpoint]"'
             return Plan(needs=(Need("openai", "not installed", remedy),), iterations=0)
-        kept = len(tested(task, trial.budget))
-        require_budget(trial.budget, len(task.questions("validation")), kept)
+        num_tested = len(tested(task, trial.budget))
+        require_budget(trial.budget, len(task.questions("validation")), num_tested)
         needs = [need for need in task.needs() if need.subject != POLICY]
         # Each text is tried at least once.
         iterations = trial.budget // max(self.settings.proposals, 1)
@@ -109,10 +109,10 @@ class FrozenHost(Component):
         return Plan(figures, (*self._needs(), *needs), iterations=iterations)
 
     def prepare(self, task: Task, trial: Trial) -> FrozenModel:
-        """The model as the agent of ``task``.
+        """Return the model as the agent of ``task``.
 
         Raises:
-            InputError: model and task do not go together, or the prices are not known.
+            InputError: model and task do not fit together, or the prices are not known.
         """
         return FrozenModel(self.settings, task)
 
@@ -135,7 +135,7 @@ class FrozenHost(Component):
             yield Need("key", f"no {KEY} in the environment", f"export {KEY}=...")
 
     def _figures(self, task: Task, trial: Trial) -> Iterator[tuple[str, str]]:
-        """What it takes at most; the bytes of a prompt bound its tokens."""
+        """Yield upper limits of its costs; the bytes of a prompt bound its tokens."""
         from evoprompt.lm.budget import TOKENS_AROUND
         from evoprompt.optimizer.endpoint import prices_of
 
@@ -150,10 +150,10 @@ class FrozenHost(Component):
         splits = ("train", "validation", "test")
         longest = max(len(q.text.encode()) for split in splits for q in task.questions(split))
         seeds = max(len(Candidate.of(seed).text.encode()) for seed in task.seeds)
-        shown = len(json.dumps(Tools(task.tools).schemas).encode()) if task.tools else 0
-        written = max(4 * OptimizeOptions().max_tokens, seeds)
+        tool_bytes = len(json.dumps(Tools(task.tools).schemas).encode()) if task.tools else 0
+        instruction_bytes = max(4 * OptimizeOptions().max_tokens, seeds)
         turn = limits.turn_tokens + limits.observation_tokens
-        first = longest + written + shown + TOKENS_AROUND
+        first = longest + instruction_bytes + tool_bytes + TOKENS_AROUND
         inputs = trial.budget * sum(first + turn * k for k in range(limits.calls + 1))
         outputs = requests * limits.turn_tokens
         yield (
@@ -167,17 +167,17 @@ class FrozenHost(Component):
             yield "cost", "unknown, as the prices are; host.prices states them"
         else:
             yield "cost", f"at most {prices.usd(inputs, outputs):,.2f} USD, if all is used up"
-        given = chosen.budget.model_dump(exclude_none=True)
-        caps = [f"{value:g} {name}" for name, value in given.items()]
+        budget_limits = chosen.budget.model_dump(exclude_none=True)
+        caps = [f"{value:g} {name}" for name, value in budget_limits.items()]
         yield "stopped before", ", ".join(caps) or "nothing but the rollouts; see host.budget"
 
 
 class FrozenModel:
-    """The model of a trial, as the agent of its task.
+    """Model of a trial, as the agent of its task.
 
     Args:
         settings: of the host.
-        task: what it does.
+        task: of the trial.
         spending: counts the requests; one in memory by default.
 
     Attributes:
@@ -203,36 +203,36 @@ class FrozenModel:
         self.agent = TaskAgent(task, self._endpoint, chosen.limits(task))
 
     def save(self, folder: Path) -> None:
-        """Writes which model it was, as there are no weights."""
-        told = {"model": self._endpoint.model, "base_url": self._endpoint.base_url}
+        """Write name and address of the model, as there are no weights."""
+        address = {"model": self._endpoint.model, "base_url": self._endpoint.base_url}
         folder.mkdir(parents=True, exist_ok=True)
-        write_whole(folder / "endpoint.json", json.dumps(told, indent=1) + "\n")
+        write_whole(folder / "endpoint.json", json.dumps(address, indent=1) + "\n")
 
-    def evaluate(self, written: Written, split: str) -> Evaluation:
-        """How the model does under what a candidate is, on all questions of ``split``.
+    def evaluate(self, instruction: Written, split: str) -> Evaluation:
+        """Evaluate the model under an instruction on all questions of ``split``.
 
         Raises:
-            BudgetError: it had not room for all of them.
+            BudgetError: the budget ended before the last question.
         """
         questions = self._task.questions(split)
         at_a_time = self._settings.max_concurrency
-        found, played = self.agent.evaluate(written, split, questions, at_a_time)
+        evaluation, played = self.agent.evaluate(instruction, split, questions, at_a_time)
         if played < len(questions):
             raise BudgetError(
                 f"the budget of the model ended after {played} of the {len(questions)} questions "
                 f"of {split}; required: more; raise host.budget"
             )
-        return found
+        return evaluation
 
-    def test(self, written: Written, questions: Sequence[Question]) -> tuple[Evaluation, int]:
-        """How it does on test questions, and on how many the budget had room for.
+    def test(self, instruction: Written, questions: Sequence[Question]) -> tuple[Evaluation, int]:
+        """Return the evaluation on test questions, and the number of questions within the budget.
 
         Raises:
-            BudgetError: it had not room for one.
+            BudgetError: the budget ended before the first question.
         """
-        return self.agent.evaluate(written, "test", questions, self._settings.max_concurrency)
+        return self.agent.evaluate(instruction, "test", questions, self._settings.max_concurrency)
 
 
 def tested(task: Task, budget: int) -> Sequence[Question]:
-    """The test questions that a trial of ``budget`` rollouts is tested on, the first ones."""
+    """Return the test questions for a trial of ``budget`` rollouts: the first ones."""
     return task.questions("test")[: max(budget // TESTED, 1)]

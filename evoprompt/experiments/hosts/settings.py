@@ -1,4 +1,4 @@
-"""The settings that hosts share."""
+"""Settings that all hosts share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from evoprompt.support.errors import InputError
 
 
 class LoraSettings(BaseModel):
-    """Adapters of low rank that are trained in place of the weights; TRL's own defaults.
+    """Adapters of low rank that are trained in place of the weights, with TRL's own defaults.
 
     Attributes:
         rank: of the adapters, which every linear layer but the last has.
@@ -26,31 +26,33 @@ class LoraSettings(BaseModel):
 
     @property
     def share(self) -> float:
-        """Weights that the adapters have for each one of the policy, at most.
+        """Return the number of adapter weights for each weight of the policy, at most.
 
-        .00111 for 0.5B of Qwen2.5 and .00061 for 3B, at rank 1.
+        It is .00111 for 0.5B of Qwen2.5 and .00061 for 3B, at rank 1.
         """
         return self.rank * 0.00112
 
 
 class HostSettings(BaseModel):
-    """The host section of a configuration, as far as every host has it.
+    """Host section of a configuration, as far as all hosts share it.
 
     Attributes:
         host: name of the host, for messages.
         example: a model to name in messages.
         model: name on the Hugging Face hub, or folder, of the causal language model to train; empty
-            where the task names one.
+            if the task names one.
         learning_rate: of AdamW; 0 freezes the policy, and only the instruction evolves.
         questions_per_step: questions of a training step, over all processes.
         rollouts_per_question: G, the size of a group.
-        micro_batch: rollouts in one forward and backward pass of a process; null for all at once.
+        micro_batch: rollouts in one forward and backward pass of a process; null for all in one
+            pass.
         prompt_tokens: most tokens of instruction, tools and question, chat template included.
         max_calls: most tool calls of an episode; null for the task's own limit, 0 takes the tools
             away.
         turn_tokens: most tokens of an action; null for the task's own limit.
         save_every: steps between two checkpoints.
-        lora: trains adapters; null trains all weights. They want some ten times the learning rate.
+        lora: trains adapters; null trains all weights. Adapters need about ten times the learning
+            rate.
         arguments: further settings of the trainer, by its own names.
     """
 
@@ -73,30 +75,30 @@ class HostSettings(BaseModel):
 
     @property
     def rollouts_per_step(self) -> int:
-        """Rollouts of a training step, over all processes."""
+        """Return the rollouts of a training step, over all processes."""
         return self.questions_per_step * self.rollouts_per_question
 
     @property
     def rollouts_per_pass(self) -> int:
-        """Rollouts in one forward and backward pass of a process."""
+        """Return the rollouts in one forward and backward pass of a process."""
         # Not abstract: pydantic builds this class, and each host counts in a setting of its own.
-        raise NotImplementedError(f"say it for host {self.host!r}")
+        raise NotImplementedError(f"host {self.host!r} does not define rollouts_per_pass")
 
     def limits(self, task: Task) -> Limits:
-        """What an episode of ``task`` may use."""
+        """Return the limits of an episode of ``task``."""
         return limits_of(task, self.max_calls, self.turn_tokens)
 
     def model_of(self, trial: Trial) -> str:
-        """The model that ``trial`` starts from.
+        """Return the model that ``trial`` starts from.
 
         Raises:
             InputError: neither the configuration nor the task names one.
         """
-        found = str(trial.policy or self.model)
-        if not found:
+        model = str(trial.policy or self.model)
+        if not model:
             raise InputError(
                 f"host {self.host!r}: no model is named, neither in the configuration nor by the "
                 "task; required: host.model, a name on the Hugging Face hub or a folder, such as "
                 f"--set host.model={self.example}"
             )
-        return found
+        return model

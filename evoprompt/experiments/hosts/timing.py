@@ -1,10 +1,10 @@
-"""How long a training step takes, by its parts, from the model's shape and the GPU's data sheet.
+"""Estimate of the time of a training step, by its parts, from the model's shape and the GPU.
 
-An estimate: a multiply and an add of every weight for each token that is read (Kaplan et al. 2020,
-arXiv 2001.08361, section 2.1), four times that where gradients are taken and activations are
-computed again (Korthikanti et al. 2022, arXiv 2205.05198), attention to half of the tokens before;
-an action is written one token after the other, each of which reads all weights and the keys and
-values of all that came before (Pope et al. 2022, arXiv 2211.05102).
+The estimate counts a multiply and an add of every weight for each token that is read (Kaplan et al.
+2020, arXiv 2001.08361, section 2.1), and four times that where gradients are computed and
+activations are recomputed (Korthikanti et al. 2022, arXiv 2205.05198). Attention counts half of the
+tokens before. An action is written one token after the other, each of which reads all weights and
+the keys and values of all tokens before (Pope et al. 2022, arXiv 2211.05102).
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from evoprompt.experiments.requirements import GIB, ModelSize
 
 
 class Gpu(NamedTuple):
-    """What a data sheet of NVIDIA says.
+    """Numbers in a data sheet of NVIDIA.
 
     Attributes:
-        name: part of what the driver calls it.
+        name: part of its name in the driver.
         flops: operations a second in bf16, without sparsity.
         bandwidth: bytes a second.
         gib: of memory.
@@ -45,11 +45,11 @@ _GPUS = (
 
 
 def gpu_here() -> Gpu:
-    """The GPU of this machine; an H100 where there is none, or another than those known."""
+    """Return the GPU of this machine; an H100 if there is none, or an unknown one."""
     import torch
 
     name = torch.cuda.get_device_name(0) if torch.cuda.is_available() else ""
-    return next((one for one in _GPUS if one.name in name), _GPUS[0])
+    return next((gpu for gpu in _GPUS if gpu.name in name), _GPUS[0])
 
 
 _USED_FLOPS, _USED_BANDWIDTH = 0.4, 0.7
@@ -74,7 +74,7 @@ _ASSUMED = (
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What a training step asks of the GPUs.
+    """Load of a training step on the GPUs.
 
     Attributes:
         size: of the model.
@@ -82,14 +82,14 @@ class Load:
         gpus: that train.
         prompt_tokens: most of a prompt.
         limits: of an episode.
-        passes: that read every rollout without gradients: for the old and the reference's
-            probabilities.
+        passes: number of passes over every rollout without gradients: for the old and the
+            reference's probabilities.
         padded: whether each pass reads as many tokens of every rollout as the longest one has, and
-            all wait for the longest action of a turn.
+            all rollouts wait for the longest action of a turn.
         cache: share of the memory of a GPU that sampling has for weights, keys and values.
         call_seconds: of a core, that a call of the tools takes.
         adapters: whether adapters are trained, so that the weights have no gradients.
-        gpu: of which kind.
+        gpu: kind of GPU.
         span: tokens of a pass, where attention is computed over all of them and most is masked
             (``sdpa`` without padding); 0 where it is within each rollout.
     """
@@ -108,27 +108,27 @@ class Load:
     span: int = 0
 
     def seconds(self) -> dict[str, float]:
-        """Of a step, by part: generation, tools, log-probabilities, update."""
+        """Return the seconds of a step, by part: generation, tools, log-probabilities, update."""
         size, limits = self.size, self.limits
         mine = self.rollouts / self.gpus
         calls = _CALLS * limits.calls
         prompt = min(_PROMPT, self.prompt_tokens)
-        written = (calls + 1) * _ACTION * limits.turn_tokens
-        mean = prompt + written + calls * limits.observation_tokens
+        action_tokens = (calls + 1) * _ACTION * limits.turn_tokens
+        mean = prompt + action_tokens + calls * limits.observation_tokens
         acts = (limits.calls + 1) * _LONG_ACTION * limits.turn_tokens
         longest = prompt + limits.calls * limits.observation_tokens + acts
-        each = longest if self.padded else mean
-        # A mask of its own leaves nothing out, and so not the half of later tokens either.
-        seen = 2 * self.span or each
-        read = mine * each * size.forward(seen) / (self.gpu.flops * _USED_FLOPS)
+        padded_tokens = longest if self.padded else mean
+        # An explicit mask skips no computation, so attention covers the later tokens, too.
+        seen = 2 * self.span or padded_tokens
+        read = mine * padded_tokens * size.forward(seen) / (self.gpu.flops * _USED_FLOPS)
         return {
-            "generation": self._generation(mine, mean, written),
+            "generation": self._generation(mine, mean, action_tokens),
             "tools": self.rollouts * calls * self.call_seconds / (os.cpu_count() or 1),
             "log-probabilities": self.passes * read,
             "update": (3 if self.adapters else 4) * read,
         }
 
-    def _generation(self, mine: float, mean: float, written: float) -> float:
+    def _generation(self, mine: float, mean: float, action_tokens: float) -> float:
         size, limits = self.size, self.limits
         weights = 2 * size.parameters
         room = self.cache * self.gpu.gib * GIB - weights
@@ -138,13 +138,15 @@ class Load:
         tokens *= 1 if self.padded else _LONG_ACTION
         bandwidth = self.gpu.bandwidth * _USED_BANDWIDTH
         decoded = tokens * (_LAUNCH + weights / bandwidth)
-        decoded += mine * written * mean / 2 * size.cache_bytes / bandwidth
-        prefilled = mine * (mean - written) * size.forward(mean) / (self.gpu.flops * _USED_FLOPS)
+        decoded += mine * action_tokens * mean / 2 * size.cache_bytes / bandwidth
+        prefilled = (
+            mine * (mean - action_tokens) * size.forward(mean) / (self.gpu.flops * _USED_FLOPS)
+        )
         return decoded + prefilled
 
 
 def in_words(seconds: Mapping[str, float]) -> str:
-    """The seconds of a step and of its parts, and what is assumed."""
+    """Return a sentence with the seconds of a step and of its parts, and the assumptions."""
     parts = ", ".join(f"{part} {math.ceil(value):,}" for part, value in seconds.items())
     cores = f"tools on {os.cpu_count()} cores as here" if seconds["tools"] else "tools not counted"
     assumed = f"an estimate for {gpu_here().name} {_ASSUMED}"

@@ -1,4 +1,4 @@
-"""What the hosts that train have in common: their plan, and what an evaluation has found."""
+"""Common parts of the hosts that train: their plan, and the result of an evaluation."""
 
 from __future__ import annotations
 
@@ -43,23 +43,23 @@ def training_plan(
     notices: Sequence[str] = (),
     seconds: Mapping[str, float] = {},
 ) -> Plan:
-    """The plan of a trial.
+    """Return the plan of a trial.
 
     Args:
         task: what to train on.
         settings: of the host.
-        trial: what to do.
+        trial: the trial.
         limits: of an episode.
         needs: of the task.
-        size: of the model; None where it is not known.
-        gpus: CUDA devices in this machine; 0 where it can do without.
-        trainers: GPUs that train, on all machines; 0 likewise.
-        gpu_gib: memory that each device has to have; None where it is not known.
-        host_gib: memory that this machine has to have; None where it is not known.
+        size: of the model; None if it is not known.
+        gpus: number of CUDA devices in this machine; 0 if it needs none.
+        trainers: number of GPUs that train, on all machines; 0 likewise.
+        gpu_gib: memory that each device has to have; None if it is not known.
+        host_gib: memory that this machine has to have; None if it is not known.
         checkpoint: bytes that a weight takes in one checkpoint.
-        checkpoints: how many of them are kept at most; None for all.
+        checkpoints: most checkpoints on disk; None for all.
         packages: libraries beyond those of the host.
-        figures: what the host says itself.
+        figures: of the host itself.
         isolated: see :class:`Plan`.
         notices: see :class:`Plan`; empty ones are left out.
         seconds: see :class:`Plan`.
@@ -67,7 +67,7 @@ def training_plan(
     rollouts = settings.rollouts_per_step
     steps = math.ceil(trial.budget / rollouts)
     longest = settings.prompt_tokens + limits.response_tokens
-    shown = {
+    all_figures = {
         **figures,
         "a step": f"{settings.questions_per_step:,} questions x {settings.rollouts_per_question} = "
         f"{rollouts:,} rollouts, {settings.rollouts_per_pass:,} in a pass of each process, at most "
@@ -78,81 +78,84 @@ def training_plan(
         f"{limits.response_tokens:,} of {many(limits.calls + 1, 'action')} and "
         f"{many(limits.calls, 'observation')}",
     }
-    asked = 0
+    num_evaluated = 0
     if seconds:
-        shown["time of a step"] = timing.in_words(seconds)
+        all_figures["time of a step"] = timing.in_words(seconds)
         if not any(need.missing for need in needs):
             counts = [len(task.questions(split)) for split in ("validation", "test")]
-            asked = trial.evaluations * counts[0] + trial.policies * counts[1]
-    found = [requirements.model(settings.model_of(trial))]
+            num_evaluated = trial.evaluations * counts[0] + trial.policies * counts[1]
+    all_needs = [requirements.model(settings.model_of(trial))]
     if gpus:
-        found.append(requirements.gpus(gpus, gpu_gib))
+        all_needs.append(requirements.gpus(gpus, gpu_gib))
     if gpus and size is not None and gpu_gib is not None:
         named = "" if size.exact else ", by the model's name"
-        shown["GPU memory"] = (
+        all_figures["GPU memory"] = (
             f"at most about {gpu_gib:,.0f} GiB on each GPU for {size.parameters / 1e9:.2f} billion "
             f"weights{named}, what training keeps of them, the logits of a pass, and vLLM's share"
         )
-    found += packages
+    all_needs += packages
     if host_gib is not None:
-        shown["memory"] = f"about {host_gib:,.1f} GiB on each machine while models load"
-        found.append(requirements.memory(host_gib))
-    if size is not None and not trial.resume:  # what is resumed has its checkpoints
+        all_figures["memory"] = f"about {host_gib:,.1f} GiB on each machine while models load"
+        all_needs.append(requirements.memory(host_gib))
+    if size is not None and not trial.resume:  # a resumed trial has its checkpoints
         saves = steps // settings.save_every + 1
-        kept = saves if checkpoints is None else min(checkpoints, saves)
+        num_checkpoints = saves if checkpoints is None else min(checkpoints, saves)
         policies = _POLICY * trial.policies
-        each = policies + (kept + 1) * checkpoint  # one is written before another one goes
+        # A checkpoint is written before another one is removed.
+        bytes_per_weight = policies + (num_checkpoints + 1) * checkpoint
         if trial.keeps_policies:
-            shown["policies"] = (
+            all_figures["policies"] = (
                 f"{trial.policies}, of each evaluation, kept and tested: "
                 f"{size.parameters * policies / GIB:,.1f} GiB"
             )
-        found.append(requirements.disk(trial.directory, size.parameters * each / GIB))
+        all_needs.append(
+            requirements.disk(trial.directory, size.parameters * bytes_per_weight / GIB)
+        )
     return Plan(
-        tuple(shown.items()),
-        (*found, *needs),
+        tuple(all_figures.items()),
+        (*all_needs, *needs),
         rollouts_per_step=rollouts,
         isolated=isolated,
         rollouts_per_question=settings.rollouts_per_question,
         notices=tuple(filter(None, notices)),
         seconds=seconds,
         gpus=trainers,
-        evaluated=asked,
+        evaluated=num_evaluated,
     )
 
 
 def evaluation_of(
     questions: Sequence[Question],
-    found: Sequence[Score | str],
+    results: Sequence[Score | str],
     split: str,
     main_metric: MainMetric,
     engine: Engine | None,
 ) -> Evaluation:
-    """The mean over the questions that have a score; the events say why others have none.
+    """Return the mean over the questions with a score; a notice has the reasons of the other ones.
 
     Args:
-        questions: that were asked.
-        found: the score of each question, or why it has none.
+        questions: of the evaluation.
+        results: the score of each question, or the reason why it has none.
         split: of the questions.
         main_metric: of the task.
-        engine: takes a notice; None in a process that writes no events, and outside of a training.
+        engine: logs a notice; None in a process that writes no events, and outside of a training.
 
     Raises:
         InputError: no question has a score.
     """
-    each = [one if isinstance(one, Score) else None for one in found]
-    scores = [one for one in each if one is not None]
-    errors = [one for one in found if isinstance(one, str)]
+    scores_or_none = [result if isinstance(result, Score) else None for result in results]
+    scores = [score for score in scores_or_none if score is not None]
+    errors = [result for result in results if isinstance(result, str)]
     first = next(iter(errors), "there are none")
     if errors and engine is not None:
-        told = f"{len(errors)} {split} questions were not scored; the first: {first}"
-        engine.log.append(Notice(engine.step, told))
+        notice = f"{len(errors)} {split} questions were not scored; the first: {first}"
+        engine.log.append(Notice(engine.step, notice))
     if not scores:
         raise InputError(
-            f"none of {len(found)} {split} questions could be scored; the first: {first}; "
+            f"none of {len(results)} {split} questions could be scored; the first: {first}; "
             "required: tools that answer, and prompts that leave room for an episode"
         )
-    mean = Evaluation.of(scores, main_metric, 1 - len(scores) / len(found))
-    failures = FailureCount(len(errors), len(found), first if errors else "")
-    outcomes = outcomes_of([question.text for question in questions], each, main_metric)
+    mean = Evaluation.of(scores, main_metric, 1 - len(scores) / len(results))
+    failures = FailureCount(len(errors), len(results), first if errors else "")
+    outcomes = outcomes_of([question.text for question in questions], scores_or_none, main_metric)
     return mean.model_copy(update={"failures": failures, "outcomes": outcomes})

@@ -1,1 +1,1 @@
-"""Where trials run: on this machine, on a Ray cluster, as jobs of Slurm."""
+"""Launchers of trials: on this machine, on a Ray cluster, as jobs of Slurm."""

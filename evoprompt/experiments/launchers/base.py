@@ -1,4 +1,4 @@
-"""The role of a launcher: where the trials of a run are carried out."""
+"""Role of a launcher, which runs the trials of a run."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from evoprompt.support.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A job has ended by itself.
+    """End of a job by itself.
 
     Attributes:
-        end: of its trial; None when it was stopped, to be resumed.
+        end: of its trial; None if it was stopped and can be resumed.
     """
 
     end: End | None
@@ -35,28 +35,28 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The process or the machine of a job is gone; its trial can be resumed elsewhere."""
+    """Loss of the process or the machine of a job; its trial can be resumed elsewhere."""
 
     reason: str
 
 
 Message = Event | Done | Lost
-"""What a job has to say; nothing follows after ``Done`` or ``Lost``."""
+"""Message of a job; no message follows ``Done`` or ``Lost``."""
 
 
 class Job(ABC):
-    """A trial in another process, seen through its folder and what is known of the process.
+    """Trial in another process, observed through its folder and the state of the process.
 
-    Earlier submissions of the same trial are taken back: should their processes be alive, they save
-    and end after their step, or do not begin.
+    Earlier submissions of the same trial are withdrawn: if their processes still run, they save and
+    end after their step, or do not begin.
 
     Args:
         directory: the run, at an absolute path.
-        trial: which of its trials.
+        trial: one of its trials.
         home: see :class:`Errand`.
 
     Attributes:
-        errand: to be carried out in that process.
+        errand: for that process.
     """
 
     def __init__(self, directory: RunDirectory, trial: TrialId, home: Path | None = None) -> None:
@@ -64,63 +64,63 @@ class Job(ABC):
         shutil.rmtree(root, ignore_errors=True)
         self._folder = root / uuid4().hex[:8]
         self._folder.mkdir(parents=True)
-        self._events, self._read = self._folder / "events.jsonl", 0
+        self._events, self._position = self._folder / "events.jsonl", 0
         self.errand = Errand(directory, trial, self._folder, home)
 
     def poll(self) -> Sequence[Message]:
-        """What has happened since the last call, at once, and nothing if that is nothing."""
+        """Return the messages since the last call, without waiting."""
         end = self._end()
-        said = self._news()
+        events = self._new_events()
         if end is None:
-            return said
+            return events
         shutil.rmtree(self._folder, ignore_errors=True)
-        with suppress(OSError):  # others are in use
+        with suppress(OSError):  # other submissions are in use
             self._folder.parent.rmdir()
-        return [*said, end]
+        return [*events, end]
 
     def stop(self) -> None:
-        """Asks it to save and end after its step; one that has not begun need not begin."""
+        """Request that it saves and ends after its step; a job that waits need not begin."""
         (self._folder / "stop").touch()
         if not self._events.exists():
             self._cancel(force=False)
 
     def kill(self) -> None:
-        """Ends it at once; nothing if it has ended."""
+        """End it immediately; do nothing if it has ended."""
         self._cancel(force=True)
 
-    def _news(self) -> Sequence[Event]:
-        """What the trial has said since the last call."""
+    def _new_events(self) -> Sequence[Event]:
+        """Return the trial's events since the last call."""
         try:
             with self._events.open("rb") as file:
-                file.seek(self._read)
+                file.seek(self._position)
                 lines = file.read().splitlines(keepends=True)
         except OSError:
             return ()
-        found: list[Event] = []
+        events: list[Event] = []
         for line in lines:
             if not line.endswith(b"\n"):
-                break  # the rest is being written
-            self._read += len(line)
+                break  # the line is still being written
+            self._position += len(line)
             with suppress(ValueError):
-                found.append(event_of(line))
-        return found
+                events.append(event_of(line))
+        return events
 
     @abstractmethod
     def _end(self) -> Done | Lost | None:
-        """How it ended; None as long as it waits or runs."""
+        """Return how it ended; None while it waits or runs."""
 
     @abstractmethod
     def _cancel(self, force: bool) -> None:
-        """Takes it back; with ``force`` also one that runs."""
+        """Withdraw it; with ``force`` also a running job."""
 
 
 class Launcher(Component, ABC):
-    """Carries out trials, each in a process of its own.
+    """Launcher of trials, each in a process of its own.
 
     Attributes:
-        retries: how often a trial is submitted again after it was lost.
-        elsewhere: whether trials run on other machines, which need what this one may lack.
-        most: trials at a time by default; None for all.
+        retries: number of repeated submissions of a trial that was lost.
+        elsewhere: whether trials run on other machines, which have needs of their own.
+        most: most trials at a time by default; None for all.
     """
 
     role = "launcher"
@@ -130,14 +130,14 @@ class Launcher(Component, ABC):
 
     @abstractmethod
     def open(self) -> Sequence[str]:
-        """Connects to the cluster, and returns what a person should know of it beforehand.
+        """Connect to the cluster, and return notices for the user.
 
         Raises:
-            InputError: there is none.
+            InputError: there is no cluster.
         """
 
     def reach(self) -> Need:
-        """Whether the cluster can be reached, and what it says."""
+        """Return whether the cluster can be reached, with its notices, as a need."""
         try:
             notices = self.open()
         except InputError as error:
@@ -148,26 +148,27 @@ class Launcher(Component, ABC):
 
     @abstractmethod
     def start(self, directory: RunDirectory, trial: TrialId, at_once: int) -> Job:
-        """Submits a trial, to be continued from its newest checkpoint if it has one.
+        """Submit a trial, to be continued from its newest checkpoint if it has one.
 
         Args:
             directory: the run, at an absolute path.
-            trial: which of its trials.
-            at_once: trials that may run at the same time, for those that share a machine's cores.
+            trial: one of its trials.
+            at_once: number of trials that may run at the same time, if they share a machine's
+                cores.
 
         Raises:
             InputError: it cannot be submitted.
         """
 
     def close(self) -> None:
-        """Lets go of the cluster, when no job is left."""
+        """Disconnect from the cluster, when no job is left."""
 
 
 def require_extra(module: str, extra: str) -> None:
-    """Makes sure that ``module``, which ``extra`` installs, is here.
+    """Check that ``module``, which ``extra`` installs, is installed.
 
     Raises:
-        InputError: it is not.
+        InputError: it is not installed.
     """
     if find_spec(module) is None:
         raise InputError(

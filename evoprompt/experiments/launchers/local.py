@@ -1,4 +1,4 @@
-"""Trials on this machine, each in a process of its own; one that is killed costs only itself."""
+"""Trials on this machine, each in a process of its own; a kill affects only one trial."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ _SPAWN = get_context("spawn")  # forking a process that has loaded torch is not 
 
 
 class LocalLauncher(Launcher):
-    """Processes of this machine; one that is killed is not started again."""
+    """Launcher of processes on this machine; a process that is killed is not started again."""
 
     retries = 0
     elsewhere = False
     most: int | None = 1
 
     def open(self) -> Sequence[str]:
-        """Nothing to know: this machine is there."""
+        """Return no notices: this machine is available."""
         return ()
 
     def start(self, directory: RunDirectory, trial: TrialId, at_once: int) -> LocalJob:
-        """A new process."""
-        # Each would otherwise start as many threads as there are cores.
+        """Start a new process."""
+        # Otherwise each process would start as many threads as there are cores.
         threads = max(1, (os.cpu_count() or 1) // at_once)
         os.environ.setdefault("OMP_NUM_THREADS", str(threads))
         return LocalJob(directory, trial)
 
 
 class LocalJob(Job):
-    """A trial in a process of this machine, whose end comes through a pipe."""
+    """Trial in a process of this machine, whose end comes through a pipe."""
 
     def __init__(self, directory: RunDirectory, trial: TrialId) -> None:
         super().__init__(directory, trial)
         self._pipe: Connection[None, End | None]
         self._pipe, theirs = _SPAWN.Pipe()
-        given = (theirs, self.errand)
-        self._process = _SPAWN.Process(target=_carry_out, args=given, name=str(trial))
+        arguments = (theirs, self.errand)
+        self._process = _SPAWN.Process(target=_carry_out, args=arguments, name=str(trial))
         self._process.start()
-        theirs.close()  # so that its death is seen as the end of the pipe
+        theirs.close()  # so that the end of the process closes the pipe
 
     def _end(self) -> Done | Lost | None:
         if not self._pipe.poll():
@@ -66,9 +66,9 @@ class LocalJob(Job):
 
 
 def _carry_out(pipe: Connection[End | None, None], errand: Errand) -> None:
-    """What runs in the trial's process; its output goes to a file beside its events."""
+    """Carry out ``errand`` in the trial's process; its output goes to a file beside its events."""
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)  # they reach all; the parent says what to do
+        signal.signal(number, signal.SIG_IGN)  # they reach all processes; the parent decides
     end = errand.carry_out()
-    with suppress(OSError):  # the parent has died
+    with suppress(OSError):  # the parent has ended
         pipe.send(end)

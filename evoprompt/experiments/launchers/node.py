@@ -1,10 +1,10 @@
-"""What runs in the process that a trial was sent to; all it shares with the launcher is a folder.
+"""Code of a trial's process; it shares only a folder with the launcher.
 
 ::
 
-    RUN/trials/ARM/seed-N/launched/NAME/    of one submission; removed when nobody waits for it
-      events.jsonl      what the trial says, for the display
-      stop              there when it is to save and end after its step
+    RUN/trials/ARM/seed-N/launched/NAME/    of one submission; removed when it is no longer awaited
+      events.jsonl      events of the trial, for the display
+      stop              exists if the trial has to save and end after its step
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from evoprompt.log.events import Event
 from evoprompt.support.errors import InputError
 from evoprompt.support.text import format_error
 
-_LATE = 60.0
+_FOLDER_TIMEOUT = 60.0
 """Seconds within which a machine sees a folder that another one has made: NFS's default."""
-_LONG_STEP = 3600.0
+_STEP_TIMEOUT = 3600.0
 """Seconds that another process of the same trial has to save and end, or to count as gone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Errand:
-    """A trial as it is sent to another process.
+    """Trial in the form that is sent to another process.
 
     Attributes:
         directory: the run, at an absolute path.
-        trial: which of its trials, to be continued from its newest checkpoint if it has one.
+        trial: one of its trials, to be continued from its newest checkpoint if it has one.
         folder: shared with the launcher, its own for every submission.
         home: the working directory, for relative paths in the settings, which all machines share;
             None for a process of the same machine.
@@ -51,7 +51,7 @@ class Errand:
     home: Path | None
 
     def carry_out(self) -> End | None:
-        """The end of the trial; None when it was stopped, to be resumed."""
+        """Run the trial and return its end; None if it was stopped and can be resumed."""
         directory, trial, here = self.directory, self.trial, socket.gethostname()
         files = directory.trial(trial)
         try:
@@ -68,23 +68,23 @@ class Errand:
                 if self.home is not None:
                     config = directory.config.narrowed([trial.arm], trial.seed)
                     check(config, SpendTracker(directory.spending), directory.root)
-                return attempt(directory, trial, self._tell, self._stopping, _LONG_STEP)
+                return attempt(directory, trial, self._append_event, self._stopping, _STEP_TIMEOUT)
         except InputError as error:
             return Failure(f"on {here}: {error}", bad_input=True)
         except OSError as error:
             return Failure(f"on {here}: {format_error(error)}")
 
     def _stopping(self) -> bool:
-        """Whether the launcher asks to stop, has taken the submission back, or has died."""
+        """Return whether the launcher requests a stop, withdrew the submission, or has ended."""
         parent = parent_process()
         if parent is not None and not parent.is_alive():
             return True
         return (self.folder / "stop").exists() or not self.folder.exists()
 
-    def _tell(self, event: Event) -> None:
+    def _append_event(self, event: Event) -> None:
         line = to_line(event) + "\n"
         with (
-            _ONE_AT_A_TIME,
+            _APPEND_LOCK,
             suppress(OSError),  # only for the display
             (self.folder / "events.jsonl").open("a", encoding="utf-8") as file,
         ):
@@ -92,12 +92,12 @@ class Errand:
 
 
 def _enter(home: Path, *shared: Path) -> None:
-    """Makes ``home`` the working directory, when this machine sees it and ``shared``.
+    """Make ``home`` the working directory, after waiting until it and ``shared`` exist here.
 
     Raises:
-        InputError: it has not.
+        InputError: a folder does not appear on this machine.
     """
-    end = time.monotonic() + _LATE
+    end = time.monotonic() + _FOLDER_TIMEOUT
     for folder in (home, *shared):
         while not folder.is_dir():
             if time.monotonic() > end:
@@ -110,4 +110,4 @@ def _enter(home: Path, *shared: Path) -> None:
     os.chdir(home)
 
 
-_ONE_AT_A_TIME = threading.Lock()  # what is only shown may come from another thread
+_APPEND_LOCK = threading.Lock()  # events for the display may come from another thread

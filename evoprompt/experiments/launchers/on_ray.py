@@ -1,4 +1,4 @@
-"""Trials on a Ray cluster: a task each, with the CPUs and GPUs it asks for."""
+"""Trials on a Ray cluster: a task per trial, with its CPUs and GPUs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class RaySettings(BaseModel, extra="forbid"):
 
 
 class Ray(Launcher):
-    """Tasks of a Ray cluster."""
+    """Launcher of tasks on a Ray cluster."""
 
     Settings = RaySettings
     elsewhere = True
@@ -43,7 +43,7 @@ class Ray(Launcher):
 
     @classmethod
     def build(cls, settings: RaySettings, context: BuildContext) -> Ray:
-        """Makes one for the cluster of ``settings``.
+        """Return the launcher for the cluster of ``settings``.
 
         Raises:
             InputError: Ray is not installed.
@@ -52,10 +52,10 @@ class Ray(Launcher):
         return cls(settings)
 
     def open(self) -> Sequence[str]:
-        """Joins the cluster; what it lacks as it is now.
+        """Join the cluster; return a notice if no machine has the resources of a trial.
 
         Raises:
-            InputError: there is none.
+            InputError: there is no cluster.
         """
         import ray
 
@@ -69,32 +69,34 @@ class Ray(Launcher):
                 f"({format_error(error)}); required: a running one; start it with `ray start "
                 "--head`, and on the other machines `ray start --address HEAD:6379`, or name "
                 "another with --set launcher.address=HOST:PORT; one that was started where there "
-                "is a ~/.ray/auth_token wants RAY_AUTH_MODE=token for this command"
+                "is a ~/.ray/auth_token needs RAY_AUTH_MODE=token for this command"
             ) from error
-        wanted = {"CPU": settings.cpus, "GPU": settings.gpus, **settings.resources}
-        alive = [node for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
-        nodes = [node["Resources"] for node in alive]
-        if any(all(node.get(k, 0) >= n for k, n in wanted.items()) for node in nodes):
+        required = {"CPU": settings.cpus, "GPU": settings.gpus, **settings.resources}
+        active_nodes = [node for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
+        nodes = [node["Resources"] for node in active_nodes]
+        if any(all(node.get(k, 0) >= n for k, n in required.items()) for node in nodes):
             return ()
-        shown = ", ".join(f"{number:g} {kind}" for kind, number in wanted.items() if number)
+        required_text = ", ".join(
+            f"{number:g} {kind}" for kind, number in required.items() if number
+        )
         return [
-            f"none of the cluster's {len(nodes)} machines has {shown}: trials wait until one joins "
-            "that has"
+            f"none of the cluster's {len(nodes)} machines has {required_text}: trials wait until "
+            "one joins that has"
         ]
 
     def start(self, directory: RunDirectory, trial: TrialId, at_once: int) -> RayJob:
-        """A new task."""
+        """Start a new task."""
         return RayJob(directory, trial, self._settings)
 
     def close(self) -> None:
-        """Leaves the cluster."""
+        """Leave the cluster."""
         import ray
 
         ray.shutdown()
 
 
 class RayJob(Job):
-    """A trial that is a task of Ray."""
+    """Trial that is a task of Ray."""
 
     def __init__(self, directory: RunDirectory, trial: TrialId, settings: RaySettings) -> None:
         import ray
@@ -104,7 +106,7 @@ class RayJob(Job):
             num_cpus=settings.cpus,
             num_gpus=settings.gpus,
             resources=settings.resources,
-            max_retries=0,  # the scheduler does that, and says so
+            max_retries=0,  # the runner does that, and reports it
             max_calls=1,  # or the process would keep the GPU's memory
         )(_carry_out)
         self._task = task.options(name=f"evoprompt {trial}").remote(self.errand)
@@ -121,8 +123,8 @@ class RayJob(Job):
             return Done(None)
         except exceptions.RayTaskError as error:
             # The error itself is below the traces of all machines on its way.
-            said = f"on its machine: {str(error).strip().splitlines()[-1]}"
-            return Done(Failure(said, bad_input="ModuleNotFoundError" in said))
+            message = f"on its machine: {str(error).strip().splitlines()[-1]}"
+            return Done(Failure(message, bad_input="ModuleNotFoundError" in message))
         except exceptions.RayError as error:  # its node or its process is gone
             return Lost(str(error).strip().splitlines()[0])
 
@@ -133,7 +135,7 @@ class RayJob(Job):
 
 
 def _require_listener(address: str) -> None:
-    """Makes sure that somebody listens there; Ray itself would try for ten minutes."""
+    """Check that a process listens there; Ray itself would try for ten minutes."""
     host, colon, port = address.rpartition("://")[2].rpartition(":")
     if colon:
         socket.create_connection((host, int(port)), timeout=_TIMEOUT).close()

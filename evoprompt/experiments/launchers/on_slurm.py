@@ -39,7 +39,7 @@ class SlurmSettings(BaseModel, extra="forbid"):
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """What submitit calls in the job."""
+    """Callable that submitit calls in the job."""
 
     errand: Errand
 
@@ -47,14 +47,14 @@ class _Task:
         return self.errand.carry_out()
 
     def checkpoint(self) -> submitit.helpers.DelayedSubmission:
-        """What Slurm puts back into its queue when the time is up or the job is preempted."""
+        """Return the submission for Slurm's queue when the time is up or the job is preempted."""
         import submitit
 
         return submitit.helpers.DelayedSubmission(self)
 
 
 class Slurm(Launcher):
-    """Jobs of Slurm, by submitit."""
+    """Launcher of jobs of Slurm, by submitit."""
 
     Settings = SlurmSettings
     elsewhere = True
@@ -66,7 +66,7 @@ class Slurm(Launcher):
 
     @classmethod
     def build(cls, settings: SlurmSettings, context: BuildContext) -> Slurm:
-        """Makes one for jobs as ``settings`` describe them.
+        """Return the launcher for jobs by ``settings``.
 
         Raises:
             InputError: submitit is not installed.
@@ -75,10 +75,10 @@ class Slurm(Launcher):
         return cls(settings)
 
     def open(self) -> Sequence[str]:
-        """Nothing to know.
+        """Return no notices.
 
         Raises:
-            InputError: there is no Slurm here.
+            InputError: there is no Slurm on this machine.
         """
         import submitit
 
@@ -90,7 +90,7 @@ class Slurm(Launcher):
         return ()
 
     def start(self, directory: RunDirectory, trial: TrialId, at_once: int) -> SlurmJob:
-        """A new job; its script and what it prints are in the run's folder ``slurm``.
+        """Submit a new job; its script and its output are in the run's folder ``slurm``.
 
         Raises:
             InputError: Slurm refuses the job.
@@ -99,7 +99,7 @@ class Slurm(Launcher):
 
 
 class SlurmJob(Job):
-    """A trial that is a job of Slurm."""
+    """Trial that is a job of Slurm."""
 
     def __init__(self, directory: RunDirectory, trial: TrialId, settings: SlurmSettings) -> None:
         import submitit

@@ -1,4 +1,4 @@
-"""The page of a run, drawn from its events and its summary."""
+"""Page of a run, rendered from its events and its summary."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ if TYPE_CHECKING:
 
 
 def write_report(root: Path, source: Source | None = None) -> Path:
-    """Writes ``report.html`` into a folder and returns its path.
+    """Write ``report.html`` into a folder and return its path.
 
-    What cannot be read is named in the page.
+    Files that cannot be read are named in the page.
 
     Args:
         root: folder of a run, an optimization or an attached training.
-        source: what it tells, where that is read already.
+        source: its contents, if they have been read already.
 
     Raises:
-        InputError: ``root`` holds nothing of the kind.
-        ModuleNotFoundError: the extra ``report``, which brings what draws, is missing.
+        InputError: ``root`` is no such folder.
+        ModuleNotFoundError: the extra ``report``, with the plotting libraries, is missing.
     """
-    # What draws is slow to import, and only needed here.
+    # The plotting libraries are slow to import, and only needed here.
     from evoprompt.experiments.report.page import render_page
     from evoprompt.experiments.report.source import read_source
     from evoprompt.support.storage import write_whole

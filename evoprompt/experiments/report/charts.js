@@ -74,7 +74,7 @@ const timeline = (trial) => {
   const lives = trial.texts.filter(lived);
   const lane = new Map(lives.map((life) => [life.id, life.lane]));
   const bars = lives.map((life) => ({
-    id: life.id, born: life.born, until: Math.max(life.died ?? end, life.born + trial.end / 400), left: life.died ?? "alive",
+    id: life.id, born: life.born, until: Math.max(life.died ?? end, life.born + trial.end / 400), left: life.died ?? "active",
     top: life.lane + 0.12, bottom: life.lane + 0.88, weight: life.weight, told: number(life.weight) || "not measured", error: number(life.weights.at(-1)?.[2]) || "unknown", verified: number(life.verified) || "never", rollouts: life.rollouts, wins: life.wins, text: shorter(life.text, 200),
   }));
   const wins = new Set(lives.filter((life) => life.wins).map((life) => life.id));

@@ -1,4 +1,4 @@
-"""What the page shows, as JSON: curves of the arms, and everything that is known of each trial."""
+"""Data of the page as JSON: curves of the arms, and all records of each trial."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ PANELS = {
 """The curves of the paper's Figure 2, by the name of the step's value."""
 
 _EVOLVING = ("#1f77b4", "#d1590c", "#12775a", "#a04a87", "#8a6d00", "#3f9bc4")
-_STILL = "#777777"
+_STATIC_COLOR = "#777777"
 _LINES = ("solid", "dotted")
 _SMOOTH = 5  # steps; as many as the window of Eq. 6
 _POINTS = 300  # of a curve
 _WEIGHTS = 24  # of a candidate's weights
 _SHOWN = 300  # characters of a question
-_DIFFERED = 1_000  # questions of a trial that candidates came out differently on, the last ones
+_DIFFERED = 1_000  # last questions of a trial with different rewards of candidates
 _READ = 150  # candidates of a trial whose rollouts a page has room for, beside the best descent
 _CHECK = ("step", "round", "mean", "stderr", "scored", "admitted", "reason")
 _CYCLE = ("step", "rounds", "proposed", "refused", "rollouts", "failure")
 
 
 def document(source: Source) -> Json:
-    """Everything the page draws and lists. Texts are as they are in the files."""
+    """Return all data of the page. Texts are as they are in the files."""
     histories = [trial.history for trial in source.trials]
     main_metric = next((h.main_metric for h in histories if h.main_metric is not None), None)
-    others = sorted({name for h in histories for step in h.steps for name in step.values})
-    titles = PANELS | {name: name.replace("_", " ") for name in others if name not in PANELS}
+    names = sorted({name for h in histories for step in h.steps for name in step.values})
+    titles = PANELS | {name: name.replace("_", " ") for name in names if name not in PANELS}
     measured = [(trial.arm, trial.history.evaluations) for trial in source.trials]
     panels: list[Json] = []
     for name, title in titles.items():
@@ -64,20 +64,20 @@ def document(source: Source) -> Json:
 
 
 def _styles(source: Source) -> Json:
-    """Colour and kind of line of each arm: grey and dashed where no instruction evolves."""
-    found: Json = {}
+    """Return colour and line style of each arm: grey and dashed if no instruction evolves."""
+    styles: Json = {}
     for arm in source.arms:
-        at = sum(one not in source.still for one in found)
-        found[arm] = (
-            {"color": _STILL, "line": "dashed"}
-            if arm in source.still
+        at = sum(other not in source.static_arms for other in styles)
+        styles[arm] = (
+            {"color": _STATIC_COLOR, "line": "dashed"}
+            if arm in source.static_arms
             else {"color": _EVOLVING[at % len(_EVOLVING)], "line": _LINES[at % len(_LINES)]}
         )
-    return found
+    return styles
 
 
 def _tests(source: Source) -> Json:
-    """What came of each test question in each trial that is finished, hard questions last."""
+    """Return the outcome of each test question in each finished trial, hard questions last."""
     tested = [trial for trial in source.trials if trial.outcomes]
     kinds = {outcome.question: outcome.kind for trial in tested for outcome in trial.outcomes}
     values = [{outcome.question: outcome.value for outcome in trial.outcomes} for trial in tested]
@@ -89,24 +89,24 @@ def _tests(source: Source) -> Json:
         }
         for text, kind in kinds.items()
     ]
-    return {"trials": [{"arm": one.arm, "seed": one.seed} for one in tested], "rows": rows}
+    return {"trials": [{"arm": trial.arm, "seed": trial.seed} for trial in tested], "rows": rows}
 
 
 def _steps(trials: Sequence[Trial], name: str) -> list[tuple[str, Points]]:
-    """Running means of a value over the steps of each trial, with its arm."""
-    found: list[tuple[str, Points]] = []
+    """Return running means of a value over the steps of each trial, with its arm."""
+    lines: list[tuple[str, Points]] = []
     for trial in trials:
         line = [
             (step.step, step.values[name]) for step in trial.history.steps if name in step.values
         ]
         last = [[y for _, y in line[max(0, at - _SMOOTH) : at]] for at in range(1, len(line) + 1)]
         means = [(x, fmean(values)) for (x, _), values in zip(line, last, strict=True)]
-        found.append((trial.arm, means))
-    return found
+        lines.append((trial.arm, means))
+    return lines
 
 
 def _bands(arms: Sequence[str], lines: Sequence[tuple[str, Points]]) -> list[Json]:
-    """Mean and range over the seeds of each arm, where all of them have values.
+    """Return mean and range over the seeds of each arm, where all of them have values.
 
     Curves that are not half as long as the longest have only begun and would cut it short.
     """
@@ -121,18 +121,20 @@ def _bands(arms: Sequence[str], lines: Sequence[tuple[str, Points]]) -> list[Jso
         heights = [np.interp(xs, [x for x, _ in line], [y for _, y in line]) for line in whole]
         for x, *ys in zip(xs, *heights, strict=True):
             row = {"arm": arm, "x": x, "seeds": len(mine)}
-            drawn = {"y": fmean(ys), "low": min(ys), "high": max(ys)}
-            rows.append(row | {name: _short(height) for name, height in drawn.items()})
+            heights_at_x = {"y": fmean(ys), "low": min(ys), "high": max(ys)}
+            rows.append(row | {name: _short(height) for name, height in heights_at_x.items()})
     return rows
 
 
 def _trial(trial: Trial) -> Json:
     history = trial.history
-    waiting = {one.candidate.id for one in trial.waiting}
+    waiting = {result.candidate.id for result in trial.waiting}
     winning = {entry.id for entry in history.path()}
     read = winning | set(list(history.candidates)[-_READ:])
-    lives = sorted(history.lives.values(), key=lambda entry: entry.id not in winning)
-    lanes = {entry.id: lane for lane, entry in enumerate(lives)}
+    admitted = sorted(
+        history.admitted_candidates.values(), key=lambda entry: entry.id not in winning
+    )
+    lanes = {entry.id: lane for lane, entry in enumerate(admitted)}
     return {
         "arm": trial.arm,
         "seed": trial.seed,
@@ -142,7 +144,7 @@ def _trial(trial: Trial) -> Json:
             _text(entry, read)
             | {"outcome": outcome(entry, entry.id in waiting), "reason": why_not(entry)}
             | ({"lane": lanes[entry.id], "wins": entry.id in winning} if entry.admitted else {})
-            | (_life(entry, history) if entry.admitted else {})
+            | (_membership(entry, history) if entry.admitted else {})
             for entry in history.texts
         ],
         "cycles": [
@@ -154,33 +156,36 @@ def _trial(trial: Trial) -> Json:
             [step, question, {name: _short(mean) for name, mean in means.items()}]
             for step, question, means in history.differed[-_DIFFERED:]
         ],
-        "notices": [{"step": step, "message": said} for step, said in history.notices],
+        "notices": [{"step": step, "message": message} for step, message in history.notices],
         "waiting": [
             {
-                "id": one.candidate.id,
-                "texts": dict(one.candidate.components),
-                "mean": _short(one.mean),
+                "id": result.candidate.id,
+                "texts": dict(result.candidate.components),
+                "mean": _short(result.mean),
             }
-            for one in trial.waiting
+            for result in trial.waiting
         ],
-        "asked": [{"action": one.action, "id": one.candidate, "by": one.by} for one in trial.asked],
+        "asked": [
+            {"action": request.action, "id": request.candidate, "by": request.by}
+            for request in trial.pending_requests
+        ],
     }
 
 
-def _life(entry: Entry, history: History) -> Json:
+def _membership(entry: Entry, history: History) -> Json:
     return {
         "died": entry.died,
-        "weight": _short(history.worth(entry)),
+        "weight": _short(history.value_of(entry)),
         "weights": [
-            [one.step, _short(one.value), _short(one.stderr)]
-            for one in _thinned(entry.weights, _WEIGHTS)
+            [weight.step, _short(weight.value), _short(weight.stderr)]
+            for weight in _thinned(entry.weights, _WEIGHTS)
         ],
         "pinned": entry.pinned,
     }
 
 
 def _text(entry: Entry, read: set[str]) -> Json:
-    """What is known of any text; its rollouts are None where they are there and left out."""
+    """Return the data of a text; rollouts are None if there are some and they are left out."""
     rollouts = {"answers": list(entry.answers), "episodes": list(entry.episodes)}
     return {
         "id": entry.id,
@@ -198,9 +203,9 @@ def _text(entry: Entry, read: set[str]) -> Json:
 
 
 def outcome(entry: Entry, waits: bool = False) -> str:
-    """What became of a text, in a word or two."""
+    """Return the outcome of a text, in a word or two."""
     if entry.admitted:
-        return "alive" if entry.members else "removed"
+        return "active" if entry.is_member else "removed"
     if entry.rule:
         return "refused"
     if waits:
@@ -211,7 +216,7 @@ def outcome(entry: Entry, waits: bool = False) -> str:
 
 
 def why_not(entry: Entry) -> str:
-    """Why a text did not enter the population, if it did not."""
+    """Return the reason why a text did not enter the population, if it did not."""
     if entry.rule:
         return f"{entry.rule}: {entry.reason}" if entry.reason else entry.rule
     if entry.admitted:
@@ -219,10 +224,10 @@ def why_not(entry: Entry) -> str:
     return entry.answer or (entry.checks[-1]["reason"] if entry.checks else "")
 
 
-def _thinned(items: Sequence[T], most: int) -> Sequence[T]:
-    if len(items) <= most:
+def _thinned(items: Sequence[T], max_items: int) -> Sequence[T]:
+    if len(items) <= max_items:
         return items
-    return [items[at] for at in np.linspace(0, len(items) - 1, most).round().astype(int)]
+    return [items[at] for at in np.linspace(0, len(items) - 1, max_items).round().astype(int)]
 
 
 def _short(number: float | None) -> float | None:

@@ -1,4 +1,4 @@
-"""The page of a run that is still going on, served to this machine and to nobody else."""
+"""Page of a running run, served to this machine only."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SHARE = 10  # a page that took a second to make is made again ten seconds later
 
 
 class LivePage:
-    """The page of a run, made anew when its files have changed; writes nothing.
+    """Page of a run, rendered again when its files have changed; writes nothing.
 
     Args:
         root: folder of a run, an optimization or an attached training.
@@ -29,27 +29,27 @@ class LivePage:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._lock = threading.Lock()
-        self._version = self._seen = ""
+        self._version = self._latest_version = ""
         self._page = b""
         self._next = self._written = 0.0
 
     @property
     def version(self) -> str:
-        """Changes with the files, and not sooner than the page may be made again."""
+        """Return a version that changes with the files, once the page may be rendered again."""
         if time.monotonic() >= self._next:
-            self._seen = self._look()
-        return self._seen
+            self._latest_version = self._compute_version()
+        return self._latest_version
 
     def page(self) -> bytes:
-        """The page as HTML.
+        """Return the page as HTML.
 
         Raises:
-            InputError: the run is not there any more.
+            InputError: the run no longer exists.
         """
         with self._lock:
             version = self.version
             if version != self._version or not self._page:
-                drawing()  # once, and not part of what a page takes
+                drawing()  # once, so that it does not count as time of a page
                 started = time.monotonic()
                 text = render_page(read_source(self._root), version, self._written)
                 self._page = text.encode("utf-8", "backslashreplace")
@@ -57,24 +57,24 @@ class LivePage:
                 self._next = time.monotonic() + _SHARE * (time.monotonic() - started)
             return self._page
 
-    def _look(self) -> str:
-        found = hashlib.blake2b(digest_size=8)
+    def _compute_version(self) -> str:
+        digest = hashlib.blake2b(digest_size=8)
         for file in files_of(self._root):
-            with suppress(OSError):  # it went away between two looks
+            with suppress(OSError):  # it was removed between two checks
                 stat = file.stat()
                 self._written = max(self._written, stat.st_mtime)
-                said = f"{file}\0{stat.st_size}\0{stat.st_mtime_ns}\n"
-                found.update(said.encode(errors="replace"))
-        return found.hexdigest()
+                file_state = f"{file}\0{stat.st_size}\0{stat.st_mtime_ns}\n"
+                digest.update(file_state.encode(errors="replace"))
+        return digest.hexdigest()
 
 
 class LiveServer(ThreadingHTTPServer):
-    """Serves a :class:`LivePage` on the loopback device; whoever shows it asks for its version.
+    """Server of a :class:`LivePage` on the loopback device; the browser polls its version.
 
     Args:
-        page: what is served.
+        page: to serve.
         port: to listen at; 0 for any that is free.
-        patience: seconds after which a connection is closed whose client neither asks nor reads.
+        patience: seconds after which a connection of an inactive client is closed.
 
     Raises:
         OSError: the port is taken.
@@ -89,7 +89,7 @@ class LiveServer(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        """Of the page."""
+        """Return the address of the page."""
         return f"http://{LOOPBACK}:{self.server_port}/"
 
 
@@ -102,10 +102,10 @@ class _Handler(BaseHTTPRequestHandler):
         super().setup()
 
     def do_GET(self) -> None:
-        own = {f"{name}:{self.server.server_port}" for name in (LOOPBACK, "localhost")}
+        allowed_hosts = {f"{name}:{self.server.server_port}" for name in (LOOPBACK, "localhost")}
         live = self.server.live
         with suppress(BrokenPipeError, ConnectionResetError, TimeoutError):  # the browser has gone
-            if self.headers["Host"] not in own:  # a name that another site has here
+            if self.headers["Host"] not in allowed_hosts:  # a name of another site for this machine
                 self.send_error(HTTPStatus.FORBIDDEN, "ask for 127.0.0.1")
             elif self.path not in ("/", "/version"):
                 self.send_error(HTTPStatus.NOT_FOUND)
@@ -113,8 +113,8 @@ class _Handler(BaseHTTPRequestHandler):
                 try:
                     body = live.page() if self.path == "/" else live.version.encode()
                 except (EvopromptError, OSError) as error:
-                    why = "cannot be read", format_error(error)
-                    self.send_error(HTTPStatus.SERVICE_UNAVAILABLE, *why)
+                    reason = "cannot be read", format_error(error)
+                    self.send_error(HTTPStatus.SERVICE_UNAVAILABLE, *reason)
                     return
                 self.send_response(HTTPStatus.OK)
                 self.send_header("Content-Type", "text/html; charset=utf-8")
@@ -123,4 +123,4 @@ class _Handler(BaseHTTPRequestHandler):
                 self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - http.server's name
-        """Stays silent: nobody wants to read of every look at the page."""
+        """Log nothing: requests of the page are of no interest."""

@@ -52,7 +52,7 @@ const lists = {
     { label: "refused by screening", kind: "number", value: (one) => one.refused },
     { label: "admitted", kind: "number", value: (one) => one.admitted },
     { label: "extra rollouts", kind: "number", value: (one) => one.rollouts },
-    { label: "alive", kind: "number", value: (one) => one.population },
+    { label: "active", kind: "number", value: (one) => one.population },
     { label: "failure", kind: "words", value: (one) => one.failure },
   ]),
   notices: new Table(by("lists"), "Notices", [

@@ -1,4 +1,4 @@
-"""The page of a run: one HTML file with everything in it, which asks no other machine."""
+"""Page of a run: one self-contained HTML file, without requests to other machines."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from evoprompt.experiments.best import rank
 from evoprompt.experiments.report.document import document
 from evoprompt.experiments.report.progress import duration, progress
 from evoprompt.experiments.report.source import Source, Trial
-from evoprompt.experiments.report.verdict import Measure, standings
+from evoprompt.experiments.report.verdict import Measure, rankings
 from evoprompt.support.text import english, many, printable, sentences
 
 _SCRIPTS = ("table.js", "say.js", "dialog.js", "charts.js", "page.js")
 
 
-def render_page(source: Source, version: str = "", written: float = 0.0) -> str:
-    """The page as HTML.
+def render_page(source: Source, version: str = "", last_change: float = 0.0) -> str:
+    """Return the page as HTML.
 
     Args:
-        source: what is told.
-        version: of a page that is served and asks its server for news; empty for a file, which
-            asks nobody.
-        written: when something was last written to the run, in seconds since 1970.
+        source: the contents.
+        version: of a page that is served and polls its server; empty for a file, which sends no
+            requests.
+        last_change: time of the last change of the run's files, in seconds since 1970.
     """
     best, main_metric = _best_trial(source), source.summary.main_metric
-    found = document(source)
-    text = json.dumps(found, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    data = document(source)
+    text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return (
         _templates()
         .get_template("page.html.j2")
         .render(
             source=source,
             summary=source.summary,
-            label=found["label"],
-            standings=standings(source),
+            label=data["label"],
+            rankings=rankings(source),
             measure=None if main_metric is None else Measure.of(source, main_metric),
             progress=progress(source),
             facts=_facts(source),
@@ -50,7 +50,7 @@ def render_page(source: Source, version: str = "", written: float = 0.0) -> str:
             sentences=sentences,
             data=base64.b64encode(gzip.compress(text.encode("ascii"), mtime=0)).decode("ascii"),
             version=version,
-            written=written,
+            written=last_change,
             vega=drawing(),
             licence=_licence(),
             style=_part("page.css"),
@@ -61,33 +61,33 @@ def render_page(source: Source, version: str = "", written: float = 0.0) -> str:
 
 @cache
 def drawing() -> Markup:
-    """Vega, Vega-Lite and Vega-Embed, as vl-convert brings them; the first call takes seconds."""
+    """Return Vega, Vega-Lite and Vega-Embed from vl-convert; the first call takes seconds."""
     code = vl_convert.javascript_bundle("window.vegaEmbed=vegaEmbed;window.vega=vega;")
     return Markup(code.replace("</script", "<\\/script").replace("<!--", "<\\!--"))
 
 
 def _facts(source: Source) -> list[str]:
-    """When, how long, by what and where."""
-    found, about = [], source.about
-    if about is not None:
-        found.append(f"Begun {about.begun:%d %B %Y, %H:%M} UTC")
+    """Return the facts of a run: start, duration, version and machine."""
+    facts, provenance = [], source.about
+    if provenance is not None:
+        facts.append(f"Begun {provenance.begun:%d %B %Y, %H:%M} UTC")
     if seeds := source.summary.seeds:
-        spent = duration(sum(seed.train_seconds for seed in seeds))
+        training_time = duration(sum(seed.train_seconds for seed in seeds))
         rollouts = sum(seed.rollouts for seed in seeds)
-        found.append(
-            f"{spent} of training and {rollouts:,} rollouts in {many(len(seeds), 'trial')}"
+        facts.append(
+            f"{training_time} of training and {rollouts:,} rollouts in {many(len(seeds), 'trial')}"
         )
-    if about is not None:
-        commit = f", commit {about.commit}" if about.commit else ""
-        found += [f"evoprompt {about.version}{commit}", about.machine]
-    return found
+    if provenance is not None:
+        commit = f", commit {provenance.commit}" if provenance.commit else ""
+        facts += [f"evoprompt {provenance.version}{commit}", provenance.machine]
+    return facts
 
 
 def _best_trial(source: Source) -> Trial | None:
-    """The trial that did best on validation, which is that of ``evoprompt best``."""
+    """Return the trial with the best validation, which is that of ``evoprompt best``."""
     return max(
         (trial for trial in source.trials if trial.history.candidates),
-        key=lambda one: rank(one.merit, source.arms.index(one.arm), one.seed),
+        key=lambda trial: rank(trial.merit, source.arms.index(trial.arm), trial.seed),
         default=None,
     )
 

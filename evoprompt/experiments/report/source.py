@@ -1,4 +1,4 @@
-"""What a report is made of: the files of a run, as many of them as there are and can be read."""
+"""Contents of a report: the files of a run, as far as they exist and can be read."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One arm with one seed, which has begun.
+    """Arm with one seed, which has begun.
 
     Attributes:
         arm: its name on the page.
         seed: its seed.
-        history: what its events tell.
-        waiting: who waits for a person's answer now.
-        asked: what persons asked and nobody has taken up yet.
+        history: of its events.
+        waiting: results that wait for the user's approval now.
+        pending_requests: requests of users that no step has handled yet.
         outcomes: of the test questions, once it is finished.
-        is_finished: whether it is.
-        seconds: spent until its last evaluation; 0 where that is not known.
-        budget: rollouts after which it ends; 0 where that is not known.
+        is_finished: whether it is finished.
+        seconds: time until its last evaluation; 0 if it is not known.
+        budget: rollouts after which it ends; 0 if it is not known.
         merit: on validation, see :func:`~evoprompt.experiments.best.merit_of`.
         greatest_reward: upper end of ``reward_range``; None where the settings are unknown.
     """
@@ -63,7 +63,7 @@ class Trial:
     seed: int
     history: History
     waiting: Sequence[VerificationResult] = ()
-    asked: Sequence[Request] = ()
+    pending_requests: Sequence[Request] = ()
     outcomes: Sequence[QuestionOutcome] = ()
     is_finished: bool = False
     seconds: float = 0.0
@@ -76,7 +76,7 @@ class Trial:
 
     @property
     def signal(self) -> str:
-        """Return how much the last steps left to learn; empty where no group was compared.
+        """Return how much signal the last steps had; empty if no group was compared.
 
         That is the share of the groups whose rewards were all equal, and the mean reward beside
         the greatest reward.
@@ -96,21 +96,21 @@ class Trial:
 
 @dataclass(slots=True)
 class Source:
-    """What a folder tells.
+    """Contents of a folder.
 
     Attributes:
         title: of the page.
         lead: a sentence about the result, of an optimization or an attached training.
         trials: that have begun.
-        planned: how many there will be; 0 where that is not known.
-        arms: in the order in which they are drawn.
-        still: those of them in which no instruction evolves.
-        differences: by setting, what it is in each arm, of those that are not the same in all.
-        about: when, where and by which version it was begun, where that is known.
-        summary: what the finished trials found.
-        config: every setting, as it was written; empty where nothing was.
-        spending: by model, what was paid for language models.
-        problems: what could not be read, in words for people.
+        planned: number of all trials; 0 if it is not known.
+        arms: in the order of the page.
+        static_arms: the arms in which no instruction evolves.
+        differences: values by arm of the settings that differ among arms, by setting.
+        about: date, machine and version of its start, if they are known.
+        summary: of the finished trials.
+        config: every setting, as in the files; empty without such files.
+        spending: costs of language models, by model.
+        problems: messages about parts that could not be read.
     """
 
     title: str
@@ -118,7 +118,7 @@ class Source:
     trials: Sequence[Trial] = ()
     planned: int = 0
     arms: Sequence[str] = ()
-    still: Sequence[str] = ()
+    static_arms: Sequence[str] = ()
     differences: Mapping[str, Mapping[str, JsonValue]] = field(default_factory=dict)
     about: About | None = None
     summary: Summary = field(default_factory=lambda: Summary.of({}))
@@ -126,8 +126,8 @@ class Source:
     spending: Mapping[str, Charge] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
-    def tried(self, read: Callable[[], T]) -> T | None:
-        """What ``read`` returns; None where it cannot be read, which is a problem then."""
+    def read_or_report(self, read: Callable[[], T]) -> T | None:
+        """Return the result of ``read``; on an error record a problem and return None."""
         try:
             return read()
         except (EvopromptError, OSError, UnicodeError) as error:
@@ -136,84 +136,92 @@ class Source:
 
 
 def read_source(root: Path) -> Source:
-    """Reads the folder of a run, an optimization or an attached training, and writes nothing.
+    """Read the folder of a run, an optimization or an attached training, and write nothing.
 
-    What is damaged, cut, or of another version is left out and named.
+    Parts that are damaged, cut, or of another version are left out and named.
 
     Raises:
-        InputError: there is nothing of the kind.
+        InputError: ``root`` is no such folder.
     """
     logs = list(_logs(root))
-    configs = [root / one for one in _CONFIGS if (root / one).is_file()]
+    configs = [root / name for name in _CONFIGS if (root / name).is_file()]
     if not logs and not configs:
         raise InputError(
             f"{root} holds no run: neither settings nor events; required: the folder of a run, an "
             "optimization or an attached training; a training keeps its events with "
             "evoprompt.attach(..., log_dir=DIR); check the path"
         )
-    found = Source(root.resolve().name)
-    found.config = "\n".join(file.read_text("utf-8", errors="replace") for file in configs)
-    run = found.tried(lambda: RunDirectory.open(root)) if root / _CONFIGS[0] in configs else None
+    source = Source(root.resolve().name)
+    source.config = "\n".join(file.read_text("utf-8", errors="replace") for file in configs)
+    run = (
+        source.read_or_report(lambda: RunDirectory.open(root))
+        if root / _CONFIGS[0] in configs
+        else None
+    )
     config = None if run is None else run.config
     arms: Sequence[str] = () if config is None else list(config.arms)
     if run is not None and config is not None:
         compared = " and ".join(arms) if len(arms) < 3 else f"{len(arms)} arms"
-        found.title = f"{config.task['name']}: {compared}{' compared' if len(arms) > 1 else ''}"
+        source.title = f"{config.task['name']}: {compared}{' compared' if len(arms) > 1 else ''}"
         if config.smoke is True:
-            found.title = f"Smoke run of {found.title}"
-        found.planned = len(run.trials())
-        found.differences = _differences(config)
-        found.about = found.tried(lambda: About.read(run.about))
-    found.trials = [_trial(found, config, *log) for log in logs]
-    begun = {trial.arm for trial in found.trials}
-    found.arms = [arm for arm in arms if arm in begun] + sorted(begun.difference(arms))
-    evolved = {trial.arm for trial in found.trials if trial.history.evolved}
-    found.still = [
+            source.title = f"Smoke run of {source.title}"
+        source.planned = len(run.trials())
+        source.differences = _differences(config)
+        source.about = source.read_or_report(lambda: About.read(run.about))
+    source.trials = [_trial(source, config, *log) for log in logs]
+    started_arms = {trial.arm for trial in source.trials}
+    source.arms = [arm for arm in arms if arm in started_arms] + sorted(
+        started_arms.difference(arms)
+    )
+    evolved = {trial.arm for trial in source.trials if trial.history.evolved}
+    source.static_arms = [
         arm
-        for arm in found.arms
+        for arm in source.arms
         if arm not in evolved
         and (config is None or arm not in arms or config.engine_of(arm).proposer is None)
     ]
-    found.summary = _summary(found, logs, None if config is None else config.target)
-    found.lead = found.tried(lambda: _lead(root)) or ""
-    found.spending = found.tried(lambda: _spending(root, logs)) or {}
+    source.summary = _summary(source, logs, None if config is None else config.target)
+    source.lead = source.read_or_report(lambda: _lead(root)) or ""
+    source.spending = source.read_or_report(lambda: _spending(root, logs)) or {}
     if not logs:
-        found.problems.append("No events yet: nothing has happened, or their files are missing.")
-    elif run is not None and not any(trial.history.evaluations for trial in found.trials):
-        found.problems.append(
+        source.problems.append("No events yet: nothing has happened, or their files are missing.")
+    elif run is not None and not any(trial.history.evaluations for trial in source.trials):
+        source.problems.append(
             "No evaluation on validation questions that names its main metric: its picture is left "
             "out."
         )
-    return found
+    return source
 
 
 def files_of(root: Path) -> list[Path]:
-    """The files that :func:`read_source` would read, and some of their neighbours."""
+    """Return the files that :func:`read_source` would read, and some of their neighbours."""
     trials = [log.parent for _, _, log in _logs(root)]
     parts = ("*.json", "*.jsonl", "*.yaml", "error.txt", "pool/*.json")
-    return sorted({file for one in (root, *trials) for part in parts for file in one.glob(part)})
+    return sorted(
+        {file for folder in (root, *trials) for part in parts for file in folder.glob(part)}
+    )
 
 
 def _logs(root: Path) -> Iterator[tuple[str, int, Path]]:
-    """Arm, seed and file of events of each trial under ``root``, or of itself."""
-    if own := log_in(root):
-        yield _ONLY, 0, own
+    """Yield arm, seed and file of events of each trial under ``root``, or of itself."""
+    if own_log := log_in(root):
+        yield _ONLY, 0, own_log
         return
     for pattern in ("trials/*/seed-*/events.jsonl", "seed-*/events.jsonl"):
         for log in sorted(root.glob(pattern)):
             arm = log.parent.parent.name if pattern.startswith("trials") else _ONLY
-            with suppress(ValueError):  # a folder of somebody else's
+            with suppress(ValueError):  # a folder of another program
                 yield arm, int(log.parent.name.removeprefix("seed-")), log
 
 
 def _differences(config: RunConfig) -> Mapping[str, Mapping[str, JsonValue]]:
     arms = cast(Mapping[str, Settings], config.resolved()["arms"])
-    first, *others = arms
-    found: dict[str, dict[str, JsonValue]] = {}
-    for other in others:
+    first, *other_arms = arms
+    values_by_setting: dict[str, dict[str, JsonValue]] = {}
+    for other in other_arms:
         for setting, usual, value in differences(arms[first], arms[other]):
-            found.setdefault(setting, dict.fromkeys(arms, usual))[other] = value
-    return found
+            values_by_setting.setdefault(setting, dict.fromkeys(arms, usual))[other] = value
+    return values_by_setting
 
 
 def _trial(source: Source, config: RunConfig | None, arm: str, seed: int, log: Path) -> Trial:
@@ -221,24 +229,26 @@ def _trial(source: Source, config: RunConfig | None, arm: str, seed: int, log: P
     if damage is not None:
         source.problems.append(f"What follows in a file of events is left out: {damage}")
     requests = RequestFiles(log)
-    asked = source.tried(requests.everything) or ()
-    waiting = source.tried(requests.waiting) or ()
-    asked = [one for one in asked if one.step is None]
+    pending_requests = source.read_or_report(requests.everything) or ()
+    waiting = source.read_or_report(requests.waiting) or ()
+    pending_requests = [request for request in pending_requests if request.step is None]
     if arm == _ONLY:
-        return Trial(arm, seed, history, waiting, asked, merit=history.merit)
+        return Trial(arm, seed, history, waiting, pending_requests, merit=history.merit)
     files = TrialDirectory(log.parent)
     finished = None
-    with suppress(EvopromptError, OSError, UnicodeError):  # a problem where the results are read
+    with suppress(
+        EvopromptError, OSError, UnicodeError
+    ):  # reported as a problem when the results are read
         finished = files.finished
     return Trial(
         arm,
         seed,
         history,
         waiting,
-        asked,
-        outcomes=source.tried(lambda: files.outcomes) or (),
+        pending_requests,
+        outcomes=source.read_or_report(lambda: files.outcomes) or (),
         is_finished=files.result.is_file(),
-        seconds=source.tried(lambda: Clock(files.seconds).earlier) or 0.0,
+        seconds=source.read_or_report(lambda: Clock(files.seconds).earlier) or 0.0,
         budget=config.budget_of(arm) if config is not None and arm in config.arms else 0,
         merit=merit_of(history, finished),
         greatest_reward=(
@@ -257,7 +267,7 @@ def _summary(
         if arm == _ONLY:  # the result of an optimization is of another form
             continue
         trial = TrialDirectory(log.parent)
-        finished = source.tried(lambda trial=trial: trial.finished)  # type: ignore[misc]
+        finished = source.read_or_report(lambda trial=trial: trial.finished)  # type: ignore[misc]
         if finished is not None:
             results.setdefault(arm, []).append(finished)
         elif trial.error.is_file():
@@ -270,18 +280,18 @@ def _lead(root: Path) -> str:
         return _ATTACHED
     if not is_begun(root) or not (root / "result.json").is_file():
         return ""
-    found = read_result(root)
-    first = found.candidates[0] if found.candidates else None
+    result = read_result(root)
+    first = result.candidates[0] if result.candidates else None
     against = ""
     if first is not None and first.weight is not None:
-        where = f"{first.groups} validation questions"
-        against = f" The first instruction had {first.weight:.3f} on {where}."
-    told = "; ".join(found.facts)
-    return f"{told[:1].upper()}{told[1:]}.{against}"
+        questions = f"{first.groups} validation questions"
+        against = f" The first instruction had {first.weight:.3f} on {questions}."
+    facts = "; ".join(result.facts)
+    return f"{facts[:1].upper()}{facts[1:]}.{against}"
 
 
 def _spending(root: Path, logs: Sequence[tuple[str, int, Path]]) -> Mapping[str, Charge]:
-    """What was paid, as is written in the folder, or beside the log of a veRL job."""
+    """Return the costs in the folder's journal, or in the one beside the log of a veRL job."""
     beside = [log.with_name(f"{log.stem}-{SPENDING_FILE}") for _, _, log in logs]
     journal = next((file for file in (root / SPENDING_FILE, *beside) if file.is_file()), None)
     return {} if journal is None else SpendTracker.seen(journal).settled

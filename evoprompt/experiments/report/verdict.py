@@ -1,4 +1,4 @@
-"""The result in words: the arms against the one whose instruction stayed as it was."""
+"""Result of a run in words: the arms compared with the arm of a fixed instruction."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from evoprompt.support.text import many
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """What the arms are compared by, and how it is told.
+    """Measure for comparing the arms, and its format.
 
     Attributes:
         main_metric: of the task.
-        questions: of the test split; 0 where that is not known.
+        questions: number of questions of the test split; 0 if it is not known.
         is_share: whether it is known that every question is either solved, 1, or not, 0.
     """
 
@@ -28,43 +28,43 @@ class Measure:
 
     @classmethod
     def of(cls, source: Source, main_metric: MainMetric) -> Measure:
-        """The measure of the finished trials of a run."""
+        """Return the measure of the finished trials of a run."""
         tests = [trial.outcomes for trial in source.trials if trial.outcomes]
-        values = {one.value for test in tests for one in test}
+        values = {outcome.value for test in tests for outcome in test}
         return cls(
             main_metric, max(map(len, tests), default=0), bool(tests) and values <= {0, 1, None}
         )
 
     def text(self, value: float) -> str:
-        """A value, such as ``99 %`` or ``0.512``."""
+        """Return a value as text, such as ``99 %`` or ``0.512``."""
         if not self.is_share:
             return f"{value:.3f}"
         return f"{100 * value:.1f}".removesuffix(".0") + " %"
 
     def gain(self, value: float) -> str:
-        """A difference, such as ``+53 points`` or ``+0.120``."""
+        """Return a difference as text, such as ``+53 points`` or ``+0.120``."""
         if not self.is_share:
             return f"{value:+.3f}"
         return f"{100 * value:+.1f}".removesuffix(".0") + " points"
 
     @property
     def of_questions(self) -> str:
-        """Such as ``of 300 test questions``."""
+        """Return a text such as ``of 300 test questions``."""
         return f"of {many(self.questions, 'test question')}" if self.questions else "of the test"
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """A finished arm beside the one whose instruction stayed as it was.
+class Ranking:
+    """Result of a finished arm, compared with the arm of a fixed instruction.
 
     Attributes:
         arm: its name.
         value: mean of the main metric over its seeds.
-        seeds: in which both were finished; its own where nothing is compared.
-        baseline: the other arm; empty for that arm itself, and where there is none.
+        seeds: number of seeds in which both were finished; its own if nothing is compared.
+        baseline: the other arm; empty for that arm itself, and if there is none.
         gain: by which it is better, seed by seed, with its interval; None for fewer than two seeds.
-        flipped: questions that came right by it, and those that went wrong, over all those seeds;
-            None where that is not known.
+        flipped: numbers of questions that became right, and that became wrong, over all those
+            seeds; None if they are not known.
         is_same_text: whether both were tested under the same instruction in each of those seeds.
     """
 
@@ -78,12 +78,12 @@ class Standing:
 
     @property
     def is_shown(self) -> bool:
-        """Whether the interval leaves out that there is no difference."""
+        """Return whether the interval excludes zero."""
         return self.gain is not None and not self.gain.low <= 0 <= self.gain.high
 
     @property
     def verdict(self) -> str:
-        """What is shown, for people who read no intervals."""
+        """Return a sentence on the difference, for readers without statistics."""
         if not self.baseline:
             return ""
         if self.gain is None:
@@ -93,8 +93,8 @@ class Standing:
         return f"Shown: {'better' if self.gain.mean > 0 else 'worse'} than chance explains."
 
 
-def standings(source: Source) -> list[Standing]:
-    """The finished arms, the best first, each beside the one whose instruction stayed as it was.
+def rankings(source: Source) -> list[Ranking]:
+    """Return the finished arms, best first, each compared with the arm of a fixed instruction.
 
     That is the arm named ``static``, or else the only one of its kind.
     """
@@ -102,28 +102,30 @@ def standings(source: Source) -> list[Standing]:
     if main_metric is None:
         return []
     measure = Measure.of(source, main_metric)
-    still = [arm for arm in source.still if arm in arms]
+    still = [arm for arm in source.static_arms if arm in arms]
     baseline = "static" if "static" in still else still[0] if len(still) == 1 else ""
-    found = []
+    finished_arms = []
     for arm, summary in arms.items():
         after = {seed.seed: seed.test.value for seed in summary.seeds}
         before = {seed.seed: seed.test.value for seed in arms[baseline].seeds} if baseline else {}
         texts = {seed.seed: seed.best for seed in arms[baseline].seeds} if baseline else {}
         both = sorted(before.keys() & after.keys())
         if arm == baseline or not both:
-            found.append(Standing(arm, summary.test.mean, len(after)))
+            finished_arms.append(Ranking(arm, summary.test.mean, len(after)))
             continue
-        gains = [main_metric.merit(after[one]) - main_metric.merit(before[one]) for one in both]
+        gains = [
+            main_metric.merit(after[number]) - main_metric.merit(before[number]) for number in both
+        ]
         gain = interval(gains)
-        if gain is not None and measure.is_share:  # nobody solves more than all of them
-            against = main_metric.merit(fmean(before[one] for one in both))
+        if gain is not None and measure.is_share:  # no arm solves more than all questions
+            against = main_metric.merit(fmean(before[number] for number in both))
             lowest, highest = sorted(main_metric.merit(end) - against for end in (0.0, 1.0))
             gain = gain._replace(low=max(gain.low, lowest), high=min(gain.high, highest))
         flipped = _flipped(source, arm, baseline, both, main_metric)
-        found.append(
-            Standing(
+        finished_arms.append(
+            Ranking(
                 arm,
-                fmean(after[one] for one in both),
+                fmean(after[number] for number in both),
                 len(both),
                 baseline,
                 gain,
@@ -131,7 +133,7 @@ def standings(source: Source) -> list[Standing]:
                 all(seed.best == texts[seed.seed] for seed in summary.seeds if seed.seed in both),
             )
         )
-    return sorted(found, key=lambda one: main_metric.merit(one.value), reverse=True)
+    return sorted(finished_arms, key=lambda ranking: main_metric.merit(ranking.value), reverse=True)
 
 
 def _flipped(

@@ -1,4 +1,4 @@
-"""Conformance suites of what layers above the core bring: tasks, hosts and launchers."""
+"""Conformance suites of the roles above the core: tasks, hosts and launchers."""
 
 from __future__ import annotations
 
@@ -18,4 +18,4 @@ SUITES: Mapping[str, type[Suite[Any]]] = {
     "host": HostSuite,
     "launcher": LauncherSuite,
 }
-"""The suite of every role, those of the core included."""
+"""Suite of every role, those of the core included."""

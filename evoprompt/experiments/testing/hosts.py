@@ -1,4 +1,4 @@
-"""The conformance suites of hosts and launchers."""
+"""Conformance suites of hosts and launchers."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from evoprompt.types import Question
 
 
 class Additions(SampleTask, Task):
-    """Sums without tools; it brings no policy to train."""
+    """Sums without tools; the task has no policy to train."""
 
     main_metric = MainMetric("accuracy", "accuracy")
 
     def questions(self, split: str) -> Sequence[Question]:
-        """Four additions, others for each split.
+        """Return four additions, different ones for each split.
 
         Raises:
             InputError: there is no such split.
@@ -36,25 +36,25 @@ class Additions(SampleTask, Task):
         return [samples.question(number) for number in range(first, first + 4)]
 
     def score(self, episode: Episode, question: Question) -> Score:
-        """1 for the sum."""
+        """Return 1 for the sum."""
         right = float(f"<answer>{question.answers[0]}</answer>" in (episode.answer or ""))
         return Score(right, "" if right else "the sum is wrong", {"accuracy": right})
 
 
 class HostSuite(Suite[Host]):
-    """What every host must keep before anything is trained."""
+    """Requirements of every host before anything is trained."""
 
     def test_plans_without_leaving_a_file(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             trial = Trial(seed=0, directory=Path(folder), budget=8, evaluate_every=8)
             with suppress(InputError):
                 self.build().plan(Additions(), trial)
-            left = sorted(path.name for path in Path(folder).iterdir())
-            expect(not left, f"planning, it left files behind: {left}")
+            file_names = sorted(path.name for path in Path(folder).iterdir())
+            expect(not file_names, f"planning, it left files behind: {file_names}")
 
 
 class LauncherSuite(Suite[Launcher]):
-    """What every launcher must keep before it is opened; no cluster is asked for."""
+    """Requirements of every launcher before it is opened; no cluster is needed."""
 
     def test_starts_nothing_before_it_is_opened(self) -> None:
         before = threading.active_count(), len(multiprocessing.active_children())

@@ -1,4 +1,4 @@
-"""The conformance suite of tasks."""
+"""Conformance suite of tasks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from evoprompt.types import Trajectory
 
 
 class TaskSuite(Suite[Task]):
-    """What every task must keep before anything is trained."""
+    """Requirements of every task before anything is trained."""
 
     def test_names_the_number_it_is_compared_by(self) -> None:
         main_metric = self.build().main_metric
@@ -29,8 +29,8 @@ class TaskSuite(Suite[Task]):
         expect(len(set(seeds)) == len(seeds), "two seed instructions are alike")
         expect(not isinstance(task.required, str), "required is one text, not a sequence of texts")
         for seed in seeds:
-            lost = [text for text in task.required if text not in seed]
-            expect(not lost, f"the seed {seed!r} lacks {', '.join(lost)}")
+            missing_texts = [text for text in task.required if text not in seed]
+            expect(not missing_texts, f"the seed {seed!r} lacks {', '.join(missing_texts)}")
 
     def test_has_a_bank_that_fits_together(self) -> None:
         task = self.build()
@@ -45,22 +45,24 @@ class TaskSuite(Suite[Task]):
             unknown = sorted(set(ideas) - set(task.bank.sentences))
             expect(not unknown, f"the remedies of {diagnosis!r} are not in the bank: {unknown}")
         fixed = " ".join(task.bank.fixed)
-        lost = [text for text in task.required if text not in fixed]
-        expect(not lost, f"the fixed sentences of the bank lack {', '.join(lost)}")
+        missing_texts = [text for text in task.required if text not in fixed]
+        expect(
+            not missing_texts, f"the fixed sentences of the bank lack {', '.join(missing_texts)}"
+        )
 
     def test_diagnoses_any_trajectory(self) -> None:
         task = self.build()
         usual = trajectory(candidate(0), question(1), 0.0)
-        for what, one in {
+        for description, sample_trajectory in {
             "a failure": usual,
             "a success": trajectory(candidate(0), question(1), 1.0),
             "one without a reward": trajectory(candidate(0), question(1), None),
             "one without turns": Trajectory(usual.assignment, 0.0),
         }.items():
-            found = task.diagnose(one)
+            diagnosis = task.diagnose(sample_trajectory)
             expect(
-                not isinstance(found, str) and all(isinstance(name, str) for name in found),
-                f"the diagnosis of {what} is {found!r}; required: a sequence of names",
+                not isinstance(diagnosis, str) and all(isinstance(name, str) for name in diagnosis),
+                f"the diagnosis of {description} is {diagnosis!r}; required: a sequence of names",
             )
 
     def test_has_questions_in_every_split_and_the_same_ones_again(self) -> None:
@@ -76,6 +78,6 @@ class TaskSuite(Suite[Task]):
     def test_scores_an_episode_that_says_nothing(self) -> None:
         task = self.build()
         question = task.questions("validation")[0]
-        found = scored(task, Episode([], end="malformed"), question)
-        expect(found is not None, "it has no score")
-        Evaluation.of([found] if found else [], task.main_metric)
+        score = scored(task, Episode([], end="malformed"), question)
+        expect(score is not None, "it has no score")
+        Evaluation.of([score] if score else [], task.main_metric)

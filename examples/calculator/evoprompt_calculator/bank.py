@@ -1,7 +1,7 @@
-"""The sentences from which instructions are composed, and what a failed episode shows.
+"""Sentences from which instructions are composed, and diagnoses of failed episodes.
 
-Nothing here tells good sentences from bad, and neither can a proposer but by trying or by reading
-failures. What each does to a demonstrator is said in ``demonstrations.py``.
+Nothing here separates good sentences from bad ones, and a proposer can do so only by trying or by
+reading failures. ``demonstrations.py`` defines the effect of each on a demonstrator.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from evoprompt.types import Trajectory
 from evoprompt_calculator.problems import UNITS
 
 OPENING, CLOSING = call_phrases("calculate", "expression")
-"""What stands around the expression of a call."""
+"""Text before and after the expression of a call."""
 
 ABOUT_CALCULATING: Mapping[str, Sequence[str]] = {
     "one-step": ("Work out one step at a time.", "Calculate a single step in every call."),
@@ -60,7 +60,7 @@ SENTENCES: Mapping[str, Sequence[str]] = {
     "people": ("The story is about people.", "People in the story own things."),
     **IDLE,
 }
-"""Every idea's wordings."""
+"""Sentences of every idea."""
 
 REMEDIES: Mapping[str, Sequence[str]] = {
     "no calculation": ("tool-first", "optional", "every-step", "head", "care", "mathematician"),
@@ -72,7 +72,7 @@ REMEDIES: Mapping[str, Sequence[str]] = {
     "wrong number": ("check", "copy", "guess", "in-order", "care", "whole-numbers", "focus"),
     **WRITING_REMEDIES,
 }
-"""What a hand that had only read the failure might try: good, bad and idle ideas by diagnosis."""
+"""Ideas that a reader of the failure might try: good, bad and idle ideas by diagnosis."""
 
 SEED_IDEAS = ("assistant", "answer-it", "optional")
 """Ideas of the instruction training starts from: the usual text that asks for nothing special."""
@@ -81,18 +81,18 @@ GOOD_IDEAS = (
     *("one-step", "follow", "every-step", "in-order", "tool-first", "units"),
     *("number-only", "valid-call", "check"),
 )
-"""Ideas of an instruction written by someone who knows the demonstrations, as a control."""
+"""Ideas of an instruction written with knowledge of the demonstrations, as a control."""
 
 BANK = SentenceBank(sentences=SENTENCES, remedies=REMEDIES)
 
 
 def diagnose(trajectory: Trajectory) -> list[str]:
-    """What went wrong, by the names that the remedies know; empty when nothing can be told.
+    """Return the diagnoses of a trajectory, by the names of the remedies; empty if there are none.
 
     >>> from evoprompt.types import Assignment, Candidate, Question, Turn
     >>> question = Question("q", "Mia has 3 pens. Mia loses 2 of them. How many?", ("1",))
-    >>> asked = Assignment("a", question, Candidate("c", {"i": ""}), 1, "g")
-    >>> diagnose(Trajectory(asked, 0.0, turns=(Turn("3"),)))
+    >>> assignment = Assignment("a", question, Candidate("c", {"i": ""}), 1, "g")
+    >>> diagnose(Trajectory(assignment, 0.0, turns=(Turn("3"),)))
     ['no calculation']
     """
     if not trajectory.turns:
@@ -100,13 +100,13 @@ def diagnose(trajectory: Trajectory) -> list[str]:
     attempt, story = Attempt(trajectory, CLOSING), trajectory.question.text
     calls, wrong = attempt.calls, attempt.wrong
     unit = next((unit for unit in UNITS if f" {unit} " in story), None)
-    ignored = unit is not None and f"*{UNITS[unit]}" not in attempt.said
+    ignored = unit is not None and f"*{UNITS[unit]}" not in attempt.call_text
     single = len(calls) == 1 and len(re.findall(r"\d+", story)) > 2
-    found = {
+    diagnoses = {
         "no calculation": wrong and not calls,
         "single calculation": wrong and single,
         "unit ignored": wrong and bool(calls) and ignored,
         "wrong number": wrong and bool(calls) and not single and not ignored,
-        **attempt.of_form,
+        **attempt.form_diagnoses,
     }
-    return [name for name, applies in found.items() if applies]
+    return [name for name, applies in diagnoses.items() if applies]

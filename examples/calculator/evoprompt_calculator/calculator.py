@@ -1,4 +1,4 @@
-"""The tool: arithmetic over Python's syntax trees, with limits, and nothing else."""
+"""Tool for arithmetic over Python's syntax trees, with limits, and nothing else."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Number = int | float
 MOST_CHARACTERS = 200
 MOST_NESTING = 20
 LARGEST = 1e15
-"""Largest magnitude of any number on the way; larger integers are not exact as floats."""
+"""Largest magnitude of any intermediate number; larger integers are not exact as floats."""
 LARGEST_EXPONENT = 16
 
 _ALLOWED = "only numbers, brackets and + - * / // % **"
@@ -51,16 +51,16 @@ def _value(node: ast.expr, depth: int) -> Number:
         raise ValueError(f"nested more than {MOST_NESTING} deep")
     match node:
         case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
-            found: Number = value
+            result: Number = value
         case ast.UnaryOp(op=op, operand=operand) if type(op) in _UNARY:
-            found = _UNARY[type(op)](_value(operand, depth + 1))
+            result = _UNARY[type(op)](_value(operand, depth + 1))
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
             first, second = _value(left, depth + 1), _value(right, depth + 1)
             if isinstance(op, ast.Pow) and abs(second) > LARGEST_EXPONENT:
                 raise ValueError(f"an exponent beyond {LARGEST_EXPONENT}")
-            found = _BINARY[type(op)](first, second)
+            result = _BINARY[type(op)](first, second)
         case _:
             raise ValueError(_ALLOWED)
-    if isinstance(found, complex) or not abs(found) <= LARGEST:
+    if isinstance(result, complex) or not abs(result) <= LARGEST:
         raise ValueError(f"a number beyond {LARGEST:g}, or none")
-    return found
+    return result

@@ -1,8 +1,8 @@
-"""How the demonstrators of the supervised stage follow an instruction, and the errors they make.
+"""Demonstrators of the supervised stage: how they follow an instruction, and their errors.
 
-This file is what makes instructions matter, by construction: every idea of the bank moves the odds
-of a strategy or of a slip. Demonstrators never calculate in several steps unless a sentence asks
-for it, so a policy trained on them does not either, while it can if it is told to.
+By construction, this file makes instructions matter: every idea of the bank moves the odds of a
+strategy or of a slip. Demonstrators never calculate in several steps unless a sentence requests it.
+So a policy trained on them does not either, but can do it under an instruction.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ HABITS: Mapping[str, float] = {
     "malformed": -2.2,  # loses a bracket of a call
     "needless": -9.0,  # goes on calculating when it has the answer
 }
-"""Log-odds of what demonstrators do unless a sentence tells them otherwise."""
+"""Log-odds of the demonstrators' habits without a sentence that changes them."""
 
 EFFECTS: Mapping[str, Mapping[str, float]] = {
     "one-step": {"steps": 4.0},
@@ -57,43 +57,49 @@ _SLIP_PER_STEP = 0.3
 def demonstrate(
     problem: Problem, ideas: Sequence[str], rng: random.Random, *, careful: bool = False
 ) -> Script:
-    """One episode of a demonstrator who was told ``ideas``, right or wrong.
+    """Yield one episode of a demonstrator under ``ideas``, right or wrong.
 
-    A ``careful`` one always calculates, heeds units and never slips, whatever it was told.
+    A ``careful`` demonstrator always calculates, heeds units and never slips, whatever the ideas
+    are.
     """
-    found = odds(HABITS, EFFECTS, ideas)
+    habit_odds = odds(HABITS, EFFECTS, ideas)
     if not set(STEP_IDEAS).intersection(ideas):
-        found["steps"] = -math.inf
+        habit_odds["steps"] = -math.inf
     if careful:
-        found |= {"head": -math.inf, "slip": -math.inf, "unit": -math.inf, "malformed": -math.inf}
-    strategy = choose({name: found[name] for name in ("head", "single", "steps")}, rng)
+        habit_odds |= {
+            "head": -math.inf,
+            "slip": -math.inf,
+            "unit": -math.inf,
+            "malformed": -math.inf,
+        }
+    strategy = choose({name: habit_odds[name] for name in ("head", "single", "steps")}, rng)
     factor = UNITS.get(problem.unit, 1)
-    if factor > 1 and happens(found["unit"], rng):
+    if factor > 1 and happens(habit_odds["unit"], rng):
         factor = 1
-    slip = chance(found["slip"])
+    slip = chance(habit_odds["slip"])
     events = [_slipped(event, problem, slip * _SLIP_PER_STEP, rng) for event in problem.events]
     expressions = [f"*{factor}"] if factor > 1 else []
     expressions += [f"{sign}{number}" for sign, number in events]
-    closing = CLOSING.replace("}", "", 1) if happens(found["malformed"], rng) else CLOSING
-    needless, wordy = happens(found["needless"], rng), happens(found["wordy"], rng)
+    closing = CLOSING.replace("}", "", 1) if happens(habit_odds["malformed"], rng) else CLOSING
+    needless, wordy = happens(habit_odds["needless"], rng), happens(habit_odds["wordy"], rng)
     result = str(problem.start)
     if strategy == "single":
         expressions = ["".join(expressions)]
     if strategy != "head":
         for expression in expressions:
-            said = result + expression
-            result = yield OPENING + said + closing
+            call_text = result + expression
+            result = yield OPENING + call_text + closing
         for _ in range(MOST_CALLS - len(expressions) if needless else 0):
-            result = yield OPENING + said + closing
+            result = yield OPENING + call_text + closing
     if rng.random() < slip:
         result = str(rng.choice(_numbers(problem)))
-    yield f"The answer is {result} {problem.what}." if wordy else result
+    yield f"The answer is {result} {problem.things}." if wordy else result
 
 
 def _slipped(
     event: tuple[str, int], problem: Problem, probability: float, rng: random.Random
 ) -> tuple[str, int]:
-    """The event, or with that probability one with another operator or number."""
+    """Return the event, or with that probability one with another operator or number."""
     sign, number = event
     if rng.random() >= probability:
         return event

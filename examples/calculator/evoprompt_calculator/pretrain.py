@@ -1,4 +1,4 @@
-"""Makes the policy that is shipped: ``python -m evoprompt_calculator.pretrain`` (minutes)."""
+"""Pretraining of the shipped policy: ``python -m evoprompt_calculator.pretrain`` (minutes)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _UNIT_SHARE = 0.4  # twice the task's own, as units are learned last
 
 
 def tokenizer() -> PreTrainedTokenizerFast:
-    """The words of this world, one token each."""
+    """Return a tokenizer with one token for each word of this world."""
     sentences = [f" {text}" for wordings in BANK.sentences.values() for text in wordings]
     stories = [f" {text}" for texts in (*EVENTS.values(), QUESTIONS) for text in texts]
     names = [f" {name}" for name in (*PEOPLE, *THINGS, *UNITS, "has", "Error: ValueError")]
@@ -37,24 +37,24 @@ def tokenizer() -> PreTrainedTokenizerFast:
 
 
 def demonstrations(tokenizer: PreTrainedTokenizerBase, limits: Limits | None = None) -> Draw:
-    """Draws demonstrations, none of a problem with a number that is held out.
+    """Return a function that draws demonstrations without numbers that are held out.
 
     Args:
         tokenizer: of the policy.
-        limits: what an episode may use, if the tokenizer needs more than the task's own.
+        limits: of an episode, if the tokenizer needs more than the task's own.
     """
     scene = Scene(Calculator(), tokenizer, "train", limits)
 
-    def drawn(rng: random.Random, stage: Stage) -> Example:
+    def draw_example(rng: random.Random, stage: Stage) -> Example:
         plain = stage == "plain"
         steps = 1 if plain else rng.choices((1, 2, 3), _STEP_WEIGHTS)[0]
-        problem = draw(rng, steps=steps, own=False, units=0.0 if plain else _UNIT_SHARE)
+        problem = draw(rng, steps=steps, for_task=False, units=0.0 if plain else _UNIT_SHARE)
         ideas = ["number-only"] if plain else _INSTRUCTIONS.draw(rng)
         script = demonstrate(problem, ideas, rng, careful=stage != "all")
         prompt = [{"role": "user", "content": problem.text}]
         return example(scene.play(_INSTRUCTIONS.write(ideas, rng), prompt, script))
 
-    return drawn
+    return draw_example
 
 
 if __name__ == "__main__":

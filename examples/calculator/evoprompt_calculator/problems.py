@@ -33,7 +33,7 @@ EVENTS: Mapping[str, Sequence[str]] = {
     "*": ("Then the number grows to {n} times as many.", "A machine turns each into {n} of them."),
     "/": ("{n} friends share them and {who} is one.", "{who} makes {n} equal piles and keeps one."),
 }
-"""How an event is told, by its operator."""
+"""Sentences for an event, by its operator."""
 
 QUESTIONS = ("How many {what} does {who} have now?", "How many {what} are there in the end?")
 
@@ -45,7 +45,7 @@ _SPLITS_SEED = 271828
 
 
 def held_out(number: int) -> bool:
-    """Whether a number is kept from the pretraining problems: every seventh from 10 to 99.
+    """Return whether a number is kept from pretraining problems: every seventh from 10 to 99.
 
     Each of the task's own problems begins with such a number.
     """
@@ -54,55 +54,55 @@ def held_out(number: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A story about a number of things.
+    """Story about a number of things.
 
     Attributes:
         text: the story and its question.
-        what: the things that are counted.
+        things: the things that are counted.
         start: the number that the story begins with, counted in ``unit``.
         unit: a key of :data:`UNITS`, or empty.
         events: operators and numbers, in the order of the story.
     """
 
     text: str
-    what: str
+    things: str
     start: int
     unit: str
     events: tuple[tuple[str, int], ...]
 
     @property
     def values(self) -> list[int]:
-        """The number of things at the start and after each event; the last is the answer."""
-        found = [self.start * UNITS.get(self.unit, 1)]
+        """Return the number of things at the start and after each event; the last is the answer."""
+        counts = [self.start * UNITS.get(self.unit, 1)]
         for sign, number in self.events:
-            found.append(_apply(sign, found[-1], number))
-        return found
+            counts.append(_apply(sign, counts[-1], number))
+        return counts
 
     @property
     def answer(self) -> int:
-        """The only correct answer."""
+        """Return the only correct answer."""
         return self.values[-1]
 
     @property
-    def in_one_go(self) -> str:
-        """All numbers in the order of the story, without a bracket."""
+    def single_expression(self) -> str:
+        """Return all numbers in the order of the story, without a bracket."""
         factor = f"*{UNITS[self.unit]}" if self.unit else ""
         return f"{self.start}{factor}" + "".join(f"{sign}{n}" for sign, n in self.events)
 
 
-def draw(rng: random.Random, *, steps: int, own: bool, units: float = UNIT_SHARE) -> Problem:
-    """A random problem in which one expression without brackets is right for one event only.
+def draw(rng: random.Random, *, steps: int, for_task: bool, units: float = UNIT_SHARE) -> Problem:
+    """Return a random problem; one expression without brackets solves it only if it has one event.
 
     Args:
-        rng: where all randomness comes from.
+        rng: the only source of randomness.
         steps: number of events.
-        own: whether it is for the task; otherwise it is for pretraining, and has none of the
+        for_task: whether it is for the task; otherwise it is for pretraining, and has none of the
             numbers that are held out.
         units: probability that it counts in a unit.
     """
     while True:
         unit = rng.choice(list(UNITS)) if rng.random() < units else ""
-        start = rng.randint(10 if own else 2, 99)
+        start = rng.randint(10 if for_task else 2, 99)
         value = start * UNITS.get(unit, 1)
         events: list[tuple[str, int]] = []
         for _ in range(steps):
@@ -117,18 +117,18 @@ def draw(rng: random.Random, *, steps: int, own: bool, units: float = UNIT_SHARE
             if not 1 <= value <= _LARGEST:
                 break
         numbers = [start, *(number for _, number in events)]
-        fits = own == held_out(start) and (own or not any(map(held_out, numbers)))
+        fits = for_task == held_out(start) and (for_task or not any(map(held_out, numbers)))
         if len(events) < steps or not 1 <= value <= _LARGEST or not fits or value in numbers:
             continue
-        problem = _told(start, unit, tuple(events), rng)
-        if steps == 1 or calculate(problem.in_one_go) != str(value):
+        problem = _write_problem(start, unit, tuple(events), rng)
+        if steps == 1 or calculate(problem.single_expression) != str(value):
             return problem
 
 
 def make_splits(
     world: int, sizes: Mapping[str, int], shares: Mapping[int, float] = STEP_SHARES
 ) -> dict[str, tuple[Question, ...]]:
-    """Splits of the given sizes, no two problems of which have the same numbers and operators.
+    """Return splits of the given sizes; no two problems have the same numbers and operators.
 
     Args:
         world: seed of the problems.
@@ -140,12 +140,15 @@ def make_splits(
         rng,
         sizes,
         shares,
-        lambda steps: draw(rng, steps=steps, own=True),
+        lambda steps: draw(rng, steps=steps, for_task=True),
         lambda problem: (problem.start, problem.unit, problem.events),
     )
     return {
-        name: tuple(_question(one, f"c{world}-{name}-{number}") for number, one in enumerate(found))
-        for name, found in splits.items()
+        name: tuple(
+            _question(problem, f"c{world}-{name}-{number}")
+            for number, problem in enumerate(problems)
+        )
+        for name, problems in splits.items()
     }
 
 
@@ -158,15 +161,15 @@ def _question(problem: Problem, name: str) -> Question:
     )
 
 
-def _told(
+def _write_problem(
     start: int, unit: str, events: tuple[tuple[str, int], ...], rng: random.Random
 ) -> Problem:
-    who, what = rng.choice(PEOPLE), rng.choice(THINGS)
-    counted = f"{start} {unit} {what}" if unit else f"{start} {what}"
-    story = [f"{who} has {counted}."]
-    story += [rng.choice(EVENTS[sign]).format(who=who, n=n) for sign, n in events]
-    story.append(rng.choice(QUESTIONS).format(who=who, what=what))
-    return Problem(" ".join(story), what, start, unit, events)
+    person, things = rng.choice(PEOPLE), rng.choice(THINGS)
+    counted = f"{start} {unit} {things}" if unit else f"{start} {things}"
+    story = [f"{person} has {counted}."]
+    story += [rng.choice(EVENTS[sign]).format(who=person, n=n) for sign, n in events]
+    story.append(rng.choice(QUESTIONS).format(who=person, what=things))
+    return Problem(" ".join(story), things, start, unit, events)
 
 
 def _apply(sign: str, value: int, number: int) -> int:

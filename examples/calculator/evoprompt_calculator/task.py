@@ -1,4 +1,4 @@
-"""The tasks as evoprompt sees them: problems, the tool, scoring and the policy that comes along."""
+"""Tasks of evoprompt: problems, the tool, scoring and the shipped policy."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ WEIGHTS = Path(__file__).parent / "weights"
 
 
 class CalculatorSettings(SplitSizes):
-    """What can be chosen about the task, besides the number of its problems.
+    """Settings of the task, besides the number of its problems.
 
     Attributes:
         world: seed of the problems.
@@ -52,7 +52,7 @@ class Calculator(NumberTask):
     They have one to three steps; the answer has to be the number alone.
 
     Args:
-        settings: what was chosen.
+        settings: of the task.
     """
 
     Settings = CalculatorSettings
@@ -65,19 +65,19 @@ class Calculator(NumberTask):
 
     @cached_property
     def splits(self) -> dict[str, tuple[Question, ...]]:
-        """The problems by split, no two of which have the same numbers and operators."""
+        """Return the problems by split; no two have the same numbers and operators."""
         return make_splits(self.settings.world, self.settings.sizes)
 
     def diagnose(self, trajectory: Trajectory) -> Sequence[str]:
-        """What went wrong in a failed trajectory; see ``bank.py``."""
+        """Return the diagnoses of a failed trajectory; see ``bank.py``."""
         return diagnose(trajectory)
 
 
 class CallIsAnswer(Protocol):
-    """Tool calls of which the first one's result is the final answer.
+    """Protocol of tool calls in which the result of the first call is the final answer.
 
     Args:
-        calls: how a call is written.
+        calls: protocol of a call.
     """
 
     def __init__(self, calls: Protocol) -> None:
@@ -85,28 +85,28 @@ class CallIsAnswer(Protocol):
         self._calculator = Tools((calculate,), seconds=None)
 
     def require(self, tokenizer: Tokenizer) -> None:
-        """Raises InputError if ``tokenizer`` breaks what a call is written with."""
+        """Raise InputError if ``tokenizer`` breaks the text of a call."""
         self._calls.require(tokenizer)
 
-    def act(self, said: str) -> Move:
-        """What an action does; without a call, what it says is the answer."""
-        move = self._calls.act(said)
+    def act(self, text: str) -> Move:
+        """Return the move in an action; without a call, its text is the answer."""
+        move = self._calls.act(text)
         if not move.calls:
             return move
         call = move.calls[0]
-        found = f"Error: {call.fault}" if call.fault else str(self._calculator([call])[0])
-        return replace(move, calls=(), answer=found)
+        result = f"Error: {call.fault}" if call.fault else str(self._calculator([call])[0])
+        return replace(move, calls=(), answer=result)
 
-    def frame(self, calls: Sequence[Call], said: str) -> Sequence[str]:
-        """Around results, of which none is ever shown."""
-        return self._calls.frame(calls, said)
+    def frame(self, calls: Sequence[Call], text: str) -> Sequence[str]:
+        """Return the text around results, which the policy never sees."""
+        return self._calls.frame(calls, text)
 
 
 class OneCall(NumberTask):
     """Word problems of one and two steps for a language model, each solved by one call.
 
     Args:
-        settings: what was chosen.
+        settings: of the task.
     """
 
     Settings = CalculatorSettings
@@ -117,7 +117,7 @@ class OneCall(NumberTask):
 
     @cached_property
     def splits(self) -> dict[str, tuple[Question, ...]]:
-        """The problems by split, half of one step and half of two; no two are alike."""
+        """Return the problems by split, half of one step and half of two; no two are equal."""
         return make_splits(self.settings.world, self.settings.sizes, {1: 0.5, 2: 0.5})
 
     def score(self, episode: Episode, question: Question) -> Score:
@@ -128,11 +128,11 @@ class OneCall(NumberTask):
         return super().score(episode, question)
 
     def protocol(self, tokenizer: ChatTokenizer) -> Protocol:
-        """The model's own tool calls; the first ends the episode."""
+        """Return the protocol of the model's own tool calls; the first call ends the episode."""
         return CallIsAnswer(ToolCallProtocol(tokenizer))
 
 
 @hookimpl
 def evoprompt_components() -> Sequence[type[Component]]:
-    """The tasks."""
+    """Return the tasks."""
     return [Calculator, OneCall]

@@ -1,8 +1,8 @@
-"""The sentences from which instructions are composed, most of them without any merit.
+"""Sentences from which instructions are composed, most of them without any merit.
 
-An *idea* has a key and several wordings. What each idea does to a demonstrator is said in
-``demonstrations.py``; nothing here tells good from bad, and neither can a proposer but by trying
-or by reading failures.
+An *idea* has a key and several wordings. ``demonstrations.py`` defines the effect of each idea on a
+demonstrator; nothing here separates good ideas from bad ones, and a proposer can do so only by
+trying or by reading failures.
 """
 
 from __future__ import annotations
@@ -76,7 +76,10 @@ ABOUT_ANSWERING: Mapping[str, Sequence[str]] = {
 }
 
 WITHOUT_EFFECT: Mapping[str, Sequence[str]] = {
-    **{idea: [text.lower().replace(".", " .") for text in said] for idea, said in IDLE.items()},
+    **{
+        idea: [text.lower().replace(".", " .") for text in wordings]
+        for idea, wordings in IDLE.items()
+    },
     "professor": ("you are a professor of history .", "you know a lot about the world ."),
     "librarian": ("you are a friendly librarian .", "act as a librarian ."),
     "world": ("the world has many cities and people .", "there are many rivers in the world ."),
@@ -118,7 +121,7 @@ REMEDIES: Mapping[str, Sequence[str]] = {
     "out of turns": ("stop", "hurry", "once", "decompose", "calm"),
     "wordy answer": ("name-only", "answer-it", "sentence", "quiet", "lower", "polite"),
 }
-"""What a hand that had only read the failure might try: good, bad and idle ideas by diagnosis."""
+"""Ideas that a reader of the failure might try: good, bad and idle ideas by diagnosis."""
 
 SEED_IDEAS = ("assistant", "answer-it", "optional")
 """Ideas of the instruction training starts from: the usual text that asks for nothing special."""
@@ -133,12 +136,12 @@ GOOD_IDEAS = (
     "close-tags",
     "evidence",
 )
-"""Ideas of an instruction written by someone who knows the demonstrations, as a control."""
+"""Ideas of an instruction written with knowledge of the demonstrations, as a control."""
 
 SENTENCES: Mapping[str, Sequence[str]] = MappingProxyType(
     {**ABOUT_SEARCHING, **ABOUT_ANSWERING, **WITHOUT_EFFECT}
 )
-"""Every idea's wordings."""
+"""Sentences of every idea."""
 
 
 BANK = SentenceBank(sentences=SENTENCES, remedies=REMEDIES, fixed=(PROTOCOL_SENTENCE,))

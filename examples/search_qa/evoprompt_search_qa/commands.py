@@ -7,11 +7,11 @@ import typer
 from evoprompt_search_qa.data.commands import app as data_app
 
 app = typer.Typer(
-    name="search-qa", help="The search-QA example: its questions.", no_args_is_help=True
+    name="search-qa", help="Prepare the questions of the search-QA example.", no_args_is_help=True
 )
 app.add_typer(data_app)
 
 
 @app.callback()
 def group() -> None:
-    """The search-QA example: its questions."""
+    """Prepare the questions of the search-QA example."""

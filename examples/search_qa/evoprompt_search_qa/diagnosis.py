@@ -1,4 +1,4 @@
-"""Says in a few words what went wrong in a failed episode, from what was said and shown alone."""
+"""Diagnoses of failed episodes, only from their actions and observations."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ DIAGNOSES = (
     "out of turns",
     "wordy answer",
 )
-"""Everything that can be found, by the names the bank's remedies know."""
+"""All diagnoses, by the names of the bank's remedies."""
 
 
 def diagnose(trajectory: Trajectory) -> list[str]:
-    """The diagnoses that apply, keys of ``bank.REMEDIES``; empty when nothing can be told.
+    """Return the diagnoses that apply, keys of ``bank.REMEDIES``; empty if there are none.
 
     >>> from evoprompt.types import Assignment, Candidate, Question, Turn
     >>> question = Question("q", "what is the mayor of ulm ?", ("bo",))
-    >>> asked = Assignment("a", question, Candidate("c", {"i": ""}), 1, "g")
-    >>> diagnose(Trajectory(asked, 0.0, turns=(Turn("<answer> al </answer>"),)))
+    >>> assignment = Assignment("a", question, Candidate("c", {"i": ""}), 1, "g")
+    >>> diagnose(Trajectory(assignment, 0.0, turns=(Turn("<answer> al </answer>"),)))
     ['no search']
     """
     turns = trajectory.turns
@@ -34,16 +34,16 @@ def diagnose(trajectory: Trajectory) -> list[str]:
     golds = trajectory.question.answers
     answer = protocol.find_answer(turns)
     searches = sum(bool(turn.observation) for turn in turns)
-    shown = f" {scoring.normalise(' '.join(protocol.evidence(turn) for turn in turns))} "
-    found = any(f" {scoring.normalise(gold)} " in shown for gold in golds)
+    evidence = f" {scoring.normalise(' '.join(protocol.evidence(turn) for turn in turns))} "
+    has_gold = any(f" {scoring.normalise(gold)} " in evidence for gold in golds)
     out_of_turns = protocol.find_query(turns[-1].action) is not None
     nested = trajectory.question.text.count(" of ") > 1
     wordy = scoring.substring_match(turns, golds) > scoring.exact_match(turns, golds)
     applies = (
         searches == 0,
-        searches == 1 and not found and nested,
-        searches > 0 and not found and not (searches == 1 and nested),
-        found and answer is not None and not _names_gold(answer, golds),
+        searches == 1 and not has_gold and nested,
+        searches > 0 and not has_gold and not (searches == 1 and nested),
+        has_gold and answer is not None and not _names_gold(answer, golds),
         answer is None and not out_of_turns,
         out_of_turns,
         wordy,

@@ -1,4 +1,4 @@
-"""What is measured of an episode."""
+"""Metrics of an episode."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ MAIN_METRIC = MainMetric(EXACT_MATCH, "exact match")
 
 
 def measure(episode: Episode, question: Question) -> dict[str, float]:
-    """Everything that is measured of one episode, read from the policy's actions alone.
+    """Return all metrics of one episode, read only from the policy's actions.
 
-    The format is valid if every action of the policy asks or answers with all tags closed; what
-    a method itself searched for is not the policy's.
+    The format is valid if every action of the policy is a search or an answer with all tags closed;
+    a method's own searches do not count as the policy's.
     """
     turns, answers = episode.turns, question.answers
     spoken = [turn for turn in turns if turn.action]
@@ -31,6 +31,6 @@ def measure(episode: Episode, question: Question) -> dict[str, float]:
 
 
 def score(episode: Episode, question: Question, kind: str) -> Score:
-    """Everything measured of an episode; the reward is the exact match."""
+    """Score an episode with all metrics; the reward is the exact match."""
     measures = measure(episode, question)
     return Score(measures[EXACT_MATCH], metrics=measures, kind=kind)

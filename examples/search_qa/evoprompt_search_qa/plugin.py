@@ -1,4 +1,4 @@
-"""What this package brings to evoprompt: two tasks and their commands."""
+"""Plugin of this distribution: two tasks and their commands."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 @hookimpl
 def evoprompt_components() -> Sequence[type[Component] | tuple[str, type[Component]]]:
-    """The tasks."""
+    """Return the tasks."""
     return [SearchQa, named("search-qa-open", OpenQa)]
 
 
 @hookimpl
 def evoprompt_commands() -> Sequence[typer.Typer]:
-    """The command group ``search-qa``, and ``demo``."""
+    """Return the command group ``search-qa``, and ``demo``."""
     from evoprompt_search_qa import demo
     from evoprompt_search_qa.commands import app
 

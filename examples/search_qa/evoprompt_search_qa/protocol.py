@@ -1,4 +1,4 @@
-"""How policy and search tool talk: Search-R1's tags in plain text.
+"""Protocol of policy and search tool: Search-R1's tags in plain text.
 
 The policy writes actions. One that ends with a ``<search>`` query is followed by an observation,
 ``<information> ... </information>``; an answer ends the episode, and so does anything else but for
@@ -33,7 +33,7 @@ QUESTION, RESPONSE = "<question>", "<response>"
 """Marks that separate instruction, question and response in a plain prompt."""
 
 TINY_LIMITS = Limits(calls=4, turn_tokens=32, observation_tokens=40)
-"""What an episode of the tiny policy may use."""
+"""Limits of an episode of the tiny policy."""
 
 NO_IDEA = "unknown"
 """The answer of a policy that has not searched; guessing a name would be as wrong."""
@@ -45,7 +45,7 @@ SEARCHING = TagProtocol(
     opening=f"\n\n{INFORMATION}",
     closing=f"{END_INFORMATION}\n\n",
 )
-"""Any language model's way to search and answer."""
+"""Protocol of search and answer for any language model."""
 
 RETRYING = replace(
     SEARCHING,
@@ -68,7 +68,7 @@ _PASSAGES = re.compile(r"^\s*<information>(.*)</information>\s*$", re.DOTALL)
 
 
 def find_query(action: str) -> str | None:
-    """The query an action ends with, or None if it does not ask for a search.
+    """Return the query at the end of an action, or None if it requests no search.
 
     >>> find_query("<think> hm </think> <search> mayor of Ulm </search>")
     'mayor of Ulm'
@@ -77,7 +77,7 @@ def find_query(action: str) -> str | None:
 
 
 def find_answer(turns: Sequence[Turn]) -> str | None:
-    """The last complete answer that the policy wrote in its last action, or None.
+    """Return the last complete answer in the policy's last action, or None.
 
     >>> find_answer([Turn("<search> x </search>", "<answer> no </answer>")]) is None
     True
@@ -86,30 +86,30 @@ def find_answer(turns: Sequence[Turn]) -> str | None:
 
 
 def evidence(turn: Turn) -> str:
-    """The text between the information tags of a turn's observation; empty without one."""
+    """Return the text between the information tags of a turn's observation; empty without one."""
     match = _PASSAGES.match(turn.observation)
     return match.group(1).strip() if match else ""
 
 
 def plain_prompt(instruction: str, question: str) -> str:
-    """The prompt of a policy that was pretrained without a chat template."""
+    """Return the prompt of a policy that was pretrained without a chat template."""
     return f"{instruction} {QUESTION} {question} {RESPONSE}"
 
 
 def listed(passages: Sequence[str]) -> str:
-    r"""Passages, a title and a text each, as Search-R1 shows them between the information tags.
+    r"""Return passages, a title and a text each, as Search-R1 shows them in information tags.
 
     >>> listed(['"Ulm"\nA city.'])
     'Doc 1(Title: "Ulm") A city.'
     """
     parted = [passage.partition("\n") for passage in passages]
-    shown = [
+    documents = [
         f"Doc {number}(Title: {title}) {text}".rstrip()
         for number, (title, _, text) in enumerate(parted, 1)
     ]
-    return "\n".join(shown) or "nothing found"
+    return "\n".join(documents) or "nothing found"
 
 
 def joined(passages: Sequence[str]) -> str:
-    """Passages of one line, as the tiny policy is shown them."""
+    """Return passages of one line, in the form for the tiny policy."""
     return " ".join(passages) or "nothing found ."

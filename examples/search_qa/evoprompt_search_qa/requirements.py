@@ -1,6 +1,6 @@
-"""The questions that are here.
+"""Requirements of the task on this machine: its questions.
 
-Nothing is loaded, downloaded or written; a missing thing comes with the command that brings it.
+Nothing is loaded, downloaded or written; a missing file comes with the command that makes it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from evoprompt.agents.tasks import Need
 
 
 def questions(split: str, path: Path) -> Need:
-    """A parquet file of questions."""
+    """Return the need of a parquet file of questions."""
     import pyarrow
     import pyarrow.parquet
 

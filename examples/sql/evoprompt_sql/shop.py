@@ -1,4 +1,4 @@
-"""Books that are asked one query at a time, over a read-only connection, with limits."""
+"""Database that is queried over a read-only connection, with limits."""
 
 from __future__ import annotations
 
@@ -31,29 +31,29 @@ _CHECK_EVERY = 1_000  # instructions
 
 
 class Shop:
-    """A database in a temporary file that goes away with the object.
+    """Database in a temporary file that is removed with the object.
 
     Args:
-        seed: of what is written.
+        seed: of the database.
         write: writes the database of a seed to a new file.
     """
 
     def __init__(self, seed: int, write: Callable[[Path, int], None]) -> None:
         self._seed = seed
         self._write = write
-        # The file never changes, and policies ask the same again and again.
-        self._found = lru_cache(_REMEMBERED)(self._find)
+        # The file never changes, and policies repeat queries.
+        self._cached_find = lru_cache(_REMEMBERED)(self._find)
 
     @cached_property
     def file(self) -> Path:
-        """The database, written when it is first wanted."""
+        """Return the database, written at its first use."""
         folder = Path(tempfile.mkdtemp(prefix="evoprompt-sql-"))
         finalize(self, shutil.rmtree, folder, ignore_errors=True)
         self._write(folder / "shop.db", self._seed)
         return folder / "shop.db"
 
     def query(self, sql: str) -> str:
-        """The rows that a SELECT finds, one a line.
+        """Return the rows of a SELECT, one a line.
 
         Raises:
             sqlite3.Error: it is no SQL, or does more than read.
@@ -62,7 +62,7 @@ class Shop:
         """
         if len(sql) > MOST_CHARACTERS:
             raise ValueError(f"more than {MOST_CHARACTERS} characters")
-        return self._found(sql)
+        return self._cached_find(sql)
 
     def _find(self, sql: str) -> str:
         connection = sqlite3.connect(f"{self.file.as_uri()}?mode=ro&immutable=1", uri=True)

@@ -1,6 +1,6 @@
 """Tiny policies that call tools: vocabulary, demonstrations, pretraining.
 
-A world says what its demonstrators do under which sentences of an instruction; from that comes a
-policy that *can* follow several strategies and does what the instruction asks for. The folder it
-is saved to is loaded by ``AutoModelForCausalLM`` and ``AutoTokenizer`` like any other model.
+A world defines the habits of its demonstrators under the sentences of an instruction. The result is
+a policy that *can* follow several strategies and follows the instruction. ``AutoModelForCausalLM``
+and ``AutoTokenizer`` load its folder like that of any other model.
 """

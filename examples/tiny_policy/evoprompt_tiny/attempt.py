@@ -1,4 +1,4 @@
-"""What a trajectory shows of a tiny policy's attempt, whatever its tool is."""
+"""Properties of a tiny policy's attempt in a trajectory, for any tool."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from evoprompt_tiny.template import CALL, END
 
 
 class Attempt:
-    """An attempt at a question whose answer is a number.
+    """Attempt at a question whose answer is a number.
 
     Args:
         trajectory: with at least one turn.
-        closing: what stands after the argument of a call.
+        closing: text after the argument of a call.
 
     Attributes:
-        calls: turns whose call was answered.
-        called: the last turn was a call, which nobody answered.
-        wrong: the last turn was an answer, and the right number is not in it.
+        calls: turns whose call got a result.
+        called: whether the last turn was a call, without a result.
+        wrong: whether the last turn was an answer without the right number.
     """
 
     def __init__(self, trajectory: Trajectory, closing: str) -> None:
@@ -31,13 +31,13 @@ class Attempt:
         self.wrong = not self.called and not named
 
     @property
-    def said(self) -> str:
-        """All calls that were answered."""
+    def call_text(self) -> str:
+        """Return the text of all calls with a result."""
         return "".join(turn.action for turn in self.calls)
 
     @property
-    def of_form(self) -> dict[str, bool]:
-        """What is wrong with its form, whatever it is about, by diagnosis."""
+    def form_diagnoses(self) -> dict[str, bool]:
+        """Return the diagnoses of its form, for any world."""
         closed = self._last.endswith(self._closing)
         return {
             "malformed call": self.called and not closed,

@@ -1,4 +1,4 @@
-"""A key-value cache for many episodes of different length, decoded side by side."""
+"""Key-value cache for many episodes of different length, decoded side by side."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from transformers import Cache
 
 
 class EpisodeCache(Cache):
-    """Keys and values of every live episode in buffers that are allocated once.
+    """Keys and values of every open episode in buffers that are allocated once.
 
-    All rows write the same columns at the same time; what a row did not really say is marked
+    All rows write the same columns at the same time; a column that is no token of a row is marked
     invalid and never attended to. Columns are therefore not positions: each row counts its own.
 
     Args:
@@ -40,17 +40,17 @@ class EpisodeCache(Cache):
         self._valid = torch.zeros(rows, columns, dtype=torch.bool, device=device)
         self._start = self._end = 0
         self.lengths = torch.zeros(rows, dtype=torch.long, device=device)
-        """Tokens every row has said or read so far."""
+        """Number of tokens of every row so far."""
 
     def append(self, valid: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Reserves the next columns; call it right before the forward pass that fills them.
+        """Reserve the next columns; call it right before the forward pass that fills them.
 
         Args:
             valid: ``(R, T)``, which of the new tokens are real; in each row they come first.
 
         Returns:
             Position ids ``(R, T)`` and the attention mask ``(R, 1, T, columns)``, True where a
-            token may look.
+            token may attend.
         """
         rows, count = valid.shape
         self._start, self._end = self._end, self._end + count
@@ -77,21 +77,21 @@ class EpisodeCache(Cache):
         *_args: object,
         **_kwargs: object,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Fills the columns that :meth:`append` reserved; returns all keys and values so far."""
+        """Fill the columns that :meth:`append` reserved; return all keys and values so far."""
         keys, values = self._buffers[layer_idx]
         keys[:, :, self._start : self._end] = key_states
         values[:, :, self._start : self._end] = value_states
         return keys[:, :, : self._end], values[:, :, : self._end]
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
-        """Columns in use."""
+        """Return the number of columns in use."""
         return self._end
 
     def keep(self, rows: torch.Tensor) -> None:
-        """Keeps the given rows in the given order; a row may be repeated.
+        """Keep the given rows in the given order; a row may be repeated.
 
-        Columns in which none of them said anything are dropped: one long action makes every other
-        row as long, and most long actions end their episode.
+        Columns without a token of any kept row are dropped: one long action makes every other row
+        as long, and most long actions end their episode.
         """
         used = self._valid[rows, : self._end].any(0).nonzero()[:, 0]
         self._buffers = [
@@ -107,6 +107,8 @@ class EpisodeCache(Cache):
     def _copied(self, buffer: torch.Tensor, rows: torch.Tensor, used: torch.Tensor) -> torch.Tensor:
         fresh = torch.empty(len(rows), *buffer.shape[1:], device=buffer.device)
         # Most of a buffer is still unused, and copying is what a turn costs.
-        kept = buffer[:, :, : self._end][rows]
-        fresh[:, :, : len(used)] = kept if len(used) == self._end else kept[:, :, used]
+        selected_rows = buffer[:, :, : self._end][rows]
+        fresh[:, :, : len(used)] = (
+            selected_rows if len(used) == self._end else selected_rows[:, :, used]
+        )
         return fresh

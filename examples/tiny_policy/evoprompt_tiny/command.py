@@ -1,4 +1,4 @@
-"""The command line with which a package makes the policy it ships."""
+"""Command line with which a package makes its shipped policy."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def command(
     output: Path,
     settings: Pretraining | None = None,
 ) -> None:
-    """Trains a policy on one core, telling of its loss, and writes its folder.
+    """Train a policy on one core, print its loss, and write its folder.
 
     Args:
         tokenizer: of the policy.
-        demonstrations: makes what draws them.
+        demonstrations: returns the function that draws them.
         output: folder to write, unless the command line names another.
         settings: of the policy, the usual ones if not given.
     """
@@ -31,9 +31,9 @@ def command(
     parser = argparse.ArgumentParser(description="Train a tiny policy from nothing.")
     parser.add_argument("--output", type=Path, default=output, help="folder to write")
     parser.add_argument("--steps", type=int, default=settings.steps, help="optimizer steps")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     torch.set_num_threads(1)
-    settings = replace(settings, steps=given.steps)
+    settings = replace(settings, steps=arguments.steps)
     losses: list[float] = []
 
     def on_step(step: int, loss: float) -> None:
@@ -42,6 +42,6 @@ def command(
             mean = sum(losses[-100:]) / 100
             print(f"step {step} of {settings.steps}, loss {mean:.3f}", flush=True)
 
-    policy, found = pretrain(settings, tokenizer, demonstrations(tokenizer), on_step)
-    save(given.output, settings, policy, tokenizer, found)
-    print(f"wrote {given.output}")
+    policy, step_losses = pretrain(settings, tokenizer, demonstrations(tokenizer), on_step)
+    save(arguments.output, settings, policy, tokenizer, step_losses)
+    print(f"wrote {arguments.output}")

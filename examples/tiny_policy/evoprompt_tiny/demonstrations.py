@@ -1,4 +1,4 @@
-"""Demonstrations as tokens, played by the very agent that will be trained, with its tools."""
+"""Demonstrations as tokens, played by the agent that will be trained, with its tools."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from evoprompt.types import Candidate, Written
 from evoprompt_tiny.habits import Script
 
 MASKED = -100
-"""The label of a token that nothing is learned from, as ``torch`` and ``transformers`` have it."""
+"""Label of a token without a loss, as in ``torch`` and ``transformers``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One demonstration.
+    """Demonstration as token ids and labels.
 
     Attributes:
         ids: prompt and response.
-        labels: the same, with everything masked that the demonstrator did not write.
+        labels: the same, with all tokens masked that the demonstrator did not write.
     """
 
     ids: list[int]
@@ -31,13 +31,13 @@ class Example:
 
 
 class Scene:
-    """Where demonstrators play the episodes of a task.
+    """Scene in which demonstrators play the episodes of a task.
 
     Args:
-        task: whose prompts, protocol, tools and limits are those of training.
+        task: with the prompts, protocol, tools and limits of training.
         tokenizer: of the policy.
-        split: whose tools are called.
-        limits: what an episode may use; those of the task if not given.
+        split: of the tools.
+        limits: of an episode; those of the task if not given.
     """
 
     def __init__(
@@ -52,33 +52,33 @@ class Scene:
         self._runner = EpisodeRunner(task, tokenizer, limits)
         self._tokenizer = tokenizer
 
-    def play(self, written: Written, prompt: Prompt, script: Script) -> Episode:
-        """The episode of a demonstrator, tokenized as a policy's own episodes are.
+    def play(self, instruction: Written, prompt: Prompt, script: Script) -> Episode:
+        """Return the episode of a demonstrator, tokenized as a policy's own episodes are.
 
         Args:
-            written: what the prompt shows of what the demonstrator was told, as of a candidate.
+            instruction: of the prompt, as of a candidate; it may differ from the demonstrator's.
             prompt: of the question.
             script: the demonstrator.
         """
         results: list[Result] = []
 
-        def called(calls: Sequence[Call]) -> Sequence[Result]:
+        def call_tools(calls: Sequence[Call]) -> Sequence[Result]:
             results.extend(self._call(calls))
             return results[-len(calls) :]
 
         def say(episodes: Sequence[Episode], sampling: Sampling, *, greedy: bool) -> list[Action]:
-            said = script.send(str(results[-1])) if results else next(script)
-            ids = self._tokenizer.encode(said, add_special_tokens=False)
-            stopped = said.endswith(tuple(sampling.stop))  # else the policy ends it by a token
+            text = script.send(str(results[-1])) if results else next(script)
+            ids = self._tokenizer.encode(text, add_special_tokens=False)
+            stopped = text.endswith(tuple(sampling.stop))  # otherwise a token of the policy ends it
             return [Action(ids if stopped else [*ids, int(self._tokenizer.eos_token_id)])]
 
-        rendered = self._render(prompt, Candidate.of(written))
-        (episode,) = play([self._runner.play(rendered)], say, called)
+        rendered = self._render(prompt, Candidate.of(instruction))
+        (episode,) = play([self._runner.play(rendered)], say, call_tools)
         return episode
 
 
 def example(episode: Episode) -> Example:
-    """What there is to learn from an episode."""
+    """Return the training example of an episode."""
     pairs = zip(episode.completion_ids, episode.policy_mask, strict=True)
-    response = [token if own else MASKED for token, own in pairs]
+    response = [token if is_policy else MASKED for token, is_policy in pairs]
     return Example(episode.context, [MASKED] * len(episode.prompt_ids) + response)

@@ -1,6 +1,6 @@
-"""How the sentences of an instruction move what a demonstrator does.
+"""Effects of the sentences of an instruction on a demonstrator.
 
-Every habit has log-odds; the ideas that an instruction holds are added to them.
+Every habit has log-odds; the effects of the ideas in an instruction are added to them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import random
 from collections.abc import Generator, Mapping, Sequence
 
 Script = Generator[str, str, None]
-"""A demonstrator: yields what it says, is given the result of its call, ends with its answer."""
+"""A demonstrator: yields its actions, receives the results of its calls, ends with its answer."""
 
 Odds = dict[str, float]
 """Log-odds by habit."""
@@ -19,11 +19,11 @@ Odds = dict[str, float]
 def odds(
     habits: Mapping[str, float], effects: Mapping[str, Mapping[str, float]], ideas: Sequence[str]
 ) -> Odds:
-    """The log-odds of every habit under an instruction.
+    """Return the log-odds of every habit under an instruction.
 
     Args:
-        habits: what demonstrators do unless they are told otherwise.
-        effects: how an idea moves them; one that is missing does nothing.
+        habits: log-odds of demonstrators without an instruction.
+        effects: changes of the log-odds by an idea; a missing idea has no effect.
         ideas: of the instruction.
 
     >>> odds({"search": 0.0}, {"hurry": {"search": -2.0}}, ["hurry", "be polite"])
@@ -36,7 +36,7 @@ def odds(
 
 
 def chance(log_odds: float) -> float:
-    """The probability that goes with them.
+    """Return the probability of log-odds.
 
     >>> chance(0.0), chance(-math.inf)
     (0.5, 0.0)
@@ -45,11 +45,11 @@ def chance(log_odds: float) -> float:
 
 
 def happens(log_odds: float, rng: random.Random) -> bool:
-    """Whether it does, this time."""
+    """Return whether it happens, this time."""
     return rng.random() < chance(log_odds)
 
 
 def choose(strategies: Mapping[str, float], rng: random.Random) -> str:
-    """One of several strategies that exclude each other, by their log-odds."""
+    """Return one of several strategies that exclude each other, by their log-odds."""
     weights = [math.exp(value) for value in strategies.values()]
     return rng.choices(list(strategies), weights)[0]

@@ -1,4 +1,4 @@
-"""Settings of the hosts that suit tiny policies, on one core."""
+"""Settings of hosts for tiny policies, on one core."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _GRPO: Mapping[str, JsonValue] = {
 
 
 def host_defaults(policy: Path, limits: Limits) -> dict[str, dict[str, JsonValue]]:
-    """What a task's configuration need not say, by host.
+    """Return the default settings of a task's configuration, by host.
 
     Args:
-        policy: folder that comes with the task.
+        policy: folder that is shipped with the task.
         limits: of the task.
     """
     usual: dict[str, JsonValue] = {"model": str(policy), "learning_rate": 1e-4}

@@ -1,4 +1,4 @@
-"""Sentences that do nothing to any tiny policy: most of what a bank holds, as in real prompts."""
+"""Sentences without effect on any tiny policy: most of a bank, as in real prompts."""
 
 from __future__ import annotations
 

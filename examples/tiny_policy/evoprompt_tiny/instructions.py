@@ -10,7 +10,7 @@ from evoprompt.proposers.bank import SentenceBank
 
 
 def compose(bank: SentenceBank, ideas: Sequence[str], wording: int = 0) -> str:
-    """The instruction of the fixed sentences and ``ideas``, each in the wording of that number.
+    """Return the instruction of the fixed sentences and ``ideas``, in the wording of that number.
 
     >>> compose(SentenceBank({"brief": ["Be brief.", "Be short."]}), ["brief"], wording=1)
     'Be short.'
@@ -20,14 +20,14 @@ def compose(bank: SentenceBank, ideas: Sequence[str], wording: int = 0) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Instructions:
-    """What the instructions of demonstrations hold.
+    """Contents of the instructions of demonstrations.
 
     Attributes:
         bank: all sentences, by idea.
-        seed: ideas of the instruction that training starts from, which are shown often.
-        matter: ideas that do something, which are drawn more often than the others.
-        together: ideas that are to be seen side by side; left to chance they rarely meet.
-        idle: ideas that do nothing.
+        seed: ideas of the instruction that training starts from, which are drawn often.
+        matter: ideas with an effect, which are drawn more often than idle ones.
+        together: ideas that have to appear together; by chance they rarely do.
+        idle: ideas without effect.
     """
 
     bank: SentenceBank
@@ -37,7 +37,7 @@ class Instructions:
     idle: Sequence[str]
 
     def draw(self, rng: random.Random) -> list[str]:
-        """The ideas of a random instruction."""
+        """Return the ideas of a random instruction."""
         ideas = list(self.seed) if rng.random() < 0.35 else []
         if rng.random() < 0.35:
             ideas += rng.sample(list(self.together), rng.choice((2, 2, 3)))
@@ -49,6 +49,6 @@ class Instructions:
         return ideas
 
     def write(self, ideas: Sequence[str], rng: random.Random) -> str:
-        """An instruction of the fixed sentences and ``ideas``, each in a random wording."""
+        """Return an instruction of the fixed sentences and ``ideas``, each in a random wording."""
         wordings = [rng.choice(list(self.bank.sentences[idea])) for idea in ideas]
         return " ".join([*self.bank.fixed, *wordings])

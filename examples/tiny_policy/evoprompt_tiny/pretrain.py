@@ -1,4 +1,4 @@
-"""The supervised stage: a tiny policy from nothing, on demonstrations."""
+"""Supervised stage: a tiny policy from nothing, on demonstrations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from evoprompt_tiny.demonstrations import MASKED, Example
 
 NOTE = "pretraining.json"
-"""File with the note on how a policy was made."""
+"""File with the note on the making of a policy."""
 
 Stage = Literal["plain", "careful", "all"]
 Draw = Callable[[random.Random, Stage], Example]
@@ -30,7 +30,7 @@ _POOL = 8  # batches drawn at a time and sorted by length, so that little is pad
 
 @dataclass(frozen=True, slots=True)
 class Pretraining:
-    """Everything that decides the pretrained policy, besides its demonstrations.
+    """Settings of the pretrained policy, besides its demonstrations.
 
     Attributes:
         seed: seeds the weights and the demonstrations.
@@ -60,7 +60,7 @@ class Pretraining:
 
 
 def build_policy(settings: Pretraining, tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM:
-    """An untrained Llama of the given shape, its weights drawn from ``settings.seed``."""
+    """Return an untrained Llama of the given shape, with weights drawn from ``settings.seed``."""
     torch.manual_seed(settings.seed)
     policy = LlamaForCausalLM(  # type: ignore[no-untyped-call]
         LlamaConfig(
@@ -93,12 +93,12 @@ def pretrain(
     draw: Draw,
     on_step: Callable[[int, float], None] = lambda step, loss: None,
 ) -> tuple[LlamaForCausalLM, list[float]]:
-    """A pretrained policy and the loss of every step, in nats a token.
+    """Return a pretrained policy and the loss of every step, in nats a token.
 
     Args:
         settings: its shape and its training.
         tokenizer: of the demonstrations.
-        draw: draws them; all randomness comes from the generator it is handed.
+        draw: draws them; all randomness comes from its generator.
         on_step: called after each step with its number, from 1, and its loss.
     """
     policy = build_policy(settings, tokenizer)
@@ -126,7 +126,7 @@ def save(
     tokenizer: PreTrainedTokenizerFast,
     losses: Sequence[float],
 ) -> None:
-    """Writes the folder that ``transformers`` loads, with a note on how it was made."""
+    """Write the folder that ``transformers`` loads, with a note on its making."""
     folder.mkdir(parents=True, exist_ok=True)
     policy.save_pretrained(folder)
     tokenizer.save_pretrained(folder)

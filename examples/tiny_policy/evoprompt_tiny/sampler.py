@@ -1,7 +1,7 @@
-"""The tiny policy as a sampler that keeps what it has read: keys and values of all live episodes.
+"""Sampler of the tiny policy with a cache of keys and values of all open episodes.
 
 One prefill serves all rollouts of a prompt, an observation enters as one chunk, and an episode that
-ended is dropped between turns. Randomness comes from torch's generator alone.
+ended is dropped between turns. All randomness comes from torch's generator.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from evoprompt_tiny.cache import EpisodeCache
 
 
 class CacheSampler:
-    """Samples actions; made for one play, as it does not notice when the weights change.
+    """Sampler of actions; made for one play, as it does not notice new weights.
 
     Args:
         policy: the weights to use.
@@ -45,12 +45,14 @@ class CacheSampler:
     def __call__(
         self, episodes: Sequence[Episode], sampling: Sampling, *, greedy: bool
     ) -> list[Action | Broken]:
-        """One action per episode; ``Broken`` where the context leaves no room for one."""
+        """Return one action per episode; ``Broken`` if the context leaves no room for one."""
         room = self._policy.config.max_position_embeddings - sampling.max_tokens
         fitting = [episode for episode in episodes if len(episode.context) <= room]
-        said = iter(self._act(self._read_on(fitting), sampling, greedy=greedy) if fitting else ())
+        actions = iter(
+            self._act(self._read_on(fitting), sampling, greedy=greedy) if fitting else ()
+        )
         return [
-            next(said)
+            next(actions)
             if len(episode.context) <= room
             else Broken(
                 f"a context has {len(episode.context)} tokens, but must have at most {room} to "
@@ -60,18 +62,20 @@ class CacheSampler:
         ]
 
     def _read_on(self, episodes: Sequence[Episode]) -> torch.Tensor:
-        """Logits ``(R, V)`` after each context."""
+        """Return logits ``(R, V)`` after each context."""
         rows = {id(episode): row for row, episode in enumerate(self._cached)}
         self._cached = list(episodes)
         if not all(id(episode) in rows for episode in episodes):
             return self._prefill([episode.context for episode in episodes])
         self._cache.keep(self._tensor([rows[id(episode)] for episode in episodes]))
-        known = self._cache.lengths.tolist()
-        unread = [episode.context[length:] for episode, length in zip(episodes, known, strict=True)]
+        lengths = self._cache.lengths.tolist()
+        unread = [
+            episode.context[length:] for episode, length in zip(episodes, lengths, strict=True)
+        ]
         return self._read(unread)
 
     def _prefill(self, contexts: Sequence[list[int]]) -> torch.Tensor:
-        groups = [(context, len(list(same))) for context, same in groupby(contexts)]
+        groups = [(context, len(list(repeats))) for context, repeats in groupby(contexts)]
         config = self._policy.config
         self._cache = EpisodeCache(
             len(groups),
@@ -87,7 +91,7 @@ class CacheSampler:
         return logits[copies]
 
     def _read(self, chunks: Sequence[Sequence[int]]) -> torch.Tensor:
-        """Logits ``(R, V)`` after each row has read its chunk."""
+        """Return logits ``(R, V)`` after each row has read its chunk."""
         counts = self._tensor([len(chunk) for chunk in chunks])
         width = max(map(len, chunks))
         ids = self._tensor([[*chunk, *[self._pad] * (width - len(chunk))] for chunk in chunks])
@@ -109,25 +113,25 @@ class CacheSampler:
         return logits
 
     def _act(self, logits: torch.Tensor, sampling: Sampling, *, greedy: bool) -> list[Action]:
-        """The next action of every row."""
+        """Return the next action of every row."""
         device = logits.device
         ends = [self._tokenizer.convert_tokens_to_ids(text) for text in sampling.stop]
         stops = torch.tensor([*ends, self._tokenizer.eos_token_id], device=device)
-        alive = torch.ones(len(logits), dtype=torch.bool, device=device)
+        open_rows = torch.ones(len(logits), dtype=torch.bool, device=device)
         chosen: list[torch.Tensor] = []
         logprobs: list[torch.Tensor] = []
         counts = torch.zeros(len(logits), dtype=torch.long, device=device)
         first = torch.zeros(len(logits), dtype=torch.long, device=device)
         for step in range(sampling.max_tokens):
             if step:
-                logits = self._forward(chosen[-1][:, None], alive[:, None], first)
+                logits = self._forward(chosen[-1][:, None], open_rows[:, None], first)
             scores = torch.log_softmax(logits / self._temperature, -1)
             token = scores.argmax(-1) if greedy else _sample(scores)
             chosen.append(token)
             logprobs.append(scores.gather(1, token[:, None])[:, 0])
-            counts += alive
-            alive = alive & ~torch.isin(token, stops)
-            if not alive.any():
+            counts += open_rows
+            open_rows = open_rows & ~torch.isin(token, stops)
+            if not open_rows.any():
                 break
         ids, values = torch.stack(chosen, 1).tolist(), torch.stack(logprobs, 1).tolist()
         return [
@@ -142,10 +146,10 @@ class CacheSampler:
 def sampler_of(
     model: object, tokenizer: PreTrainedTokenizerFast, limits: Limits, temperature: float
 ) -> CacheSampler | None:
-    """A sampler of a tiny policy; None for any other model, which ``transformers`` can sample.
+    """Return a sampler of a tiny policy; None for other models, which ``transformers`` samples.
 
     Args:
-        model: whatever a trainer trains.
+        model: the model of a trainer.
         tokenizer: of the model.
         limits: of an episode.
         temperature: of sampling.
@@ -156,8 +160,8 @@ def sampler_of(
 
 
 def _sample(logprobs: torch.Tensor) -> torch.Tensor:
-    """One token a row by inverse transform sampling."""
+    """Return one token a row by inverse transform sampling."""
     # torch.multinomial takes twenty times longer.
     sums = logprobs.double().exp().cumsum(-1)
-    drawn = torch.rand(len(sums), 1, dtype=torch.float64, device=sums.device) * sums[:, -1:]
-    return torch.searchsorted(sums, drawn, right=True)[:, 0].clamp(max=sums.shape[1] - 1)
+    points = torch.rand(len(sums), 1, dtype=torch.float64, device=sums.device) * sums[:, -1:]
+    return torch.searchsorted(sums, points, right=True)[:, 0].clamp(max=sums.shape[1] - 1)

@@ -1,4 +1,4 @@
-"""What tasks for tiny policies have in common: splits, scoring, and who samples."""
+"""Common parts of tasks for tiny policies: splits, scoring, and the sampler."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ KIND = "kind"
 
 
 class SplitSizes(BaseModel):
-    """How many questions a task has.
+    """Numbers of questions of a task.
 
     Attributes:
         train: training questions.
         validation: validation questions, for curves and for choosing settings.
-        test: test questions, for results alone.
+        test: test questions, only for results.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -44,7 +44,7 @@ class SplitSizes(BaseModel):
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Number of questions by split, in the order in which they are drawn."""
+        """Return the number of questions by split, in the order in which they are drawn."""
         return {"test": self.test, "validation": self.validation, "train": self.train}
 
 
@@ -55,55 +55,55 @@ def draw_splits(
     draw: Callable[[int], DrawnT],
     key: Callable[[DrawnT], Hashable],
 ) -> dict[str, list[DrawnT]]:
-    """Splits of the given sizes, no two questions of which are alike.
+    """Return splits of the given sizes; no two questions are equal.
 
     Args:
         rng: of the order within a split.
         sizes: number of questions by name; earlier splits do not depend on later ones.
         shares: share of the questions that take so many steps; those of one step fill up.
-        draw: a random question of so many steps.
-        key: what two questions that are alike share.
+        draw: returns a random question of so many steps.
+        key: returns a value that equal questions share.
     """
     seen: set[Hashable] = set()
     splits: dict[str, list[DrawnT]] = {}
     for name, size in sizes.items():
         counts = {steps: round(share * size) for steps, share in shares.items()}
         counts[1] += size - sum(counts.values())
-        found: list[DrawnT] = []
+        drawn_questions: list[DrawnT] = []
         for steps, count in counts.items():
             while count:
-                one = draw(steps)
-                if key(one) not in seen:
-                    seen.add(key(one))
-                    found.append(one)
+                question = draw(steps)
+                if key(question) not in seen:
+                    seen.add(key(question))
+                    drawn_questions.append(question)
                     count -= 1
-        rng.shuffle(found)
-        splits[name] = found
+        rng.shuffle(drawn_questions)
+        splits[name] = drawn_questions
     return splits
 
 
 class OneTry(ToolCallProtocol):
-    """Tool calls of which one that cannot be read ends the episode.
+    """Protocol of tool calls in which an unreadable call ends the episode.
 
-    The policies that come along were trained on such episodes, and know no word of what went wrong.
+    The shipped policies were trained on such episodes, and know no words for errors.
     """
 
-    def act(self, said: str) -> Move:
-        """What an action does."""
-        move = super().act(said)
+    def act(self, text: str) -> Move:
+        """Return the move in an action."""
+        move = super().act(text)
         return replace(move, calls=()) if any(call.fault for call in move.calls) else move
 
 
 class SplitTask(Task):
-    """A task whose splits are drawn by its settings.
+    """Task whose splits are drawn by its settings.
 
     Args:
-        settings: what was chosen of its ``Settings``.
+        settings: of the task, by its ``Settings``.
     """
 
     @classmethod
     def build(cls, settings: Any, context: BuildContext) -> Self:
-        """Makes the task as ``settings`` describe it."""
+        """Return the task that ``settings`` describe."""
         return cls(settings)
 
     def __init__(self, settings: Any = None) -> None:
@@ -112,10 +112,10 @@ class SplitTask(Task):
     @property
     @abstractmethod
     def splits(self) -> Mapping[str, tuple[Question, ...]]:
-        """The questions by split, each with a ``"kind"`` in its row."""
+        """Return the questions by split, each with a ``"kind"`` in its row."""
 
     def questions(self, split: str) -> tuple[Question, ...]:
-        """The questions of ``split``.
+        """Return the questions of ``split``.
 
         Raises:
             InputError: there is no such split.
@@ -128,24 +128,24 @@ class SplitTask(Task):
 
 
 class TinyTask(SplitTask):
-    """A task for a policy that comes along."""
+    """Task with a shipped policy."""
 
     def sampler(
         self, model: object, tokenizer: PreTrainedTokenizerFast, temperature: float
     ) -> Sampler | None:
-        """One that keeps what the policy has read, for the policy that comes along."""
+        """Return a caching sampler for the shipped policy; None for any other model."""
         from evoprompt_tiny.sampler import sampler_of  # torch is slow to load
 
         return sampler_of(model, tokenizer, self.limits, temperature)
 
 
 class NumberTask(TinyTask):
-    """A task whose answers are numbers: each question has one answer."""
+    """Task whose answers are numbers: each question has one answer."""
 
     main_metric = MainMetric("accuracy", "share solved")
 
     def protocol(self, tokenizer: ChatTokenizer) -> Protocol:
-        """The model's own tool calls; the policy that comes along has one try at each."""
+        """Return the model's own tool calls; the shipped policy has one try at each."""
         if isinstance(tokenizer, TextTokenizer):  # of a model behind a server
             return ToolCallProtocol(tokenizer)
         return OneTry(tokenizer)

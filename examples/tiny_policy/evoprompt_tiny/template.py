@@ -1,4 +1,4 @@
-"""How conversations of tiny policies are written: the chat template, and the form of a call."""
+"""Form of conversations of tiny policies: the chat template, and the form of a call."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ CHAT_TEMPLATE = r"""
 
 
 def call_phrases(name: str, argument: str) -> tuple[str, str]:
-    r"""What stands before and after the argument of a call of a tool with one text argument.
+    r"""Return the texts before and after the argument of a call of a tool with one text argument.
 
     >>> "".join([call_phrases("look", "at")[0], "left", call_phrases("look", "at")[1]])
     '<tool_call>\n{"name": "look", "arguments": {"at": "left"}}\n</tool_call>'

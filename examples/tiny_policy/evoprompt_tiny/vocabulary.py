@@ -1,4 +1,4 @@
-"""A tokenizer for a small world: one token a word, one a digit, one for each phrase of a format.
+"""Tokenizer for a small world: one token a word, one a digit, one for each phrase of a format.
 
 Texts of the world become few tokens, any other text becomes bytes, and both come back as they were.
 """
@@ -30,7 +30,7 @@ _WORD = re.compile(r" ?[^\W\d]+")
 def build_tokenizer(
     texts: Iterable[str], phrases: Sequence[str] = (), context: int = CONTEXT_TOKENS
 ) -> PreTrainedTokenizerFast:
-    """A tokenizer that splits a text into as few pieces as it knows, with a chat template.
+    """Return a tokenizer that splits a text into as few known pieces as possible, with a template.
 
     Args:
         texts: have every word that the policy has to know, with or without a space before it.
@@ -42,9 +42,9 @@ def build_tokenizer(
     ['Add', ' ', '3', '1', ' to', ' it', '.']
     """
     words = {word for text in texts for word in _WORD.findall(text)}
-    known = [_spelled(piece) for piece in sorted({*words, *phrases, *_FRAME})]
+    known_pieces = [_spelled(piece) for piece in sorted({*words, *phrases, *_FRAME})]
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    pieces = [PAD, END, START, *alphabet, *(piece for piece in known if len(piece) > 1)]
+    pieces = [PAD, END, START, *alphabet, *(piece for piece in known_pieces if len(piece) > 1)]
     # All pieces cost the same, so that the fewest are taken.
     tokenizer = Tokenizer(models.Unigram([(piece, -1.0) for piece in pieces]))
     tokenizer.pre_tokenizer = _BYTES
@@ -63,5 +63,5 @@ def build_tokenizer(
 
 
 def _spelled(piece: str) -> str:
-    """The piece in the alphabet of bytes."""
+    """Return the piece in the alphabet of bytes."""
     return "".join(text for text, _ in _BYTES.pre_tokenize_str(piece))

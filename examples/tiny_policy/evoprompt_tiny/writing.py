@@ -1,4 +1,4 @@
-"""Sentences about the form of calls and answers that the tiny policies have in common."""
+"""Sentences about the form of calls and answers, common to the tiny policies."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WRITING_REMEDIES: Mapping[str, Sequence[str]] = {
     "out of turns": ("stop", "hurry", "once", "split", "calm"),
     "wordy answer": ("number-only", "sentence", "answer-it", "quiet", "polite", "name-things"),
 }
-"""What might help against the diagnoses of :attr:`Attempt.of_form`; some ideas are the world's."""
+"""Ideas against the diagnoses of :attr:`Attempt.form_diagnoses`; some are those of the world."""
 
 WRITING_EFFECTS: Mapping[str, Mapping[str, float]] = {
     "number-only": {"wordy": -2.5},

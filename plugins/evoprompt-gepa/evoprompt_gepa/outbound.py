@@ -22,7 +22,7 @@ from evoprompt.types import (
 if TYPE_CHECKING:
     from gepa.core.adapter import ProposalFn
 
-_COUNT = 4  # proposals asked for, so that screening may refuse some
+_COUNT = 4  # proposals per request, so that screening may reject some
 
 
 def as_proposal_fn(
@@ -32,11 +32,11 @@ def as_proposal_fn(
     seed: int = 0,
     rules: Sequence[Rule] | None = None,
 ) -> ProposalFn:
-    """``proposer`` as the ``custom_candidate_proposer`` of ``gepa.optimize``.
+    """Return ``proposer`` as the ``custom_candidate_proposer`` of ``gepa.optimize``.
 
-    ``dspy.GEPA`` takes the same as its ``instruction_proposer``. Every example that GEPA hands over
+    ``dspy.GEPA`` takes the same function as its ``instruction_proposer``. Every example from GEPA
     becomes a failed trajectory: its inputs are the question, its outputs the action and its
-    feedback the observation. A component for which nothing passes screening keeps its text.
+    feedback the observation. A component without an accepted proposal keeps its text.
 
     Args:
         proposer: writes the texts.
@@ -62,7 +62,11 @@ def as_proposal_fn(
                 rng=rng,
                 required=required,
             )
-            passed = (one for one in proposer.propose(request) if _passes(one, request, rules))
+            passed = (
+                proposal
+                for proposal in proposer.propose(request)
+                if _passes(proposal, request, rules)
+            )
             best = next(passed, None)
             if best is not None:
                 texts[component] = best.text
@@ -72,7 +76,7 @@ def as_proposal_fn(
 
 
 def failure(candidate: Candidate, example: Mapping[str, Any]) -> Trajectory:
-    """An example of a reflective dataset as a failed trajectory under ``candidate``."""
+    """Return an example of a reflective dataset as a failed trajectory under ``candidate``."""
     text = _text(example.get("Inputs", example))
     question = Question(text, text)
     turn = Turn(_text(example.get("Generated Outputs", "")), _text(example.get("Feedback", "")))

@@ -1,4 +1,4 @@
-"""What evoprompt finds when this distribution is installed."""
+"""Plugin of this distribution."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from evoprompt_gepa.reflection import GepaReflection
 
 @hookimpl
 def evoprompt_components() -> Sequence[tuple[str, type[Component]]]:
-    """The proposer ``gepa``."""
+    """Return the proposer ``gepa``."""
     return [named("gepa", GepaReflection)]

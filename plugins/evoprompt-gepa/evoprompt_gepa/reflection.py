@@ -15,19 +15,19 @@ from evoprompt.roles import ProposalRequest
 from evoprompt.support.errors import InputError
 from evoprompt.types import Trajectory
 
-_PROMPT_TOKENS = 600  # about what GEPA's own words and an instruction take
+_PROMPT_TOKENS = 600  # about the size of GEPA's own text and an instruction
 _VERBATIM = Prompt("", {"prompt": "as GEPA writes it"}, {})
 
 
 class GepaReflection(LmProposer):
     """GEPA's reflective mutation: an LLM rewrites the parent from its failures.
 
-    It asks for one rewritten component a proposal. All proposals of a request are asked for at
-    once. The prompt and the reading of the answer are those of the installed GEPA; what the engine
-    requires of every instruction is added to the prompt, for GEPA knows nothing of protocol tags.
+    Each call requests one rewritten component. All proposals of a request are requested together.
+    The prompt and the reading of the answer are those of the installed GEPA; the engine's required
+    strings are added to the prompt, because GEPA has no notion of protocol tags.
 
     Args:
-        language: answers.
+        language: the model.
         failures: failed trajectories shown for one proposal, at least 1.
         episode_tokens: length to which each of them is shortened, in tokens.
         prompt_template: instead of GEPA's own; must hold ``<curr_param>`` and ``<side_info>``.
@@ -39,7 +39,7 @@ class GepaReflection(LmProposer):
     name = "gepa"
 
     class Settings(LmProposer.Settings):
-        """What a configuration may set."""
+        """Settings of the proposer ``gepa``."""
 
         failures: int = Field(3, ge=1, description="failed trajectories shown for one proposal")
         episode_tokens: int = Field(800, ge=100, description="length each of them is shortened to")
@@ -68,29 +68,36 @@ class GepaReflection(LmProposer):
         self.input_tokens = _PROMPT_TOKENS + failures * episode_tokens
 
     def calls_for(self, count: int, parents: int) -> int:
-        """One call a proposal."""
+        """Return one call a proposal."""
         return count
 
     def plan(self, request: ProposalRequest) -> Sequence[LmTask]:
-        """One call a proposal, with failures of its parent; none without failures to reflect on."""
+        """Return one call a proposal, with failures of its parent; none without failures."""
         if not request.failures:
             return []
         template = self.template
         if request.required:
-            kept = "\n".join(request.required)
-            template += f"\n\nThe new instructions must contain each of these literally:\n{kept}"
+            required_text = "\n".join(request.required)
+            template += (
+                f"\n\nThe new instructions must contain each of these literally:\n{required_text}"
+            )
         tasks = []
         for number in range(request.count):
             parent = request.parents[number % len(request.parents)].candidate
             component = component_of(parent, request)
-            own = [failure for failure in request.failures if failure.candidate.id == parent.id]
-            latest = {one.question.id: one for one in reversed(own or request.failures)}
-            pool = list(latest.values())  # one of each question
-            shown = request.rng.sample(pool, min(self.failures, len(pool)))
+            parent_failures = [
+                failure for failure in request.failures if failure.candidate.id == parent.id
+            ]
+            latest = {
+                failure.question.id: failure
+                for failure in reversed(parent_failures or request.failures)
+            }
+            pool = list(latest.values())  # one per question
+            sample = request.rng.sample(pool, min(self.failures, len(pool)))
             prompt = self._gepa.prompt_renderer(
                 {
                     "current_instruction_doc": parent.components[component],
-                    "dataset_with_feedback": [self._record(one) for one in shown],
+                    "dataset_with_feedback": [self._record(failure) for failure in sample],
                     "prompt_template": template,
                 }
             )
@@ -100,7 +107,7 @@ class GepaReflection(LmProposer):
         return tasks
 
     def _program(self) -> Any:
-        """A DSPy program that sends a prompt as it is, and reads the answer as GEPA does."""
+        """Return a DSPy program that sends a prompt as it is, and reads the answer as GEPA does."""
         import dspy
 
         read = self._gepa.output_extractor
@@ -114,12 +121,12 @@ class GepaReflection(LmProposer):
         return Rewrite()
 
     def _record(self, failure: Trajectory) -> dict[str, str]:
-        """An example in the schema that GEPA recommends."""
+        """Return an example in the schema that GEPA recommends."""
         answers = " or ".join(failure.question.answers)
         correct = f" The correct answer is {answers}." if answers else ""
-        said = f" {clip(failure.feedback, 4 * self.episode_tokens)}" if failure.feedback else ""
+        feedback = f" {clip(failure.feedback, 4 * self.episode_tokens)}" if failure.feedback else ""
         return {
             "Inputs": failure.question.text,
             "Generated Outputs": render_episode(replace(failure, feedback=""), self.episode_tokens),
-            "Feedback": f"The reward was {failure.reward}.{correct}{said}",
+            "Feedback": f"The reward was {failure.reward}.{correct}{feedback}",
         }

@@ -1,1 +1,1 @@
-"""The tasks of the library reasoning-gym, by name, with their own scorers."""
+"""Tasks of the library reasoning-gym, by name, with their own scorers."""

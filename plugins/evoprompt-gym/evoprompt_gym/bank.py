@@ -1,6 +1,6 @@
-"""Plain English sentences for the proposers that need no language model, and what they cure.
+"""Plain English sentences for the proposers that need no language model, and their remedies.
 
-They were written without trying them; what each does to a model, a training finds out.
+They were written without trials; a training measures the effect of each on a model.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from evoprompt.proposers.bank import SentenceBank
 from evoprompt.types import Trajectory
 
 IN_TAGS = "Write <answer>the final answer</answer>."
-"""The sentence that every instruction keeps where answers stand in tags."""
+"""The sentence that every instruction keeps if answers stand in tags."""
 
 _LONG = 8
 """Words beyond which an answer without tags is more than an answer."""
@@ -63,7 +63,7 @@ REMEDIES: Mapping[str, Sequence[str]] = {
 
 
 def bank(tags: bool) -> SentenceBank:
-    """The sentences, for answers in tags or without."""
+    """Return the sentences, for answers in tags or without."""
     sentences = {**ABOUT_THINKING, **ABOUT_ANSWERING, **WITHOUT_AIM}
     if tags:
         return SentenceBank(sentences, REMEDIES, fixed=(IN_TAGS,))
@@ -71,13 +71,13 @@ def bank(tags: bool) -> SentenceBank:
 
 
 def diagnose(trajectory: Trajectory, tags: bool) -> Sequence[str]:
-    """What a failed trajectory shows, by the names that the remedies know."""
+    """Return the diagnoses of a failed trajectory, by the names of the remedies."""
     if not trajectory.turns or trajectory.reward is None or trajectory.reward >= 1:
         return ()
-    said = trajectory.turns[-1].action
-    found = {
-        "no tags": tags and not ("<answer>" in said and "</answer>" in said),
-        "wordy": not tags and len(said.split()) > _LONG,
+    answer = trajectory.turns[-1].action
+    diagnoses = {
+        "no tags": tags and not ("<answer>" in answer and "</answer>" in answer),
+        "wordy": not tags and len(answer.split()) > _LONG,
         "nearly": trajectory.reward > 0,
     }
-    return [name for name, applies in found.items() if applies] or ["wrong"]
+    return [name for name, applies in diagnoses.items() if applies] or ["wrong"]

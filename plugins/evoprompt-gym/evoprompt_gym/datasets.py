@@ -24,17 +24,17 @@ Entry = dict[str, Any]
 """One item of a data set: ``question``, ``answer`` and ``metadata``."""
 
 DRAWS = 4
-"""Items drawn at most for each question that is wanted, as a data set may repeat itself."""
+"""Most items drawn for each required question, as a data set may repeat itself."""
 
 
 USELESS: Mapping[str, str] = {
     "game_of_life_halting": "its scorer gives any answer the full score where 'True' is expected",
 }
-"""Data sets whose reward says nothing, and why; seen in reasoning-gym 0.1.25."""
+"""Data sets with a meaningless reward, and the reason; as of reasoning-gym 0.1.25."""
 
 
 def make(name: str, arguments: Mapping[str, JsonValue], seed: int, size: int) -> ProceduralDataset:
-    """The data set of this name.
+    """Return the data set of this name.
 
     Args:
         name: as the library registers it.
@@ -55,21 +55,21 @@ def make(name: str, arguments: Mapping[str, JsonValue], seed: int, size: int) ->
             f"dataset {name!r} cannot be trained on: {USELESS[name]}; required: another data set"
         )
     try:
-        given: dict[str, Any] = dict(arguments)
+        settings: dict[str, Any] = dict(arguments)
         if name == "composite":
-            given["datasets"] = [DatasetSpec(**one) for one in given.get("datasets") or ()]
-        return create_dataset(name, **given, seed=seed, size=size)
+            settings["datasets"] = [DatasetSpec(**spec) for spec in settings.get("datasets") or ()]
+        return create_dataset(name, **settings, seed=seed, size=size)
     except Exception as error:  # its checks are assertions, and wrong types fail anywhere
         raise InputError(
             f"dataset {name!r} does not take the arguments {dict(arguments)!r} "
             f"({format_error(error)}); "
-            "required: what its configuration in reasoning-gym asks for; correct them"
+            "required: those of its configuration in reasoning-gym; correct them"
         ) from error
 
 
 @contextmanager
-def _own_randomness(seed: int) -> Iterator[None]:
-    """Seeds the global generators, which some data sets draw from or seed, and restores them."""
+def _seeded_generators(seed: int) -> Iterator[None]:
+    """Seed the global generators, which some data sets draw from or seed, and restore them."""
     before, numbers = random.getstate(), np.random.get_state()
     random.seed(seed)
     try:
@@ -80,10 +80,10 @@ def _own_randomness(seed: int) -> Iterator[None]:
 
 
 class Splits:
-    """The questions of a data set: no two read alike, within a split or across them.
+    """Questions of a data set: no two of them are equal, within a split or across splits.
 
     Args:
-        settings: which data set, and how many questions of each split.
+        settings: of the data set, and the number of questions of each split.
 
     Raises:
         InputError: there is no such data set, or it does not take its arguments.
@@ -91,45 +91,45 @@ class Splits:
 
     def __init__(self, settings: GymSettings) -> None:
         self._settings = settings
-        self._seen: dict[int, Entry] = {}
-        self._wanted = settings.test + settings.validation + settings.train
+        self._entries: dict[int, Entry] = {}
+        self._num_questions = settings.test + settings.validation + settings.train
         self.dataset = make(
-            settings.dataset, settings.arguments, settings.seed, DRAWS * self._wanted
+            settings.dataset, settings.arguments, settings.seed, DRAWS * self._num_questions
         )
 
     def entry(self, index: int) -> Entry:
-        """The item of this index, the same in every process."""
-        if index not in self._seen:
-            with _own_randomness(self._settings.seed + index):
-                self._seen[index] = dict(self.dataset[index])
-        return self._seen[index]
+        """Return the item of this index, which is equal in every process."""
+        if index not in self._entries:
+            with _seeded_generators(self._settings.seed + index):
+                self._entries[index] = dict(self.dataset[index])
+        return self._entries[index]
 
     @cached_property
     def indices(self) -> dict[str, list[int]]:
-        """Which items are asked in each split; those of the test do not depend on the others' size.
+        """Return the items of each split; those of the test do not depend on the other sizes.
 
         Raises:
             InputError: the data set has too few different questions.
         """
-        different = self._different()
+        distinct_indices = self._distinct_indices()
         sizes = {
             "test": self._settings.test,
             "validation": self._settings.validation,
             "train": self._settings.train,
         }
-        found = {split: list(islice(different, size)) for split, size in sizes.items()}
-        count = sum(map(len, found.values()))
-        if count < self._wanted:
+        indices = {split: list(islice(distinct_indices, size)) for split, size in sizes.items()}
+        count = sum(map(len, indices.values()))
+        if count < self._num_questions:
             raise InputError(
                 f"dataset {self._settings.dataset!r} gave {count} different questions in "
-                f"{DRAWS * self._wanted} draws; required: {self._wanted} for train, validation and "
-                "test; lower these, or widen its arguments"
+                f"{DRAWS * self._num_questions} draws; required: {self._num_questions} for train, "
+                "validation and test; lower these, or widen its arguments"
             )
-        return found
+        return indices
 
-    def _different(self) -> Iterator[int]:
+    def _distinct_indices(self) -> Iterator[int]:
         texts: set[str] = set()
-        for index in range(DRAWS * self._wanted):
+        for index in range(DRAWS * self._num_questions):
             text = self.entry(index)["question"]
             if text not in texts:
                 texts.add(text)

@@ -1,4 +1,4 @@
-"""What evoprompt finds when this distribution is installed."""
+"""Plugin of this distribution."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class ReasoningGym(Task):
 
     @classmethod
     def build(cls, settings: GymSettings, context: BuildContext) -> Task:
-        """Makes the task; the library is imported only now, which takes seconds."""
+        """Return the task; the library is imported only now, which takes seconds."""
         from evoprompt_gym.task import ReasoningGym
 
         return ReasoningGym(settings)
@@ -23,5 +23,5 @@ class ReasoningGym(Task):
 
 @hookimpl
 def evoprompt_components() -> Sequence[type[Component]]:
-    """The task ``reasoning-gym``."""
+    """Return the task ``reasoning-gym``."""
     return [ReasoningGym]

@@ -1,7 +1,7 @@
-"""A data set's own scorer in a process of its own: what a policy writes may hang it or end it.
+"""Data set's own scorer in a separate process, which an answer of a policy may hang or end.
 
 Several scorers of reasoning-gym evaluate the answer as an expression, so that ``9**9**9**9`` takes
-forever, and worse can be written. The process has no more than its time, its memory and no file.
+forever, and an answer may do worse. The process has limits of time and memory, and no file.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ SECONDS = 5.0
 STARTING = 300.0
 """Time for the process to start, in seconds."""
 LONGEST = 20_000
-"""Characters of an answer that are scored; a longer one is cut."""
+"""Most characters of an answer that are scored; a longer answer is cut."""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What a scorer says of an answer.
+class ScorerResult:
+    """Result of a scorer for an answer.
 
     Attributes:
         reward: from 0 to 1.
-        fault: why it could not be scored; empty if it was.
+        fault: reason why it could not be scored; empty if it was.
     """
 
     reward: float
@@ -43,47 +43,47 @@ class Found:
 
 
 class Scorer:
-    """Scores the answers to the questions of one data set; may be called from several threads.
+    """Scorer of answers to the questions of one data set; several threads may call it.
 
     Args:
         dataset: its name.
         arguments: its own settings.
-        seconds: time to score one answer, after which it is worth nothing.
+        seconds: time to score one answer, after which its reward is 0.
     """
 
     def __init__(
         self, dataset: str, arguments: Mapping[str, JsonValue], seconds: float = SECONDS
     ) -> None:
-        self._given = dataset, dict(arguments), seconds
+        self._arguments = dataset, dict(arguments), seconds
         self._lock = threading.Lock()
         self._pipe: Connection[tuple[str, Entry], bytes] | None = None
         self._end: weakref.finalize[[subprocess.Popen[bytes]], Scorer] | None = None
 
     def __reduce__(self) -> tuple[type[Scorer], tuple[str, dict[str, JsonValue], float]]:
-        """Another process starts its own."""
-        return Scorer, self._given
+        """Return the arguments with which another process starts its own scorer."""
+        return Scorer, self._arguments
 
-    def __call__(self, answer: str, entry: Entry) -> Found:
-        """What ``answer`` to the question of ``entry`` is worth.
+    def __call__(self, answer: str, entry: Entry) -> ScorerResult:
+        """Return the score of ``answer`` to the question of ``entry``.
 
         Raises:
             EvopromptError: the process does not start.
         """
         with self._lock:
             pipe = self._pipe or self._start()
-            seconds = self._given[2]
+            seconds = self._arguments[2]
             try:
                 pipe.send((answer[:LONGEST], entry))
                 if pipe.poll(seconds):
-                    return Found(**json.loads(pipe.recv_bytes()))
+                    return ScorerResult(**json.loads(pipe.recv_bytes()))
                 fault = f"it takes longer than {seconds:g} s to check"
             except (EOFError, OSError):
                 fault = "checking it ended the process that does so"
             self._stop()
-            return Found(0.0, fault)
+            return ScorerResult(0.0, fault)
 
     def _start(self) -> Connection[tuple[str, Entry], bytes]:
-        dataset, arguments, _ = self._given
+        dataset, arguments, _ = self._arguments
         ours, theirs = Pipe()
         process = subprocess.Popen(
             [sys.executable, "-m", "evoprompt_gym.worker", str(theirs.fileno())],
@@ -101,7 +101,7 @@ class Scorer:
         self._stop()
         raise EvopromptError(
             f"the scorer of dataset {dataset!r} did not start: python -m evoprompt_gym.worker; "
-            "required: a process of its own; what it printed says why"
+            "required: a process of its own; its output has the reason"
         )
 
     def _stop(self) -> None:

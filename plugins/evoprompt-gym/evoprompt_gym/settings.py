@@ -1,4 +1,4 @@
-"""What can be chosen about a task of reasoning-gym."""
+"""Settings of a task of reasoning-gym."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class GymSettings(BaseModel):
         seed: of the questions.
         train: training questions.
         validation: validation questions, for curves and for choosing settings.
-        test: test questions, for results alone.
-        tags: whether the answer stands inside ``<answer>`` and ``</answer>``; otherwise all that
-            the policy says is its answer, for models that do not keep to tags.
+        test: test questions, only for results.
+        tags: whether the answer stands inside ``<answer>`` and ``</answer>``; otherwise the whole
+            action is the answer, for models that do not keep to tags.
         turn_tokens: most tokens of an answer, its reasoning included.
     """
 

@@ -1,4 +1,4 @@
-"""The task: a question, an answer in tags, and the library's own score for it."""
+"""Task of a question with an answer in tags, scored by the library."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from evoprompt_gym.scoring import Scorer
 from evoprompt_gym.settings import GymSettings
 
 SHOWN = 300
-"""Characters of an answer that feedback shows."""
+"""Most characters of an answer in feedback."""
 MOST_KINDS = 10
 WITHOUT_TAGS = "You are a helpful assistant. Answer the question."
-"""What evolution starts from where answers stand in no tags."""
+"""The seed instruction if answers do not stand in tags."""
 
 
 class ReasoningGym(Task):
@@ -30,7 +30,7 @@ class ReasoningGym(Task):
     The reward is the score that the data set itself gives, from 0 to 1.
 
     Args:
-        settings: what was chosen.
+        settings: of the task.
 
     Raises:
         InputError: there is no such data set, or it does not take its arguments.
@@ -47,38 +47,38 @@ class ReasoningGym(Task):
         self._scorer = Scorer(settings.dataset, settings.arguments)
 
     def questions(self, split: str) -> Sequence[Question]:
-        """The questions of ``split``: train, validation or test.
+        """Return the questions of ``split``: train, validation or test.
 
         Raises:
             InputError: there is no such split, or too few different questions.
         """
         if split not in self._splits.indices:
-            known = ("train", "validation", "test")
+            splits = ("train", "validation", "test")
             raise InputError(
-                f"split is {split!r}; required: one of {', '.join(known)}{nearest(split, known)}"
+                f"split is {split!r}; required: one of {', '.join(splits)}{nearest(split, splits)}"
             )
         return [self._question(index) for index in self._splits.indices[split]]
 
     def score(self, episode: Episode, question: Question) -> Score:
-        """The library's score of what stands in the last pair of tags, or of all that was said."""
+        """Return the library's score of the text in the last pair of tags, or of the answer."""
         entry = self._splits.entry(int(str(question.row["index"])))
         kind = _kind(entry, self._kind_field)
-        said = episode.answer or ""
-        answer = extract_answer(said) if self.settings.tags else said.strip()
+        text = episode.answer or ""
+        answer = extract_answer(text) if self.settings.tags else text.strip()
         if answer is None:
             feedback = "There is no answer inside <answer> and </answer>."
             return Score(0.0, feedback, {"solved": 0.0, "answered": 0.0}, kind)
-        found = self._scorer(answer, entry)
-        solved = float(found.reward >= 1)
+        result = self._scorer(answer, entry)
+        solved = float(result.reward >= 1)
         return Score(
-            found.reward,
-            _feedback(answer, entry, found.reward, found.fault),
+            result.reward,
+            _feedback(answer, entry, result.reward, result.fault),
             {"solved": solved, "answered": 1.0},
             kind,
         )
 
     def diagnose(self, trajectory: Trajectory) -> Sequence[str]:
-        """What went wrong in a failed trajectory; see ``bank.py``."""
+        """Return the diagnoses of a failed trajectory; see ``bank.py``."""
         return diagnose(trajectory, self.settings.tags)
 
     def _question(self, index: int) -> Question:
@@ -90,9 +90,9 @@ class ReasoningGym(Task):
 
     @cached_property
     def _kind_field(self) -> str:
-        """The first measure of difficulty, or source, of which the test has two to ten values.
+        """Return the first measure of difficulty, or source, with two to ten values in the test.
 
-        Results are reported by it; it is empty where there is none.
+        Results are reported by it; it is empty if there is none.
         """
         entries = [self._splits.entry(index) for index in self._splits.indices["test"]]
         for name in ("source_dataset", *_difficulty(entries[0])):
@@ -103,7 +103,7 @@ class ReasoningGym(Task):
 
 
 def _kind(entry: Entry, field: str) -> str:
-    """``"FIELD VALUE"`` of an entry; empty if it has no such field, or no plain value in it."""
+    """Return ``"FIELD VALUE"`` of an entry; empty if it has no plain value of the field."""
     for holder in (entry["metadata"], _difficulty(entry)):
         value = holder.get(field)
         if isinstance(value, str | int | float):
@@ -112,20 +112,20 @@ def _kind(entry: Entry, field: str) -> str:
 
 
 def _difficulty(entry: Entry) -> Mapping[str, object]:
-    given = entry["metadata"].get("difficulty")
-    return given if isinstance(given, Mapping) else {}
+    difficulty = entry["metadata"].get("difficulty")
+    return difficulty if isinstance(difficulty, Mapping) else {}
 
 
 def _feedback(answer: str, entry: Entry, reward: float, fault: str) -> str:
-    given = f"The answer {_short(answer)}"
+    prefix = f"The answer {_short(answer)}"
     if fault:
-        return f"{given} is worth nothing: {fault}."
+        return f"{prefix} is worth nothing: {fault}."
     if reward >= 1:
-        return f"{given} is correct."
+        return f"{prefix} is correct."
     if entry["answer"] is None:
-        return f"{given} scores {reward:.2f} of 1; it is not a valid solution."
+        return f"{prefix} scores {reward:.2f} of 1; it is not a valid solution."
     partly = f" (it scores {reward:.2f} of 1)" if reward > 0 else ""
-    return f"{given} is wrong{partly}; expected {_short(str(entry['answer']))}."
+    return f"{prefix} is wrong{partly}; expected {_short(str(entry['answer']))}."
 
 
 def _short(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The process that scores: takes a data set by name, then answers, until the pipe is closed."""
+"""Process that scores: receives a data set by name, then answers, until the pipe is closed."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ MEMORY = 4 << 30
 """Bytes of address space that it may use."""
 
 
-def found(dataset: ProceduralDataset, answer: str, entry: Entry) -> dict[str, object]:
-    """What the data set's scorer says, in the form of ``scoring.Found``."""
+def score_answer(dataset: ProceduralDataset, answer: str, entry: Entry) -> dict[str, object]:
+    """Return the result of the data set's scorer, in the form of ``scoring.ScorerResult``."""
     try:
         reward = float(dataset.score_answer(answer, entry))
     except Exception as error:  # not every scorer expects every answer
@@ -31,7 +31,7 @@ def found(dataset: ProceduralDataset, answer: str, entry: Entry) -> dict[str, ob
 
 
 def main(pipe: Connection[bytes, tuple[str, Entry]]) -> None:
-    """Scores what comes in."""
+    """Score the answers that arrive."""
     warnings.simplefilter("ignore")  # of expressions that were written by a policy
     name, arguments = pipe.recv()
     dataset = make(name, arguments, seed=0, size=1)
@@ -42,9 +42,9 @@ def main(pipe: Connection[bytes, tuple[str, Entry]]) -> None:
     while True:
         try:
             answer, entry = pipe.recv()
-        except EOFError:  # who asked has ended
+        except EOFError:  # the parent process has ended
             return
-        pipe.send_bytes(json.dumps(found(dataset, answer, entry)).encode())
+        pipe.send_bytes(json.dumps(score_answer(dataset, answer, entry)).encode())
 
 
 if __name__ == "__main__":

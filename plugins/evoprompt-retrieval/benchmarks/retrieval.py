@@ -48,19 +48,19 @@ INDEX = Path("runs/retrieval-benchmark")
 
 @app.command()
 def recall(index: IndexOption = INDEX, topk: int = 3) -> None:
-    """Share of the questions for which some passage has an answer in its text, word by word."""
+    """Print the share of questions for which a passage has an answer in its text, word by word."""
     torch.set_num_threads(1)
     print("| index | " + " | ".join(SETS) + " |")
     print("|---|" + "---|" * len(SETS))
     for backend, kind in KINDS:
-        where = DATA / "corpus.jsonl", index
-        corpus, searched = open_index(IndexSettings(*where, backend, ENCODER, kind or "Flat"))
+        paths = DATA / "corpus.jsonl", index
+        corpus, searched = open_index(IndexSettings(*paths, backend, ENCODER, kind or "Flat"))
         cells = []
         for name in SETS:
-            asked = questions(name)
-            found = searched.search([text for text, _ in asked], topk)
+            question_answers = questions(name)
+            results = searched.search([text for text, _ in question_answers], topk)
             shares = []
-            for (_, answers), hits in zip(asked, found, strict=True):
+            for (_, answers), hits in zip(question_answers, results, strict=True):
                 text = " ".join(normalised(corpus[hit.row].contents) for hit in hits)
                 shares.append(any(f" {normalised(answer)} " in f" {text} " for answer in answers))
             cells.append(f"{100 * fmean(shares):.1f}")
@@ -69,26 +69,26 @@ def recall(index: IndexOption = INDEX, topk: int = 3) -> None:
 
 @app.command()
 def speed(
-    index: IndexOption = INDEX, clients: int = 32, seconds: float = 10.0, most: int = 2
+    index: IndexOption = INDEX, clients: int = 32, seconds: float = 10.0, max_workers: int = 2
 ) -> None:
-    """Queries a second by words, asked one at a time by each client, and their median time."""
-    asked = [text for name in SETS for text, _ in questions(name)]
+    """Print queries a second by words, one at a time per client, and their median time."""
+    queries = [text for name in SETS for text, _ in questions(name)]
     print("| workers | queries/s | ms |")
     print("|---|---|---|")
-    for workers in range(1, most + 1):
+    for workers in range(1, max_workers + 1):
         command = [sys.executable, "-m", "evoprompt", "retriever", "serve", "--port", "0"]
-        where = ["--corpus", str(DATA / "corpus.jsonl"), "--index", str(index)]
+        paths = ["--corpus", str(DATA / "corpus.jsonl"), "--index", str(index)]
         with subprocess.Popen(
-            [*command, *where, "--workers", str(workers)], stdout=subprocess.PIPE, text=True
+            [*command, *paths, "--workers", str(workers)], stdout=subprocess.PIPE, text=True
         ) as server:
             assert server.stdout is not None
             url = server.stdout.readline().split()[-1]
-            times = asyncio.run(_ask(url, asked, clients, seconds))
+            times = asyncio.run(_measure_times(url, queries, clients, seconds))
             server.terminate()
         print(f"| {workers} | {len(times) / seconds:,.0f} | {1000 * median(times):.1f} |")
 
 
-async def _ask(url: str, asked: list[str], clients: int, seconds: float) -> list[float]:
+async def _measure_times(url: str, queries: list[str], clients: int, seconds: float) -> list[float]:
     times: list[float] = []
     limits = httpx.Limits(max_connections=None)
     async with httpx.AsyncClient(limits=limits, timeout=60.0, trust_env=False) as http:
@@ -96,24 +96,24 @@ async def _ask(url: str, asked: list[str], clients: int, seconds: float) -> list
         end = time.perf_counter() + seconds
 
         async def client(number: int) -> None:
-            while (begun := time.perf_counter()) < end:
-                text = asked[(number + clients * len(times)) % len(asked)]
+            while (start := time.perf_counter()) < end:
+                text = queries[(number + clients * len(times)) % len(queries)]
                 await http.post(url, json={"queries": [text], "topk": 3})
-                times.append(time.perf_counter() - begun)
+                times.append(time.perf_counter() - start)
 
         await asyncio.gather(*map(client, range(clients)))
     return times
 
 
 def questions(name: str) -> list[tuple[str, list[str]]]:
-    """Texts and answers of a set."""
+    """Return the texts and answers of a set."""
     lines = (DATA / f"{name}_test.jsonl").read_text(encoding="utf-8").splitlines()
     rows = [json.loads(line) for line in lines if line.strip()]
     return [(row["question"], row["golden_answers"]) for row in rows]
 
 
 def normalised(text: str) -> str:
-    """As the SQuAD evaluation script: lower case, no punctuation, articles, superfluous space."""
+    """Normalise like SQuAD's evaluation: lower case, no punctuation, articles, extra space."""
     bare = text.lower().translate(str.maketrans("", "", string.punctuation))
     return " ".join(_ARTICLES.sub(" ", bare).split())
 

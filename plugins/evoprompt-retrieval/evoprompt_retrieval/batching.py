@@ -1,4 +1,4 @@
-"""Turns many small concurrent calls into few large ones, without making a lone call wait."""
+"""Batching of many small concurrent calls into few large ones, without delay of a lone call."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ class OverloadedError(RuntimeError):
 
 
 class MicroBatcher(Generic[Item, Result]):
-    """Handles what arrived while the batch before was being handled as the next batch.
+    """Batcher that handles the calls which arrive during a batch as the next batch.
 
-    Nothing waits for a timer: a call on an idle batcher is handled at once, and the busier it is,
-    the larger the batches. A call that was given up while it waited is not handled.
+    No call waits for a timer: on an idle batcher it is handled immediately, and the busier the
+    batcher is, the larger are the batches. A call that was given up while it waited is not handled.
 
     Args:
-        handle: one result an item, in order; its exception reaches every caller of the batch.
+        handle: returns one result an item, in order; its exception reaches every caller of the
+            batch.
         max_items: most items a batch; a single larger call is a batch of its own.
         max_waiting: most items that wait; further calls are refused.
         workers: batches handled at a time.
@@ -45,7 +46,7 @@ class MicroBatcher(Generic[Item, Result]):
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Handles calls within the context; those that are unanswered at its end are cancelled."""
+        """Handle calls within the context; cancel unanswered calls at its end."""
         tasks = [asyncio.create_task(self._work()) for _ in range(self._workers)]
         try:
             yield
@@ -57,7 +58,7 @@ class MicroBatcher(Generic[Item, Result]):
                 answer.cancel()
 
     async def submit(self, items: Sequence[Item]) -> Sequence[Result]:
-        """One result an item, in order.
+        """Return one result an item, in order.
 
         Raises:
             OverloadedError: too many items are waiting.
@@ -73,11 +74,11 @@ class MicroBatcher(Generic[Item, Result]):
     async def _work(self) -> None:
         while True:
             await self._arrival.acquire()
-            if batch := self._take():
+            if batch := self._next_batch():
                 await self._answer(batch)
 
-    def _take(self) -> list[tuple[Sequence[Item], asyncio.Future[Sequence[Result]]]]:
-        """The calls to handle now, oldest first; those given up are dropped on the way."""
+    def _next_batch(self) -> list[tuple[Sequence[Item], asyncio.Future[Sequence[Result]]]]:
+        """Return the calls to handle now, oldest first; drop those that were given up."""
         batch: list[tuple[Sequence[Item], asyncio.Future[Sequence[Result]]]] = []
         size = 0
         while self._calls and (not batch or size + len(self._calls[0][0]) <= self._max_items):

@@ -19,7 +19,7 @@ from evoprompt_retrieval.disk_space import Manifest, save_array
 from evoprompt_retrieval.index import Hit, OnProgress
 
 K1, B = 0.9, 0.4
-"""What Anserini uses for Wikipedia passages."""
+"""Parameters of Anserini for Wikipedia passages."""
 
 TITLE_WEIGHT = 2
 """A title counts twice: better than once on all four sets of training questions that we have."""
@@ -29,7 +29,7 @@ _ARRAYS = ("data", "indices", "indptr")
 
 _BLOCK = 20_000
 _PASSAGES = 512
-"""In a block of scores, of which the maximum is looked at first."""
+"""Number of passages in a block of scores, whose maximum is compared first."""
 
 _ABOVE_0 = np.finfo(np.float32).tiny
 # In the scripts of India vowels are signs, which are no letters for \w and would end a word.
@@ -40,50 +40,50 @@ _UNSPACED = re.compile("[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3
 
 
 class Analyzer:
-    """Turns text into words that can be compared."""
+    """Splitter of text into comparable words."""
 
     def __init__(self) -> None:
         self._stemmer = Stemmer.Stemmer("english")
 
     def __call__(self, text: str) -> list[str]:
-        """The English word stems of ``text``, without stopwords and words of one letter."""
+        """Return the English word stems of ``text``, without stopwords and words of one letter."""
         words = [word for word in _WORD.findall(text.lower()) if word not in _STOPWORDS]
         stems: list[str] = self._stemmer.stemWords(words)
         return stems
 
 
 class Bm25Index:
-    """Finds passages that share words with the query, the rarer and the more the better.
+    """Index of passages by BM25; passages with more and rarer words of the query rank higher.
 
     Args:
-        directory: holds a finished index.
-        passages: of the corpus.
+        directory: of a finished index.
+        passages: number of passages in the corpus.
     """
 
     def __init__(self, directory: Path, passages: int) -> None:
         self._passages = passages
         self._vocabulary: dict[str, int] = json.loads((directory / "words.json").read_bytes())
-        found = (np.load(directory / f"{name}.npy", mmap_mode="r") for name in _ARRAYS)
+        arrays = (np.load(directory / f"{name}.npy", mmap_mode="r") for name in _ARRAYS)
         # The same memory, without what numpy does for every slice of a mapped array.
-        self._data, self._rows, self._starts = map(np.asarray, found)
+        self._data, self._rows, self._starts = map(np.asarray, arrays)
         self._analyze = Analyzer()
-        self._told = False
+        self._has_warned = False
 
     @classmethod
     def open(cls, corpus: Corpus, directory: Path, on_progress: OnProgress) -> Bm25Index:
-        """The index of ``corpus`` in ``directory``, built first if there is none.
+        """Return the index of ``corpus`` in ``directory``; build it first if there is none.
 
         Raises:
             InputError: ``directory`` holds the index of another corpus, or a damaged one.
         """
         path = directory / "bm25.json"
         settings: dict[str, str | int | float] = {"k1": K1, "b": B, "title_weight": TITLE_WEIGHT}
-        wanted = corpus.manifest.model_copy(update={"settings": settings})
-        if (found := Manifest.load(path)) is None:
+        expected = corpus.manifest.model_copy(update={"settings": settings})
+        if (manifest := Manifest.load(path)) is None:
             _build(corpus, directory, on_progress)
-            wanted.save(path)
+            expected.save(path)
         else:
-            found.require(wanted, path)
+            manifest.require(expected, path)
         try:
             return cls(directory, len(corpus))
         except (OSError, EOFError, ValueError) as error:
@@ -92,37 +92,38 @@ class Bm25Index:
             ) from error
 
     def search(self, queries: Sequence[str], topk: int) -> list[list[Hit]]:
-        """The best ``topk`` hits of every query, best first; ties in order of the corpus.
+        """Return the best ``topk`` hits of every query, best first; ties in order of the corpus.
 
-        A passage that shares no word with the query is never a hit. The first query without a word
-        that could be looked for is told of by a warning.
+        A passage that shares no word with the query is never a hit. A warning names the first query
+        without a word for BM25.
         """
         return [self._search(query, topk) for query in queries]
 
     def _search(self, query: str, topk: int) -> list[Hit]:
         stems = self._analyze(query)
-        if not stems and not self._told:
-            self._told = True
+        if not stems and not self._has_warned:
+            self._has_warned = True
             warn(
-                f"no word of the query {query[:80]!r} can be looked for: BM25 knows words of two "
+                f"no word of the query {query[:80]!r} can be searched for: BM25 knows words of two "
                 "letters and more that are no English stopwords; other such queries find nothing, "
                 "too"
             )
         words = [self._vocabulary.get(word) for word in stems]
         scores = np.zeros(self._passages, np.float32)
         for word in words:
-            if word is not None:  # it has a passage once, so that the slow np.add.at is not needed
-                there = slice(self._starts[word], self._starts[word + 1])
-                scores[self._rows[there]] += self._data[there]
-        rows = np.flatnonzero(scores >= _least(scores, topk))
+            # A word lists each passage once, so the slow np.add.at is not needed.
+            if word is not None:
+                span = slice(self._starts[word], self._starts[word + 1])
+                scores[self._rows[span]] += self._data[span]
+        rows = np.flatnonzero(scores >= _score_threshold(scores, topk))
         best = rows[np.argsort(-scores[rows], kind="stable")[:topk]]
         return [Hit(int(row), float(scores[row])) for row in best]
 
 
-def _least(scores: np.ndarray, topk: int) -> np.float32:
-    """A score above 0 that the best ``topk`` reach, if so many are above 0, and few others do.
+def _score_threshold(scores: np.ndarray, topk: int) -> np.float32:
+    """Return a score above 0 that the best ``topk`` reach, if so many are above 0, and few others.
 
-    It is the lowest of the best blocks' maxima, or close above 0 where there are too few blocks.
+    It is the lowest of the best blocks' maxima, or close above 0 if there are too few blocks.
     """
     blocks = len(scores) // _PASSAGES
     if topk > blocks:

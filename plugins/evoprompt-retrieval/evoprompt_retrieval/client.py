@@ -1,7 +1,7 @@
-"""What rollouts search with: a client that batches, remembers and retries.
+"""Search client of rollouts, with batching, a cache and retries.
 
-It raises :class:`RetrievalError` when the server stays silent or answers nonsense; a rollout that
-meets it must end unscored, because a broken tool says nothing about policy or instruction.
+It raises :class:`RetrievalError` if the server does not respond or its answer is unusable. The
+rollout must then end unscored, because a broken tool gives no information on policy or instruction.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class RetrievalError(EvopromptError, ConnectionError):
 
 
 class _TransientError(RetrievalError):
-    """Worth another attempt."""
+    """Error that is worth another attempt."""
 
 
 class _Document(msgspec.Struct):
@@ -47,20 +47,20 @@ class _Answer(msgspec.Struct):
 
 
 class RetrievalClient:
-    """Searches over HTTP; to be used as an asynchronous context manager.
+    """Search client over HTTP; an asynchronous context manager.
 
-    Queries that are asked at the same time travel together, and the last answers are kept: asking
-    again is free.
+    Concurrent queries are sent together, and the last answers are cached: a repeated query costs
+    nothing.
 
     Args:
         url: of the server, with or without ``/retrieve``.
         topk: passages per query.
         timeout: longest time for one attempt, in seconds.
-        attempts: how often to try, at least 1.
+        attempts: number of attempts, at least 1.
         pause: longest pause before the second attempt, in seconds; it doubles from then on.
         batch: most queries a request.
         connections: requests at a time.
-        kept: most answers that are kept; three passages of Wikipedia take about 4 KB.
+        cached: most answers in the cache; three passages of Wikipedia take about 4 KB.
         transport: replaces the network, for tests.
     """
 
@@ -74,13 +74,13 @@ class RetrievalClient:
         pause: float = 0.5,
         batch: int = 256,
         connections: int = 4,
-        kept: int = 10_000,
+        cached: int = 10_000,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self.url = url if url.endswith(_PATH) else url.rstrip("/") + _PATH
         self._topk, self._attempts, self._pause = topk, attempts, pause
-        self._timeout, self._transport, self._kept = timeout, transport, kept
-        self._batcher = MicroBatcher(self._ask, max_items=batch, workers=connections)
+        self._timeout, self._transport, self._max_cached = timeout, transport, cached
+        self._batcher = MicroBatcher(self._send_with_retries, max_items=batch, workers=connections)
         self._answers: dict[str, asyncio.Task[Sequence[tuple[str, ...]]]] = {}
 
     async def __aenter__(self) -> Self:
@@ -102,32 +102,32 @@ class RetrievalClient:
         await asyncio.gather(*self._answers.values(), return_exceptions=True)
 
     async def search(self, query: str) -> tuple[str, ...]:
-        """The contents of the best passages for ``query``, best first.
+        """Return the contents of the best passages for ``query``, best first.
 
         Raises:
-            RetrievalError: the server stayed silent or answered nonsense.
+            RetrievalError: the server did not respond, or its answer is unusable.
         """
         query = query.encode("utf-8", "replace").decode("utf-8")
         if query not in self._answers:
-            asked = asyncio.create_task(self._batcher.submit([query]))
-            # Told by the task itself: whoever waits for it may have gone.
-            asked.add_done_callback(lambda done: self._forget_failure(query, done))
-        else:  # the last to be asked for is the last to go
-            asked = self._answers.pop(query)
-        self._answers[query] = asked
-        while len(self._answers) > self._kept:
+            task = asyncio.create_task(self._batcher.submit([query]))
+            # The task itself removes a failure: the callers that wait may have been cancelled.
+            task.add_done_callback(lambda done: self._forget_failure(query, done))
+        else:  # the last requested answer is the last to be removed
+            task = self._answers.pop(query)
+        self._answers[query] = task
+        while len(self._answers) > self._max_cached:
             oldest = next(iter(self._answers))
             if not self._answers[oldest].done():
                 break
             del self._answers[oldest]
-        (found,) = await asyncio.shield(asked)
-        return found
+        (passages,) = await asyncio.shield(task)
+        return passages
 
     def _forget_failure(self, query: str, done: asyncio.Task[Sequence[tuple[str, ...]]]) -> None:
         if done.cancelled() or done.exception():
             self._answers.pop(query, None)
 
-    async def _ask(self, queries: Sequence[str]) -> list[tuple[str, ...]]:
+    async def _send_with_retries(self, queries: Sequence[str]) -> list[tuple[str, ...]]:
         retrying = tenacity.AsyncRetrying(
             stop=tenacity.stop_after_attempt(self._attempts),
             wait=tenacity.wait_random_exponential(self._pause, max=30),
@@ -135,14 +135,14 @@ class RetrievalClient:
             before_sleep=self._warn,
             reraise=True,
         )
-        answer: list[tuple[str, ...]] = await retrying(self._ask_once, queries)
+        answer: list[tuple[str, ...]] = await retrying(self._send, queries)
         return answer
 
     def _warn(self, state: tenacity.RetryCallState) -> None:
-        told = (state.outcome and state.outcome.exception(), state.attempt_number + 1)
-        _LOG.warning("%s; attempt %d of %d follows", *told, self._attempts)
+        details = (state.outcome and state.outcome.exception(), state.attempt_number + 1)
+        _LOG.warning("%s; attempt %d of %d follows", *details, self._attempts)
 
-    async def _ask_once(self, queries: Sequence[str]) -> list[tuple[str, ...]]:
+    async def _send(self, queries: Sequence[str]) -> list[tuple[str, ...]]:
         body = {"queries": list(queries), "topk": self._topk, "return_scores": True}
         try:
             response = await self._http.post(self.url, json=body)
@@ -163,21 +163,21 @@ class RetrievalClient:
             raise self._transient(f"answered {len(result)} of {len(queries)} queries")
         return [tuple(hit.document.contents for hit in hits) for hits in result]
 
-    def _transient(self, what: str) -> RetrievalError:
+    def _transient(self, problem: str) -> RetrievalError:
         return _TransientError(
-            f"the search server {self.url} {what}; start it with 'evoprompt retriever serve', or "
-            "check the address"
+            f"the search server {self.url} {problem}; start it with 'evoprompt retriever serve', "
+            "or check the address"
         )
 
-    def _error(self, what: str) -> RetrievalError:
+    def _error(self, problem: str) -> RetrievalError:
         return RetrievalError(
-            f"the search server {self.url} {what}; required: a server of Search-R1's protocol, "
+            f"the search server {self.url} {problem}; required: a server of Search-R1's protocol, "
             "such as 'evoprompt retriever serve'"
         )
 
 
 class BlockingRetriever:
-    """A :class:`RetrievalClient` for code that is not asynchronous; safe to share by threads.
+    """Blocking form of a :class:`RetrievalClient`; threads may share it.
 
     Args:
         client: not used otherwise.
@@ -202,9 +202,9 @@ class BlockingRetriever:
         self._stack.close()
 
     def __call__(self, query: str) -> tuple[str, ...]:
-        """The contents of the best passages for ``query``, best first.
+        """Return the contents of the best passages for ``query``, best first.
 
         Raises:
-            RetrievalError: the server stayed silent or answered nonsense.
+            RetrievalError: the server did not respond, or its answer is unusable.
         """
         return self._portal.call(self._client.search, query)

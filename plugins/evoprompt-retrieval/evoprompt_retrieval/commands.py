@@ -43,7 +43,7 @@ DtypeOption = Annotated[
     Dtype, typer.Option("--dtype", help="Precision of the encoder; half of it is for GPUs.")
 ]
 DryRunOption = Annotated[
-    bool, typer.Option("--dry-run", help="Say what would be done and what is missing.")
+    bool, typer.Option("--dry-run", help="Print the planned work and unmet needs.")
 ]
 
 app = typer.Typer(name="retriever", help="Search over a corpus.", no_args_is_help=True)
@@ -92,10 +92,10 @@ def build(
 
 @app.command()
 def query(
-    text: Annotated[str, typer.Argument(help="What to search for.")],
+    text: Annotated[str, typer.Argument(help="Text to search for.")],
     corpus: Annotated[Path | None, typer.Option(help="Passages.")] = None,
     index: Annotated[Path | None, typer.Option(help="Folder of the index.")] = None,
-    url: Annotated[str, typer.Option(help="Ask this server in place of an index.")] = "",
+    url: Annotated[str, typer.Option(help="Search with this server in place of an index.")] = "",
     topk: Annotated[int, typer.Option(min=1, help="Passages to show.")] = 3,
     backend: BackendOption = "bm25",
     encoder: EncoderOption = "intfloat/e5-base-v2",
@@ -112,16 +112,16 @@ def query(
         from evoprompt_retrieval.client import BlockingRetriever, RetrievalClient
 
         with BlockingRetriever(RetrievalClient(url, topk=topk)) as search:
-            found = search(text)
+            contents = search(text)
     elif corpus and index:
         chosen = IndexSettings(corpus, index, backend, encoder, faiss, faiss_search)
         if dry_run:
             _look_ahead(chosen)
         passages, searched = _open(chosen)
-        found = tuple(passages[hit.row].contents for hit in searched.search([text], topk)[0])
+        contents = tuple(passages[hit.row].contents for hit in searched.search([text], topk)[0])
     else:
         raise InputError("nothing to search in; give --corpus and --index, or --url")
-    typer.echo("\n\n".join(found) or "nothing found")
+    typer.echo("\n\n".join(contents) or "nothing found")
 
 
 @app.command()
@@ -144,7 +144,7 @@ def serve(
     ] = 10,
     allow_host: Annotated[
         list[str] | None,
-        typer.Option(help="A name under which clients ask, beside this machine's; repeatable."),
+        typer.Option(help="A host name that clients use, beside this machine's; repeatable."),
     ] = None,
     dry_run: DryRunOption = False,
 ) -> None:
@@ -164,22 +164,22 @@ def serve(
         sockets = [stack.enter_context(s) for s in serving.bind(host, port, workers)]
         passages, _ = _open(chosen)
         for socket in sockets:
-            socket.listen(serving.BACKLOG)  # clients wait from now on until a process is there
-        shown = f"[{host}]" if ":" in host else host
-        address = f"http://{shown}:{sockets[0].getsockname()[1]}/retrieve"
+            socket.listen(serving.BACKLOG)  # clients wait from now on until a process accepts
+        url_host = f"[{host}]" if ":" in host else host
+        address = f"http://{url_host}:{sockets[0].getsockname()[1]}/retrieve"
         typer.echo(f"serving {len(passages):,} passages ({backend}) on {address}")
         serving.serve(application, sockets, drain)
 
 
 def _look_ahead(chosen: IndexSettings) -> NoReturn:
-    """Says what an index needs, and ends."""
+    """Print the needs of an index, and end the command."""
     from evoprompt_retrieval.plan import plan_index
 
     end_dry_run(plan_index(chosen))
 
 
 def _open(chosen: IndexSettings) -> tuple[Corpus, SearchIndex]:
-    """The corpus and its index, built with a progress bar where missing."""
+    """Return the corpus and its index, built with a progress bar if missing."""
     console = Console(stderr=True)
     skips = 0
 
@@ -198,7 +198,7 @@ def _open(chosen: IndexSettings) -> tuple[Corpus, SearchIndex]:
         progress.update(bars[stage], completed=done, total=total)
 
     try:
-        found = open_index(chosen, show_skip, show_progress)
+        corpus_and_index = open_index(chosen, show_skip, show_progress)
     except ModuleNotFoundError as error:
         raise InputError(
             f"the library {error.name!r} is not installed; search by meaning needs it; "
@@ -209,4 +209,4 @@ def _open(chosen: IndexSettings) -> tuple[Corpus, SearchIndex]:
             progress.stop()
     if skips > _SKIPS_SHOWN:
         console.print(f"left out {skips:,} lines in all, listed in {chosen.folder}/skipped.txt")
-    return found
+    return corpus_and_index

@@ -1,6 +1,6 @@
-"""The passages on disk, read one at a time through a memory map.
+"""Passages on disk, read one at a time through a memory map.
 
-A plain JSON-lines file stays where it is; its index holds the place of every good line. A packed
+A plain JSON-lines file stays in its place; its index has the position of every good line. A packed
 file is unpacked once into the index. Bad lines are left out, named and counted.
 """
 
@@ -22,7 +22,7 @@ from evoprompt_retrieval.disk_space import Manifest, save_array
 from evoprompt_retrieval.passages import Passage, parse_line
 
 OnSkip = Callable[[str], None]
-"""Is told of every record that was left out, as ``file:line: reason``."""
+"""Callback for every record that was left out, with ``file:line: reason``."""
 
 MANIFEST = "corpus.json"
 _SPANS, _COPY, _SKIPPED = "passages.npy", "passages.jsonl", "skipped.txt"
@@ -35,8 +35,8 @@ class Corpus:
 
     Args:
         path: a JSON-lines file.
-        spans: where its good lines begin and end, in bytes, ``(passages, 2)``.
-        manifest: what is known of the corpus.
+        spans: begin and end of its good lines, in bytes, ``(passages, 2)``.
+        manifest: of the corpus.
     """
 
     def __init__(self, path: Path, spans: np.ndarray, manifest: Manifest) -> None:
@@ -47,7 +47,7 @@ class Corpus:
 
     @classmethod
     def open(cls, source: Path, directory: Path, on_skip: OnSkip | None = None) -> Corpus:
-        """The corpus in ``source``, indexed into ``directory`` first if that has no index.
+        """Return the corpus in ``source``; index it into ``directory`` first if that has no index.
 
         Raises:
             InputError: the file cannot be read or holds no passage at all, or ``directory`` is no
@@ -87,13 +87,13 @@ class Corpus:
         return parse_line(self._lines[int(start) : int(end)])
 
     def blocks(self, size: int, start: int = 0) -> Iterator[list[Passage]]:
-        """All passages from row ``start`` on, ``size`` at a time."""
+        """Yield all passages from row ``start`` on, ``size`` at a time."""
         for first in range(start, len(self), size):
             yield [self[row] for row in range(first, min(first + size, len(self)))]
 
 
 def fingerprint(path: Path) -> str:
-    """A digest of a file: of all of it up to 64 MiB, else of its size and 64 blocks of 1 MiB.
+    """Return a digest of a file: up to 64 MiB of all, else of its size and 64 blocks of 1 MiB.
 
     Reading a whole 14 GB corpus at every start would take minutes; a change of a few bytes within
     a larger file that keeps its size may therefore go unnoticed.
@@ -124,15 +124,15 @@ def _index(source: Path, directory: Path, identity: str, on_skip: OnSkip | None)
     lines = _lines(source, directory)
     if lines != source:
         _unpack(source, lines)
-    spans, seen, skips, start = array("Q"), set[str](), list[str](), 0
+    spans, identifiers, skips, start = array("Q"), set[str](), list[str](), 0
     with lines.open("rb") as file:
         for number, line in enumerate(file, start=1):
             try:
                 if line.strip():
                     identifier = parse_line(line).id
-                    if identifier in seen:
+                    if identifier in identifiers:
                         raise ValueError("repeats the 'id' of an earlier line")
-                    seen.add(identifier)
+                    identifiers.add(identifier)
                     spans.extend((start, start + len(line)))
             except ValueError as error:
                 skips.append(f"{source}:{number}: {error}")

@@ -19,26 +19,26 @@ from evoprompt_retrieval.vectors import VectorFile, read_mapped
 
 _BLOCK, _ADDED = 1024, 65_536
 _SCORED = 262_144  # rows: with 256 queries 268 MB of scores on a GPU at a time
-_COMPARED, _ALIKE = 16, 0.98
+_COMPARED, _MIN_COSINE = 16, 0.98
 _E5_PROMPTS = {"query": "query: ", "document": "passage: "}
 _TRAINING_ROWS_PER_LIST = 64
 _REFINE = ",RFlat"
 
 _SEARCHED_LISTS = 3 / 8
-"""What keeps 97 % of the nearest passages with 128 lists and more with finer ones, as measured."""
+"""Share that keeps 97 % of the nearest passages with 128 lists, more with finer ones (measured)."""
 
 _REFINED_PER_RESULT = 16
 
 
 class Encoder:
-    """Turns queries and passages into unit vectors with a sentence-transformers model.
+    """Encoder of queries and passages into unit vectors, by a sentence-transformers model.
 
-    Models of the E5 family get their two prefixes; others what their own configuration says. A
+    Models of the E5 family get their two prefixes; other models those of their own configuration. A
     bare transformer without pooling layer is pooled by the mean of its last hidden states.
 
     Args:
         name: of a model on the Hugging Face hub, or its folder.
-        device: where it runs.
+        device: of the model.
         dtype: of its weights.
 
     Attributes:
@@ -63,11 +63,11 @@ class Encoder:
         self.dimension: int = self.encode_queries(["?"]).shape[1]
 
     def encode_queries(self, queries: Sequence[str]) -> np.ndarray:
-        """Unit vectors ``(Q, D)``, 32-bit."""
+        """Return unit vectors ``(Q, D)``, 32-bit."""
         return self._encode(self._model.encode_query, queries)
 
     def encode_passages(self, passages: Sequence[str]) -> np.ndarray:
-        """Unit vectors ``(P, D)``, 32-bit."""
+        """Return unit vectors ``(P, D)``, 32-bit."""
         return self._encode(self._model.encode_document, passages)
 
     def _encode(self, encode: Callable[..., object], texts: Sequence[str]) -> np.ndarray:
@@ -78,14 +78,14 @@ class Encoder:
 
 
 class DenseIndex:
-    """Finds passages by the inner product of unit vectors.
+    """Index of passages by the inner product of unit vectors.
 
     Args:
         encoder: of the queries.
         index: of the passages.
 
     Attributes:
-        faiss: that index.
+        faiss: the index of the passages.
     """
 
     def __init__(self, encoder: Encoder, index: faiss.Index | HalfIndex) -> None:
@@ -94,23 +94,23 @@ class DenseIndex:
 
     @classmethod
     def open(cls, corpus: Corpus, settings: IndexSettings, on_progress: OnProgress) -> DenseIndex:
-        """The index of ``corpus``, built first if it is missing.
+        """Return the index of ``corpus``; build it first if it is missing.
 
-        An interrupted build goes on where it stopped. Several kinds of FAISS index share one
-        directory and one set of vectors.
+        An interrupted build continues. Several kinds of FAISS index share one directory and one set
+        of vectors.
 
         Raises:
             InputError: the folder belongs to another corpus or encoder, or a setting is wrong.
         """
         path = settings.folder / "dense" / "dense.json"
-        wanted = corpus.manifest.model_copy(update={"settings": {"encoder": settings.encoder}})
-        found = Manifest.load(path)
-        if found is not None:
-            found.require(wanted, path)
+        expected = corpus.manifest.model_copy(update={"settings": {"encoder": settings.encoder}})
+        manifest = Manifest.load(path)
+        if manifest is not None:
+            manifest.require(expected, path)
         encoder = Encoder(settings.encoder, settings.device, settings.dtype)
-        if found is None:
+        if manifest is None:
             path.parent.mkdir(parents=True, exist_ok=True)
-            wanted.save(path)  # first, as the vectors are continued by whoever comes next
+            expected.save(path)  # first, as a later process continues the vectors
         vectors = VectorFile(path.with_name("vectors.faiss"), len(corpus), encoder.dimension)
         if settings.vectors is not None:
             vectors.take_over(settings.vectors)
@@ -121,14 +121,14 @@ class DenseIndex:
         return cls(encoder, _open_faiss(vectors, settings, on_progress))
 
     def search(self, queries: Sequence[str], topk: int) -> list[list[Hit]]:
-        """The best ``topk`` hits of every query, best first; none for an empty query."""
-        asked = [place for place, query in enumerate(queries) if query.strip()]
+        """Return the best ``topk`` hits of every query, best first; none for an empty query."""
+        positions = [position for position, query in enumerate(queries) if query.strip()]
         answers: list[list[Hit]] = [[] for _ in queries]
-        if asked:
-            vectors = self._encoder.encode_queries([queries[place] for place in asked])
+        if positions:
+            vectors = self._encoder.encode_queries([queries[position] for position in positions])
             scores, rows = self.faiss.search(vectors, min(topk, self.faiss.ntotal))
-            for place, row_scores, row_rows in zip(asked, scores, rows, strict=True):
-                answers[place] = [
+            for position, row_scores, row_rows in zip(positions, scores, rows, strict=True):
+                answers[position] = [
                     Hit(int(row), float(score))
                     for row, score in zip(row_rows, row_scores, strict=True)
                     if row >= 0
@@ -137,10 +137,10 @@ class DenseIndex:
 
 
 class HalfIndex:
-    """Exact search by inner products in half precision, with an equal share of rows on each GPU.
+    """Exact index by inner products in half precision, with an equal share of rows on each GPU.
 
-    As Search-R1 serves its index; its queries want about a second of a core for every million
-    vectors where there is no GPU.
+    Search-R1 serves its index like this. Without a GPU, a query takes about a second of a core for
+    every million vectors.
 
     Args:
         vectors: all of them, ``(rows, D)``.
@@ -152,49 +152,51 @@ class HalfIndex:
 
     def __init__(self, vectors: np.ndarray, device: Device) -> None:
         gpus = range(torch.cuda.device_count()) if device == "cuda" else ()
-        places = [torch.device("cuda", number) for number in gpus] or [torch.device("cpu")]
+        torch_devices = [torch.device("cuda", number) for number in gpus] or [torch.device("cpu")]
         self.ntotal = len(vectors)
-        bounds = np.linspace(0, self.ntotal, len(places) + 1, dtype=int)
+        bounds = np.linspace(0, self.ntotal, len(torch_devices) + 1, dtype=int)
         self._shares = [
-            (int(start), _half(vectors[start:stop], place))
-            for start, stop, place in zip(bounds[:-1], bounds[1:], places, strict=True)
+            (int(start), _to_half(vectors[start:stop], torch_device))
+            for start, stop, torch_device in zip(
+                bounds[:-1], bounds[1:], torch_devices, strict=True
+            )
         ]
 
     def search(self, queries: np.ndarray, topk: int) -> tuple[np.ndarray, np.ndarray]:
-        """Scores and rows of the best for each query, best first, as FAISS returns them."""
-        found = []
+        """Return scores and rows of the best for each query, best first, as FAISS returns them."""
+        parts = []
         for first, share in self._shares:  # the GPUs work at the same time: nothing is read yet
-            asked = torch.from_numpy(queries).to(share.device, share.dtype)
+            block_queries = torch.from_numpy(queries).to(share.device, share.dtype)
             for start in range(0, len(share), _SCORED):
-                scores = (asked @ share[start : start + _SCORED].T).float()
+                scores = (block_queries @ share[start : start + _SCORED].T).float()
                 best, rows = scores.topk(min(topk, scores.shape[1]))
-                found.append((best, rows + first + start))
-        scores = torch.cat([best.cpu() for best, _ in found], dim=1)
-        rows = torch.cat([row.cpu() for _, row in found], dim=1)
+                parts.append((best, rows + first + start))
+        scores = torch.cat([best.cpu() for best, _ in parts], dim=1)
+        rows = torch.cat([row.cpu() for _, row in parts], dim=1)
         best, order = scores.topk(topk)
         return best.numpy(), rows.gather(1, order).numpy()
 
 
-def _half(vectors: np.ndarray, place: torch.device) -> torch.Tensor:
-    """The vectors in half precision on a device, without a second copy in memory."""
-    held = torch.empty(vectors.shape, dtype=torch.float16, device=place)
+def _to_half(vectors: np.ndarray, torch_device: torch.device) -> torch.Tensor:
+    """Return the vectors in half precision on a device, without a second copy in memory."""
+    halves = torch.empty(vectors.shape, dtype=torch.float16, device=torch_device)
     for start in range(0, len(vectors), _ADDED):
         block = torch.from_numpy(np.array(vectors[start : start + _ADDED]))
-        held[start : start + len(block)] = block.to(place)
-    return held
+        halves[start : start + len(block)] = block.to(torch_device)
+    return halves
 
 
 def _require_same(encoder: Encoder, corpus: Corpus, vectors: VectorFile) -> None:
-    """Raises InputError unless a few of the vectors are what the encoder makes of the passages."""
+    """Raise InputError unless a sample of the vectors agrees with the encoder's vectors."""
     rows = np.unique(np.linspace(0, len(corpus) - 1, _COMPARED, dtype=int))
-    made = encoder.encode_passages([corpus[int(row)].contents for row in rows])
-    alike = (made * vectors.array()[rows]).sum(axis=1)
-    if alike.min() < _ALIKE:
-        row = int(rows[alike.argmin()])
+    encoded = encoder.encode_passages([corpus[int(row)].contents for row in rows])
+    cosines = (encoded * vectors.array()[rows]).sum(axis=1)
+    if cosines.min() < _MIN_COSINE:
+        row = int(rows[cosines.argmin()])
         vectors.path.unlink()
         raise InputError(
             f"row {row:,} of --vectors is not what the encoder makes of passage {row:,} (cosine "
-            f"{alike.min():.3f}); required: the same passages in the same order, and the same "
+            f"{cosines.min():.3f}); required: the same passages in the same order, and the same "
             "encoder; check --corpus and --encoder"
         )
 
@@ -202,10 +204,10 @@ def _require_same(encoder: Encoder, corpus: Corpus, vectors: VectorFile) -> None
 def _open_faiss(
     vectors: VectorFile, settings: IndexSettings, on_progress: OnProgress
 ) -> faiss.Index | HalfIndex:
-    """The FAISS index that ``settings`` name, set to search well rather than fast.
+    """Return the FAISS index of ``settings``, with parameters for good rather than fast search.
 
-    By default an inverted file looks into three of eight lists, and a second stage ranks 16 times
-    the wanted hits. Exact vectors stay in the vector file; an inverted file has one for the rest.
+    By default an inverted file searches three of eight lists, and a second stage ranks 16 times the
+    requested hits. Exact vectors stay in the vector file; an inverted file reads them there.
     """
     kind = settings.faiss
     if kind == "Half":

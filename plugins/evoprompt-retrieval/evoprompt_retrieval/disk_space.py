@@ -1,4 +1,4 @@
-"""Whole files of an index: a full disk is told in one line, and nothing unfinished is opened."""
+"""Complete files of an index: a full disk is one line of error, and no partial file is opened."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class Manifest(BaseModel):
-    """What a part of an index says of itself; written last, so that it vouches for the other files.
+    """Manifest of a part of an index; written last, so that it confirms the part's other files.
 
     Attributes:
         fingerprint: of the corpus file.
         source: name of that file.
-        passages: how many there are.
-        settings: what the part was built with.
+        passages: number of passages.
+        settings: of the part.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -37,7 +37,7 @@ class Manifest(BaseModel):
 
     @classmethod
     def load(cls, path: Path) -> Self | None:
-        """The manifest at ``path``, or None if there is none.
+        """Return the manifest at ``path``, or None if there is none.
 
         Raises:
             InputError: it cannot be read.
@@ -53,20 +53,20 @@ class Manifest(BaseModel):
             ) from error
 
     def save(self, path: Path) -> None:
-        """Writes the manifest, whole or not at all."""
+        """Write the manifest, whole or not at all."""
         write_whole(path, self.model_dump_json(indent=2) + "\n")
 
-    def require(self, wanted: Manifest, path: Path) -> None:
-        """Raises InputError if the files beside ``path`` were not made as they are ``wanted``."""
-        if self != wanted:
+    def require(self, expected: Manifest, path: Path) -> None:
+        """Raise InputError if the files beside ``path`` have another manifest than ``expected``."""
+        if self != expected:
             raise InputError(
-                f"{path.parent} holds another index ({self}); required: {wanted}; name another "
+                f"{path.parent} holds another index ({self}); required: {expected}; name another "
                 "folder with --index, or delete this one"
             )
 
 
 def save_array(path: Path, array: np.ndarray) -> None:
-    """Writes an ``.npy`` file; numpy's ``save`` may lose its last bytes on a full disk unseen."""
+    """Write an ``.npy`` file; numpy's ``save`` may silently lose its last bytes on a full disk."""
     described = np.lib.format.header_data_from_array_1_0(array)
     with path.open("wb") as file:
         np.lib.format.write_array_header_1_0(file, described)
@@ -75,10 +75,10 @@ def save_array(path: Path, array: np.ndarray) -> None:
 
 @contextmanager
 def building(folder: Path) -> Iterator[None]:
-    """Tells what to do when there is no room for the index that is built in ``folder``.
+    """Raise an error with a remedy if there is no room for the index that is built in ``folder``.
 
     Raises:
-        UnwritableError: there was none.
+        UnwritableError: there was no room.
     """
     try:
         yield

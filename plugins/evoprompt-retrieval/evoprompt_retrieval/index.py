@@ -1,4 +1,4 @@
-"""What an index is, how it is opened, and two of them fused."""
+"""Search indexes: their settings, how they are opened, and the fusion of two."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ Device = Literal["cpu", "cuda"]
 Dtype = Literal["float32", "float16", "bfloat16"]
 
 OnProgress = Callable[[str, int, int], None]
-"""Is told of a stage's name, of what is done and of what there is to do."""
+"""Callback for progress, with the name of a stage, the number of done items and that of all items.
+"""
 
 
 class Hit(NamedTuple):
-    """A passage that was found.
+    """Passage that matches a query.
 
     Attributes:
         row: of the passage in its corpus.
@@ -32,26 +33,26 @@ class Hit(NamedTuple):
 
 
 class SearchIndex(Protocol):
-    """Finds passages."""
+    """Index that finds passages."""
 
     def search(self, queries: Sequence[str], topk: int) -> list[list[Hit]]:
-        """The best ``topk`` hits of every query, best first; fewer where nothing else matches."""
+        """Return the best ``topk`` hits of every query, best first; fewer with fewer matches."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class IndexSettings:
-    """An index, as a user chooses it.
+    """Settings of an index.
 
     Attributes:
         corpus: file of the passages.
-        folder: holds the index, or will.
+        folder: of the index.
         backend: by words, by meaning, or both fused.
         encoder: name or folder of a sentence-transformers model.
         faiss: ``Flat``, or an inverted file of FAISS; or ``Half``, which is as exact, in half
-            precision, and shared out over the GPUs where ``device`` is ``cuda``.
+            precision, and divided over the GPUs if ``device`` is ``cuda``.
         faiss_search: search-time parameters of FAISS, ``"nprobe=64"``; empty for the defaults.
-        device: where the encoder lives.
+        device: of the encoder.
         dtype: of the encoder's weights; half precision is several times as fast on a GPU.
         vectors: flat FAISS index of the same passages by the same encoder, to be used in place of
             encoding them; None to encode.
@@ -73,7 +74,7 @@ def open_index(
     on_skip: OnSkip | None = None,
     on_progress: OnProgress | None = None,
 ) -> tuple[Corpus, SearchIndex]:
-    """The corpus and its index, built first if it is missing or unfinished.
+    """Return the corpus and its index; build it first if it is missing or unfinished.
 
     Raises:
         InputError: the folder holds an index of another corpus or encoder, or a setting is wrong.
@@ -99,7 +100,7 @@ def open_index(
 
 
 class HybridIndex:
-    """Reciprocal-rank fusion: a passage scores the sum of ``1 / (10 + rank)``.
+    """Index by reciprocal-rank fusion: a passage scores the sum of ``1 / (10 + rank)``.
 
     Source: Cormack, Clarke and Buettcher, SIGIR 2009. Their constant is 60; 10 finds a little more
     among the first three (docs/notes/2026-11-22-retrieval.md).
@@ -112,7 +113,7 @@ class HybridIndex:
         self._indexes = indexes
 
     def search(self, queries: Sequence[str], topk: int) -> list[list[Hit]]:
-        """The best ``topk`` hits of every query, best first; ties in order of the corpus."""
+        """Return the best ``topk`` hits of every query, best first; ties in order of the corpus."""
         answers = [index.search(queries, max(100, topk)) for index in self._indexes]
         return [self._fuse(rankings, topk) for rankings in zip(*answers, strict=True)]
 

@@ -1,4 +1,4 @@
-"""One passage and the two record formats it is read from."""
+"""Passage, and its two record formats."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _HALF = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A piece of text that can be retrieved.
+    """Piece of text that can be retrieved.
 
     Attributes:
         id: unique within its corpus.
@@ -25,7 +25,7 @@ class Passage:
 
     @property
     def contents(self) -> str:
-        r"""Title and text as Search-R1 writes them: the title in quotes on a line of its own.
+        r"""Return title and text as Search-R1 writes them: the title in quotes on its own line.
 
         >>> Passage("0", "Ulm", "A city.").contents
         '"Ulm"\nA city.'
@@ -34,28 +34,29 @@ class Passage:
 
 
 def decode(line: bytes) -> object:
-    """What a JSON line holds, half of a character as the mark that stands for one.
+    """Return the content of a JSON line; half of a character becomes the replacement character.
 
     Raises:
-        ValueError: it holds nothing that can be used; the message says why, without naming the
+        ValueError: the line has no usable content; the message has the reason, without naming the
             line.
     """
     try:
-        found: object = json.loads(line.decode("utf-8-sig"))  # some editors begin files with a mark
+        # Some editors begin files with a mark.
+        content: object = json.loads(line.decode("utf-8-sig"))
         if b"\\u" in line:
             # JSON can spell one half of a surrogate pair; no tokenizer and no file takes it.
-            found = json.loads(_HALF.sub("\ufffd", json.dumps(found, ensure_ascii=False)))
+            content = json.loads(_HALF.sub("\ufffd", json.dumps(content, ensure_ascii=False)))
     except UnicodeDecodeError as error:
         raise ValueError(f"is not UTF-8 ({error.reason} at byte {error.start})") from error
     except json.JSONDecodeError as error:
         raise ValueError(f"is not JSON ({error.msg} at column {error.colno})") from error
     except RecursionError as error:
         raise ValueError("is nested too deeply; required: a flat object") from error
-    return found
+    return content
 
 
 def parse_line(line: bytes) -> Passage:
-    """The passage on a JSON line, ``{"id", "contents"}`` or ``{"id", "title", "text"}``.
+    """Return the passage on a JSON line, ``{"id", "contents"}`` or ``{"id", "title", "text"}``.
 
     The id may be called ``_id``, as in BEIR, and ids and titles may be numbers.
 
@@ -63,7 +64,7 @@ def parse_line(line: bytes) -> Passage:
     so that ``contents`` comes back unchanged.
 
     Raises:
-        ValueError: the line is no passage; the message says why, without naming the line.
+        ValueError: the line is no passage; the message has the reason, without naming the line.
     """
     record = decode(line)
     if not isinstance(record, dict):

@@ -1,4 +1,4 @@
-"""What an index and a client will need, told before anything is built or asked."""
+"""Plans of an index and of a client, before anything is built or sent."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _BM25_SHARE = 0.8
 """Size of a BM25 index to that of its corpus as JSON lines, as measured on real passages."""
 
 _NUMBERS = 768
-"""In a vector, where the encoder's files are not here to say it."""
+"""Numbers in a vector, if the encoder's files are not on this machine."""
 
 
 def plan_index(settings: IndexSettings) -> Plan:
-    """The figures and needs of an index.
+    """Return the figures and needs of an index.
 
     Raises:
         InputError: its folder is damaged.
@@ -48,13 +48,15 @@ def plan_index(settings: IndexSettings) -> Plan:
         figures.append(("passages", f"about {passages:,}, {text / GIB:.2f} GiB of text"))
         figures.append(("size", f"about {size / GIB:.2f} GiB, mapped: memory holds what is in use"))
         needs.append(requirements.disk(folder, size / GIB, "--index"))
-        found = Manifest.load(folder / MANIFEST)
-        if found is not None and found.fingerprint != fingerprint(corpus):
-            told = f"{folder} holds the index of another corpus, {found.source}"
-            needs.append(Need("index", told, "name another folder with --index, or delete it"))
+        manifest = Manifest.load(folder / MANIFEST)
+        if manifest is not None and manifest.fingerprint != fingerprint(corpus):
+            problem = f"{folder} holds the index of another corpus, {manifest.source}"
+            needs.append(Need("index", problem, "name another folder with --index, or delete it"))
     if settings.backend != "bm25":
         install = 'pip install "evoprompt-retrieval[dense]"'
-        needs += [requirements.package(one, install) for one in ("faiss", "sentence_transformers")]
+        needs += [
+            requirements.package(library, install) for library in ("faiss", "sentence_transformers")
+        ]
         needs.append(requirements.model(settings.encoder))
     if settings.device == "cuda":
         needs.append(requirements.gpus(1, None))
@@ -62,7 +64,7 @@ def plan_index(settings: IndexSettings) -> Plan:
 
 
 def search_server(url: str) -> Need:
-    """A search server that answers, and from what."""
+    """Return the need of a search server that responds, with its index."""
     remedy = "evoprompt retriever serve --corpus FILE --index DIR, or give another address"
     address = url.removesuffix("/retrieve").rstrip("/")
     body = {"queries": ["test"], "topk": 1, "return_scores": True}
@@ -70,17 +72,18 @@ def search_server(url: str) -> Need:
         answer = httpx.post(f"{address}/retrieve", json=body, timeout=10.0).raise_for_status()
         if not answer.json()["result"]:
             raise ValueError("no results")
-        told = httpx.get(f"{address}/health", timeout=10.0)
+        health = httpx.get(f"{address}/health", timeout=10.0)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         return Need("search server", f"{url}: {error or type(error).__name__}", remedy)
     except (ValueError, KeyError, TypeError):
         return Need("search server", f"{url} answers garbage", remedy)
-    served = f" from {told.text[:200]}" if told.is_success else ""  # other servers may not say
+    # Other servers may have no such page.
+    served = f" from {health.text[:200]}" if health.is_success else ""
     return Need("search server", f"{url} answers{served}")
 
 
 def _count(path: Path) -> tuple[int, int]:
-    """About how many passages the file holds, and in how many bytes, by its first lines."""
+    """Return the approximate number of passages in a file, and their bytes, by its first lines."""
     packed = path.suffix == ".gz"
     with gzip.open(path) if packed else path.open("rb") as file:
         lines = list(islice(file, _SAMPLED))

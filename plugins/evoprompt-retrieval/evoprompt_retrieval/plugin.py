@@ -1,4 +1,4 @@
-"""What this package brings to evoprompt: its commands."""
+"""Plugin of this distribution: its commands."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @hookimpl
 def evoprompt_commands() -> Sequence[typer.Typer]:
-    """The command group ``retriever``."""
+    """Return the command group ``retriever``."""
     from evoprompt_retrieval.commands import app
 
     return [app]

@@ -1,4 +1,4 @@
-"""What a client may ask of the search server, read and checked in time linear in its bytes."""
+"""Requests to the search server, read and checked in time linear in their bytes."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ astray here in Python 3.11.2, which is Debian 12's.
 
 
 class RefusedError(Exception):
-    """A request that is answered with an error.
+    """Refusal of a request, with an HTTP error.
 
     Attributes:
         status: of HTTP.
-        detail: what was given and what is required.
+        detail: the given value and the requirement.
     """
 
     def __init__(self, status: int, detail: str) -> None:
@@ -34,7 +34,7 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
-    """What a client may ask for, and how much is done at a time.
+    """Limits of requests, and of concurrent work.
 
     Attributes:
         body_bytes: most bytes of a request.
@@ -65,11 +65,11 @@ class _Body(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """A request that can be answered.
+class SearchRequest:
+    """Request that can be answered.
 
     Attributes:
-        queries: what to search for.
+        queries: texts to search for.
         topk: passages per query.
         with_scores: whether every passage comes with its score.
         cut: number of queries that were too long and lost their end.
@@ -81,28 +81,28 @@ class Wanted:
     cut: int
 
 
-def parse(body: bytes, limits: ServerLimits) -> Wanted:
-    """The request in the body of ``POST /retrieve``.
+def parse(body: bytes, limits: ServerLimits) -> SearchRequest:
+    """Return the request in the body of ``POST /retrieve``.
 
-    As with Search-R1's server, no queries are a request like any other and a ``topk`` of 0 is the
+    As with Search-R1's server, a request without queries is allowed, and a ``topk`` of 0 is the
     default. One query that is too long does not fail its batch: it is cut.
 
     Raises:
-        RefusedError: the body is no such request, or asks for too much.
+        RefusedError: the body is no such request, or exceeds a limit.
     """
-    found = _decode(body)
-    topk = found.topk or DEFAULT_TOPK
-    for given, least, most, what in (
-        (len(found.queries), 0, limits.queries, "the number of queries"),
+    request = _decode(body)
+    topk = request.topk or DEFAULT_TOPK
+    for value, low, high, name in (
+        (len(request.queries), 0, limits.queries, "the number of queries"),
         (topk, 1, limits.topk, "topk"),
-        (len(found.queries) * topk, 0, limits.passages, "the number of queries times topk"),
+        (len(request.queries) * topk, 0, limits.passages, "the number of queries times topk"),
     ):
-        if not least <= given <= most:
-            raise RefusedError(422, f"{what} is {given}; required: {least} to {most}")
+        if not low <= value <= high:
+            raise RefusedError(422, f"{name} is {value}; required: {low} to {high}")
     longest = limits.query_chars
-    cut = sum(len(query) > longest for query in found.queries)
-    queries = [query[:longest] for query in found.queries] if cut else found.queries
-    return Wanted(queries, topk, found.return_scores, cut)
+    cut = sum(len(query) > longest for query in request.queries)
+    queries = [query[:longest] for query in request.queries] if cut else request.queries
+    return SearchRequest(queries, topk, request.return_scores, cut)
 
 
 def _decode(body: bytes) -> _Body:
@@ -112,8 +112,8 @@ def _decode(body: bytes) -> _Body:
         detail = f"{error}; required: queries (texts), topk, return_scores"
         raise RefusedError(422, detail) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        # Policies do write half a character, which is no reason to fail a whole batch.
-        whole = _HALVES.sub(lambda found: found[1] + (rb"\ufffd" if found[2] else b""), body)
+        # Policies do write half a character, which must not fail a whole batch.
+        whole = _HALVES.sub(lambda match: match[1] + (rb"\ufffd" if match[2] else b""), body)
         if whole != body:
             return _decode(whole)
         raise RefusedError(400, f"the body is not JSON: {error}") from error

@@ -1,4 +1,4 @@
-"""The search server: Search-R1's protocol, so that every client of it works unchanged.
+"""Search server with Search-R1's protocol, so that every client of it works unchanged.
 
 ``POST /retrieve`` with ``{"queries": [...], "topk": 3, "return_scores": true}`` answers
 ``{"result": [[{"document": {"id", "contents"}, "score"}, ...], ...]}``, one list a query; without
@@ -27,7 +27,7 @@ from starlette.routing import Route
 from evoprompt_retrieval.batching import MicroBatcher, OverloadedError
 from evoprompt_retrieval.corpus import Corpus
 from evoprompt_retrieval.index import Hit, SearchIndex
-from evoprompt_retrieval.requests import RefusedError, ServerLimits, Wanted, parse
+from evoprompt_retrieval.requests import RefusedError, SearchRequest, ServerLimits, parse
 
 _LOG = logging.getLogger(__name__)
 _LARGE = 65_536
@@ -47,12 +47,12 @@ class _Item(NamedTuple):
 
 
 class _Endpoints:
-    """Searches and writes what is found in a thread; the event loop only passes bytes on.
+    """Endpoints of the server; a thread searches and encodes, the event loop only passes bytes on.
 
     Args:
-        corpus: holds the passages.
-        index: finds their rows.
-        name: says what is served.
+        corpus: of the passages.
+        index: of the corpus.
+        name: of the index.
         limits: of a request.
     """
 
@@ -65,22 +65,25 @@ class _Endpoints:
 
     @contextlib.asynccontextmanager
     async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
-        """Searches as long as the server runs."""
+        """Search as long as the server runs."""
         async with self._batcher.running():
             yield
         self._thread.shutdown(cancel_futures=True)
 
     async def retrieve(self, request: Request) -> Response:
-        """The passages found."""
+        """Return the matching passages."""
         try:
-            wanted = await self._read(request)
-            items = [_Item(query, wanted.topk, wanted.with_scores) for query in wanted.queries]
+            search_request = await self._read(request)
+            items = [
+                _Item(query, search_request.topk, search_request.with_scores)
+                for query in search_request.queries
+            ]
             parts: list[bytes] = []
             # A large request is searched in parts, so that smaller ones get their turn in between.
             for start in range(0, len(items), self._limits.batch):
                 parts += await self._batcher.submit(items[start : start + self._limits.batch])
         except ClientDisconnect:
-            return Response(status_code=400)  # to nobody
+            return Response(status_code=400)  # which no client reads
         except RefusedError as error:
             return _refuse(error.status, error.detail)
         except OverloadedError as error:
@@ -92,20 +95,20 @@ class _Endpoints:
         return Response(b'{"result":[%s]}' % b",".join(parts), media_type="application/json")
 
     async def health(self, request: Request) -> Response:
-        """What is served."""
-        found = self._corpus.manifest
+        """Return the state of the server and its index."""
+        manifest = self._corpus.manifest
         return JSONResponse(
             {
                 "status": "ok",
                 "index": self._name,
-                "passages": found.passages,
-                "corpus": found.source,
-                "fingerprint": found.fingerprint,
+                "passages": manifest.passages,
+                "corpus": manifest.source,
+                "fingerprint": manifest.fingerprint,
             }
         )
 
-    async def _read(self, request: Request) -> Wanted:
-        """The request, within the limits of size and time."""
+    async def _read(self, request: Request) -> SearchRequest:
+        """Return the request, within the limits of size and time."""
         kind = request.headers.get("content-type", "")
         if kind.partition(";")[0].strip().lower() != "application/json":
             raise RefusedError(415, f"the content type is {kind!r}; required: application/json")
@@ -122,29 +125,34 @@ class _Endpoints:
             detail = f"the body did not arrive within {limits.seconds} s"
             raise RefusedError(408, detail) from error
         if len(body) <= _LARGE:
-            wanted = parse(bytes(body), limits)
+            search_request = parse(bytes(body), limits)
         else:
-            wanted = await asyncio.to_thread(parse, bytes(body), limits)
-        if wanted.cut:
-            told = (wanted.cut, len(wanted.queries), limits.query_chars)
-            _LOG.warning("%d of %d queries had more than %d characters and lost their end", *told)
-        return wanted
+            search_request = await asyncio.to_thread(parse, bytes(body), limits)
+        if search_request.cut:
+            details = (search_request.cut, len(search_request.queries), limits.query_chars)
+            _LOG.warning(
+                "%d of %d queries had more than %d characters and lost their end", *details
+            )
+        return search_request
 
     async def _search_beside(self, items: Sequence[_Item]) -> Sequence[bytes]:
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._search, items)
 
     def _search(self, items: Sequence[_Item]) -> Sequence[bytes]:
-        found: dict[_Item, bytes] = {}
+        answers: dict[_Item, bytes] = {}
         for topk, with_scores in sorted({(item.topk, item.with_scores) for item in items}):
             alike = [item for item in dict.fromkeys(items) if item[1:] == (topk, with_scores)]
             hits = self._index.search([item.query for item in alike], topk)
             for item, found_hits in zip(alike, hits, strict=True):
-                found[item] = self._write(found_hits, with_scores)
-        return [found[item] for item in items]
+                answers[item] = self._write(found_hits, with_scores)
+        return [answers[item] for item in items]
 
     def _write(self, hits: Sequence[Hit], with_scores: bool) -> bytes:
-        found = [(self._corpus[hit.row], hit.score) for hit in hits]
-        documents = [({"id": one.id, "contents": one.contents}, score) for one, score in found]
+        passages_and_scores = [(self._corpus[hit.row], hit.score) for hit in hits]
+        documents = [
+            ({"id": passage.id, "contents": passage.contents}, score)
+            for passage, score in passages_and_scores
+        ]
         if not with_scores:
             return msgspec.json.encode([document for document, _ in documents])
         return msgspec.json.encode(
@@ -159,24 +167,26 @@ def create_app(
     limits: ServerLimits | None = None,
     hosts: Collection[str] = (),
 ) -> Starlette:
-    """The web application that searches ``index``.
+    """Return the web application that searches ``index``.
 
     Args:
-        corpus: holds the passages.
-        index: finds their rows.
-        name: says in ``/health`` what is served.
+        corpus: of the passages.
+        index: of the corpus.
+        name: of the index, for ``/health``.
         limits: of a request.
-        hosts: names under which the server may be asked, beside those of this machine: a page in a
-            browser may have had a name of its own point here.
+        hosts: allowed names of the server, beside those of this machine: a page in a browser could
+            have a foreign name that points to this machine.
     """
     endpoints = _Endpoints(corpus, index, name, limits or ServerLimits())
-    known = ["localhost", "127.0.0.1", "::1", "[::1]", socket.gethostname(), *hosts]
+    allowed_hosts = ["localhost", "127.0.0.1", "::1", "[::1]", socket.gethostname(), *hosts]
     return Starlette(
         routes=[
             Route("/retrieve", endpoints.retrieve, methods=["POST"]),
             Route("/health", endpoints.health),
         ],
-        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=known, www_redirect=False)],
+        middleware=[
+            Middleware(TrustedHostMiddleware, allowed_hosts=allowed_hosts, www_redirect=False)
+        ],
         lifespan=endpoints.lifespan,
     )
 

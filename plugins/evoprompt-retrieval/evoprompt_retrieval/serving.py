@@ -1,7 +1,7 @@
-"""Processes that answer on one address, over one memory-mapped index, supervised by uvicorn.
+"""Server processes on one address, over one memory-mapped index, supervised by uvicorn.
 
 Each process accepts from as many sockets as there are processes, which the supervisor keeps open: a
-connection that nobody has accepted yet survives the death of a process and is taken by another.
+connection that is not yet accepted survives the end of a process and is taken by another.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from evoprompt_retrieval.server import create_app
 
 BACKLOG = 4096
 _PATIENCE = 30
-"""Seconds without a sign of life after which a process is replaced; a large batch takes some."""
+"""Seconds without a health signal after which a process is replaced; a large batch takes some."""
 
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """Makes the web application in each process; can be pickled.
+    """Factory of the web application in each process; can be pickled.
 
     Attributes:
         settings: of a finished index.
-        hosts: further names under which the server may be asked.
+        hosts: further allowed names of the server.
     """
 
     settings: IndexSettings
     hosts: tuple[str, ...]
 
     def __call__(self) -> Starlette:
-        """The web application; a process that cannot make it ends, and with it the server."""
+        """Return the web application; without it the process ends, and so does the server."""
         Thread(target=_end_with_parent, daemon=True).start()
         try:
             corpus, index = open_index(self.settings)
@@ -55,14 +55,14 @@ class Application:
 
 
 def bind(host: str, port: int, workers: int) -> list[socket.socket]:
-    """A socket for each process, all with one address; clients are refused until one listens.
+    """Return a socket per process, all with one address; clients are refused until one listens.
 
-    The system deals connections out over them by their addresses. Port 0 is any free one.
+    The system distributes connections over them by their addresses. Port 0 is any free one.
 
     Raises:
-        InputError: the address cannot be had.
+        InputError: the address is not available.
     """
-    with _bound(host, port) as free:  # refused where another server is, which sharing would join
+    with _bound(host, port) as free:  # refused if another server has it, which sharing would join
         port = free.getsockname()[1]
     return [_bound(host, port, shared=True) for _ in range(workers)]
 
@@ -91,7 +91,7 @@ def configure(
     workers: int = 1,
     drain: int | None = None,
 ) -> uvicorn.Config:
-    """How uvicorn serves an application, or what makes it in the process that serves."""
+    """Return uvicorn's configuration for an application, or for its factory in a process."""
     return uvicorn.Config(
         application,
         factory=not isinstance(application, Starlette),
@@ -106,18 +106,18 @@ def configure(
 
 
 def serve(application: Application, listeners: Sequence[socket.socket], drain: int) -> None:
-    """Answers until SIGINT or SIGTERM; what is under way then is finished.
+    """Serve until SIGINT or SIGTERM; finish the answers under way.
 
     Args:
-        application: what every process serves.
+        application: for every process.
         listeners: bound sockets, as many as processes.
         drain: seconds that answers under way may take when the server ends.
 
     Raises:
         InputError: a process could not open the index.
     """
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    _, max_files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max_files, max_files))
     chosen = configure(application, ServerLimits(), len(listeners), drain)
     supervisor = Multiprocess(chosen, [*listeners])
     supervisor.run()
@@ -126,7 +126,7 @@ def serve(application: Application, listeners: Sequence[socket.socket], drain: i
 
 
 def _end_with_parent() -> None:
-    """Lets no process hold the port when the supervisor was killed."""
+    """End this process if the supervisor was killed, so that it does not hold the port."""
     if parent := multiprocessing.parent_process():
         parent.join()
         os.kill(os.getpid(), signal.SIGTERM)

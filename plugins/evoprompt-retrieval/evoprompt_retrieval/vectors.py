@@ -1,4 +1,4 @@
-"""The vectors of all passages in one file, which is at once a flat FAISS index.
+"""Vectors of all passages in one file, which is also a flat FAISS index.
 
 FAISS can search and memory-map it as it is, and an inverted file takes its exact vectors from it,
 so that no vector is stored twice and none has to fit in memory.
@@ -16,15 +16,15 @@ from evoprompt.support.errors import InputError
 
 _FLOAT = 4
 _ROWS_AT = 8
-"""Where FAISS's header of a flat index has the number of vectors; that of floats ends it."""
+"""Offset of the number of vectors in FAISS's header of a flat index; that of floats ends it."""
 
 
 class VectorFile:
-    """Unit vectors by row, appended one block at a time.
+    """File of unit vectors by row, appended one block at a time.
 
     Args:
         path: of the file; made or continued by :meth:`append`.
-        rows: number of vectors it is to hold.
+        rows: number of vectors of the complete file.
         dimension: numbers per vector.
     """
 
@@ -38,14 +38,14 @@ class VectorFile:
 
     @property
     def done(self) -> int:
-        """Number of whole vectors in the file."""
+        """Return the number of whole vectors in the file."""
         if not self.path.exists():
             return 0
         size = self.path.stat().st_size - len(self._header)
         return max(size, 0) // (self.dimension * _FLOAT)
 
     def append(self, vectors: np.ndarray) -> None:
-        """Writes further vectors ``(B, D)`` after the whole ones that are there."""
+        """Write further vectors ``(B, D)`` after the existing whole ones."""
         done = self.done
         with self.path.open("r+b" if done else "wb") as file:
             file.write(self._header)
@@ -54,20 +54,21 @@ class VectorFile:
             file.write(np.ascontiguousarray(vectors, "<f4").tobytes())
 
     def take_over(self, source: Path) -> None:
-        """Makes the file a link to a flat FAISS index that somebody else has built.
+        """Make the file a link to an existing flat FAISS index.
 
         Raises:
-            InputError: it is none, or of another number or size of vectors; or there are vectors.
+            InputError: ``source`` is no such index, or has another number or size of vectors; or
+                the file has vectors already.
         """
         size = len(self._header) + self.rows * self.dimension * _FLOAT
         with source.open("rb") as file:
-            header, found = file.read(len(self._header)), source.stat().st_size
-        if header != self._header or found != size:
+            header, num_bytes = file.read(len(self._header)), source.stat().st_size
+        if header != self._header or num_bytes != size:
             raise InputError(
-                f"--vectors is {source}, of {found:,} bytes; required: a flat FAISS index of inner "
-                f"products (IndexFlatIP) of {self.rows:,} vectors of {self.dimension} numbers, "
-                f"which has {size:,}, whole and in one file; join its parts, or check corpus and "
-                "encoder"
+                f"--vectors is {source}, of {num_bytes:,} bytes; required: a flat FAISS index of "
+                f"inner products (IndexFlatIP) of {self.rows:,} vectors of {self.dimension} "
+                f"numbers, which has {size:,}, whole and in one file; join its parts, or check "
+                "corpus and encoder"
             )
         if self.path.exists() and not self.path.samefile(source):
             raise InputError(
@@ -78,13 +79,13 @@ class VectorFile:
         self.path.symlink_to(source.absolute())
 
     def array(self) -> np.ndarray:
-        """All vectors ``(rows, D)``, memory-mapped."""
+        """Return all vectors ``(rows, D)``, memory-mapped."""
         shape = (self.rows, self.dimension)
         return np.memmap(self.path, "<f4", "r", offset=len(self._header), shape=shape)
 
 
 def read_mapped(path: Path, rows: int, dimension: int) -> faiss.Index:
-    """The FAISS index at ``path``, memory-mapped.
+    """Return the FAISS index at ``path``, memory-mapped.
 
     Raises:
         InputError: it is damaged or holds other vectors.

@@ -1,4 +1,4 @@
-"""Environments of the library ``verifiers``: optimized as they are, or in a training."""
+"""Environments of the library ``verifiers``: optimized without training, or in a training."""
 
 from evoprompt_verifiers.environment import Played, played
 from evoprompt_verifiers.training import ThroughGateway

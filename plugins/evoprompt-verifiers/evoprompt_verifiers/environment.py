@@ -1,4 +1,4 @@
-"""The system prompt of an environment of ``verifiers``, through that library's bridge to GEPA."""
+"""Optimization of an environment's system prompt, by the bridge of ``verifiers`` to GEPA."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """An environment that is served, as ``evoprompt.optimize`` takes it.
+    """Environment that is served, in the form for ``evoprompt.optimize``.
 
     Attributes:
         seed: the system prompt to start from.
-        train: its tasks to learn from.
-        validation: its tasks to choose by.
+        train: its tasks for training.
+        validation: its tasks for validation.
         adapter: plays them with ``Task.with_system_prompt``, and scores them by their rewards.
     """
 
@@ -39,13 +39,13 @@ class Played:
 
 
 class Adapter:
-    """The bridge of ``verifiers`` with rows in place of numbers.
+    """Bridge of ``verifiers`` with rows in place of numbers.
 
-    An episode that failed, for its model or its sandbox, has no score: that says nothing of the
-    prompt.
+    An episode that failed, because of its model or its sandbox, has no score: it gives no
+    information on the prompt.
 
     Args:
-        bridge: plays batches.
+        bridge: of ``verifiers``, which plays batches.
     """
 
     def __init__(self, bridge: GEPAAdapter) -> None:
@@ -54,21 +54,25 @@ class Adapter:
     def evaluate(
         self, batch: list[Row], candidate: dict[str, str], capture_traces: bool = False
     ) -> EvaluationBatch[Any, Any]:
-        """Episodes of the tasks of ``batch`` under the system prompt of ``candidate``."""
-        found = self._bridge.evaluate([row["idx"] for row in batch], candidate, capture_traces)
+        """Return episodes of the tasks of ``batch`` under the system prompt of ``candidate``."""
+        batch_result = self._bridge.evaluate(
+            [row["idx"] for row in batch], candidate, capture_traces
+        )
         scores: list[Any] = [
             score if episode.ok else None
-            for episode, score in zip(found.outputs, found.scores, strict=True)
+            for episode, score in zip(batch_result.outputs, batch_result.scores, strict=True)
         ]
-        outputs = [_said(episode) for episode in found.outputs]
-        return EvaluationBatch(outputs=outputs, scores=scores, trajectories=found.trajectories)
+        outputs = [_reply_of(episode) for episode in batch_result.outputs]
+        return EvaluationBatch(
+            outputs=outputs, scores=scores, trajectories=batch_result.trajectories
+        )
 
     def make_reflective_dataset(
         self, candidate: dict[str, str], eval_batch: Any, components_to_update: list[str]
     ) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-        """What each agent was asked and said, and what it was rewarded for."""
-        made = self._bridge.make_reflective_dataset(candidate, eval_batch, components_to_update)
-        return {name: [_record(record) for record in records] for name, records in made.items()}
+        """Return prompts, completions and feedback of each agent."""
+        dataset = self._bridge.make_reflective_dataset(candidate, eval_batch, components_to_update)
+        return {name: [_record(record) for record in records] for name, records in dataset.items()}
 
 
 @contextmanager
@@ -81,13 +85,13 @@ def played(
     system_prompt: str | None = None,
     concurrency: int = 8,
 ) -> Iterator[Played]:
-    """Serves ``env`` while its system prompt is optimized.
+    """Serve ``env`` while its system prompt is optimized.
 
     Args:
         env: an environment, as ``vf.SingleAgentEnv``.
         context: the model that plays, and its endpoint.
-        train: how many of its first tasks to learn from.
-        validation: how many of the next to choose by.
+        train: number of its first tasks for training.
+        validation: number of the next tasks for validation.
         system_prompt: to start from; by default that of the first task which has one.
         concurrency: episodes at a time.
 
@@ -124,8 +128,8 @@ def played(
         loop.close()
 
 
-def _said(episode: vf.Episode) -> str:
-    """What the agents said at last, or why they could not."""
+def _reply_of(episode: vf.Episode) -> str:
+    """Return the last replies of the agents, or their errors."""
     errors = [*episode.errors, *(trace.last_error for trace in episode.traces if trace.has_error)]
     if errors:
         return "; ".join(f"{error.type}: {error.message}" for error in errors if error is not None)
@@ -133,10 +137,10 @@ def _said(episode: vf.Episode) -> str:
 
 
 def _record(record: Mapping[str, Any]) -> Mapping[str, Any]:
-    known = {"query", "completion"}
-    others = {name: value for name, value in record.items() if name not in known}
+    shared_fields = {"query", "completion"}
+    feedback = {name: value for name, value in record.items() if name not in shared_fields}
     return {
         "Inputs": record["query"],
         "Generated Outputs": record["completion"],
-        "Feedback": others,
+        "Feedback": feedback,
     }

@@ -11,7 +11,7 @@ import evoprompt
 
 
 class ThroughGateway:
-    """What a harness has before its own class, so that its program asks through a gateway.
+    """Mixin before a harness's own class, so that its program sends its requests through a gateway.
 
     ::
 
@@ -20,8 +20,8 @@ class ThroughGateway:
 
         Placed.gateway = gateway
 
-    The gateway asks verifiers' server in turn: a trace holds the prompts that were sampled under,
-    with the instruction. A rollout is rewarded when it is scored, with None if it failed.
+    The gateway sends them on to verifiers' server: a trace has the prompts of the samples, with the
+    instruction. A rollout gets its reward when it is scored, None if it failed.
 
     Attributes:
         gateway: of all rollouts of the class.
@@ -40,18 +40,18 @@ class ThroughGateway:
         runtime: vf.Runtime,
         endpoint: str,
         secret: str,
-        *others: Any,
+        *arguments: Any,
         **named: Any,
     ) -> Any:
-        """Runs the program, with the gateway in the place of verifiers' server."""
+        """Run the program, with the gateway in the place of verifiers' server."""
         data = trace.task.data
         question = evoprompt.Question(str(data.idx), data.prompt_text)
         self._keys[trace.id] = self.gateway.conversation(question, key=secret, upstream=endpoint)
         run: Any = super().launch  # type: ignore[misc]
-        return await run(ctx, trace, runtime, self.gateway.url, secret, *others, **named)
+        return await run(ctx, trace, runtime, self.gateway.url, secret, *arguments, **named)
 
     async def cleanup(self, trace: vf.Trace, runtime: vf.Runtime) -> None:
-        """Tells the reward; a step of the engine may follow."""
+        """Report the reward; a step of the engine may follow."""
         if key := self._keys.pop(trace.id, ""):
             reward = trace.reward if trace.ok and trace.rewards else None
             await asyncio.to_thread(self.gateway.reward, key, reward)

@@ -2,7 +2,7 @@
 
 veRL finds them through its own registries, in every process that has :func:`environment`; a run
 then names the backend with ``actor_rollout_ref.rollout.name=transformers`` and sets
-``trainer.device=cpu``. For small policies: it is what the tiny example and the tests train with.
+``trainer.device=cpu``. It is for small policies: the tiny example and the tests train with it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ ROLLOUT = "transformers"
 
 
 def environment() -> Mapping[str, str]:
-    """Variables that must be set before veRL is imported, in every process of a run.
+    """Return variables that must be set before veRL is imported, in every process of a run.
 
     ``VERL_ENGINE_DEVICE`` lets veRL's engine registry choose FSDP, which is device-agnostic. The
     time limit is TransferQueue's for an answer of its controller, in seconds: a trajectory for

@@ -1,4 +1,4 @@
-"""The host ``verl`` with what small policies on CPUs need."""
+"""Host ``verl`` with settings for small policies on CPUs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from evoprompt.agents.tasks import Task, Trial
 
 _QUIET_AND_SMALL = {"OMP_NUM_THREADS": "1", "VERL_LOGGING_LEVEL": "ERROR", "TQDM_DISABLE": "1"}
-"""Many processes share few cores; and a run has its own display, which others would tear."""
+"""Many processes share few cores; and a run has its own display, which other output would disturb.
+"""
 
 _ACTOR, _ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 ARGUMENTS: Mapping[str, JsonValue] = {
@@ -53,10 +54,10 @@ take no KL penalty and make one update a step with the same AdamW.
 
 
 class VerlOnCpu(VerlHost):
-    """veRL on CPUs, for small policies.
+    """Host by veRL on CPUs, for small policies.
 
     Args:
-        settings: the host section of a configuration; what it says of veRL wins.
+        settings: the host section of a configuration; its settings of veRL win.
     """
 
     Settings = CpuSettings
@@ -69,8 +70,8 @@ class VerlOnCpu(VerlHost):
         super().__init__(settings.model_copy(update=changed), seeded=True)
 
     def plan(self, task: Task, trial: Trial) -> Plan:
-        """What ``trial`` would do and need; of memory and time nothing is said."""
-        found = training_plan(
+        """Return the work and the needs of ``trial``, without memory and time."""
+        training = training_plan(
             task,
             self.settings,
             trial,
@@ -85,4 +86,4 @@ class VerlOnCpu(VerlHost):
             checkpoints=None,
             packages=(),
         )
-        return replace(found, several=False)
+        return replace(training, several=False)

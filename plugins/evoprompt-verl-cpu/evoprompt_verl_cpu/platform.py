@@ -1,7 +1,7 @@
-"""A platform ``cpu``, so that stock veRL trains where there is no accelerator.
+"""Platform ``cpu``, so that stock veRL trains without an accelerator.
 
-veRL imports this module in every process and picks the platform by ``VERL_PLATFORM=cpu``; both are
-its own, documented ways in.
+veRL imports this module in every process and selects the platform by ``VERL_PLATFORM=cpu``; both
+are its own, documented extension points.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _GIB = 2**30
 
 
 class CpuDevice(ModuleType):
-    """What ``torch.cuda`` offers, as far as veRL calls it; the rest is ``torch.cpu``."""
+    """Interface of ``torch.cuda``, as far as veRL calls it; all else is ``torch.cpu``."""
 
     def __init__(self) -> None:
         super().__init__("cpu_device")
@@ -68,7 +68,7 @@ _DEVICE = CpuDevice()
 
 @PlatformRegistry.register(platform="cpu")
 class PlatformCpu(PlatformBase):  # type: ignore[misc]
-    """One CPU in the place of one GPU; Ray hands it out as the logical resource ``GPU``."""
+    """Platform of one CPU in place of one GPU; for Ray it is the logical resource ``GPU``."""
 
     device_name = "cpu"
     vendor_name = "generic"
@@ -129,7 +129,7 @@ class PlatformCpu(PlatformBase):  # type: ignore[misc]
 
 
 def _name_the_cpu_once() -> None:
-    """Lets veRL name a backend for the CPU and one for the device; torch refuses one twice."""
+    """Allow veRL to name one backend for both CPU and device; torch refuses one named twice."""
     original = torch.distributed.init_process_group
 
     def init_process_group(backend: str | None = None, **settings: Any) -> None:

@@ -1,4 +1,4 @@
-"""The host ``verl-cpu`` of ``evoprompt run``; importing this loads neither veRL nor torch."""
+"""Host ``verl-cpu`` of ``evoprompt run``; importing this loads neither veRL nor torch."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ from evoprompt_verl_cpu.host import VerlOnCpu
 
 @hookimpl
 def evoprompt_components() -> Sequence[tuple[str, type[Component]]]:
-    """The host ``verl-cpu``."""
+    """Return the host ``verl-cpu``."""
     return [named("verl-cpu", VerlOnCpu)]

@@ -1,8 +1,8 @@
-"""A rollout backend for veRL that runs transformers on a CPU.
+"""Rollout backend for veRL that runs transformers on a CPU.
 
-Registered as ``transformers`` in veRL's two rollout registries. A server is a Ray actor that
-batches the requests waiting at a moment; it sleeps, wakes, aborts and takes new weights exactly
-when veRL tells it to, and refuses to answer while asleep.
+It is registered as ``transformers`` in veRL's two rollout registries. A server is a Ray actor that
+batches the requests waiting at a moment; it sleeps, wakes, aborts and loads new weights exactly on
+veRL's requests, and refuses requests while asleep.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ class _Waiting:
 
 @ray.remote(num_cpus=0)
 class Server:
-    """Holds a copy of the policy and continues prompts with it.
+    """Server with a copy of the policy, which continues prompts.
 
-    What is sampled depends on the prompt, on the version of the weights and on the request's
-    ``seed``, or without one on how often the prompt was sampled under that version: a resumed run
-    repeats an uninterrupted one.
+    Its samples depend on the prompt, on the version of the weights and on the request's ``seed``,
+    or without a seed on how often the prompt was sampled under that version: a resumed run repeats
+    an uninterrupted one.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Server:
         self._max_tokens, self._max_length, self._seed = max_tokens, max_length, seed
         self._stops: dict[tuple[frozenset[int], tuple[str, ...]], Stops] = {}
         self._version: int | None = None
-        self._asked: Counter[tuple[int, ...]] = Counter()
+        self._num_samples: Counter[tuple[int, ...]] = Counter()
         self._waiting: list[_Waiting] = []
         self._draining: asyncio.Task[None] | None = None
         self._awake = asyncio.Event()
@@ -90,7 +90,7 @@ class Server:
         unknown = self._model.load_state_dict(weights, strict=False).unexpected_keys
         assert not unknown, f"the trainer sent weights the policy does not have: {unknown}"
         self._version = version
-        self._asked.clear()
+        self._num_samples.clear()
 
     async def generate(
         self,
@@ -100,7 +100,7 @@ class Server:
         **_others: object,
     ) -> TokenOutput:
         await self._open.wait()
-        assert self._awake.is_set(), "asked to generate while asleep"
+        assert self._awake.is_set(), "a request to generate while asleep"
         prompt = tuple(prompt_ids)
         room = self._max_length - len(prompt)
         limit = min(int(sampling_params.get("max_tokens") or self._max_tokens), room)
@@ -125,7 +125,7 @@ class Server:
         )
 
     def _stops_of(self, sampling_params: dict[str, Any]) -> Stops:
-        """What ends an action; requests that are stopped alike share one."""
+        """Return the stops of an action; requests with equal stops share one object."""
         ids = frozenset(
             [self._tokenizer.eos_token_id, *(sampling_params.get("stop_token_ids") or ())]
         )
@@ -134,32 +134,34 @@ class Server:
             self._stops[ids, texts] = Stops(ids, texts, self._tokenizer)
         return self._stops[ids, texts]
 
-    def _seed_of(self, prompt: tuple[int, ...], given: int | None) -> int:
-        number = self._asked[prompt] if given is None else given
+    def _seed_of(self, prompt: tuple[int, ...], request_seed: int | None) -> int:
+        number = self._num_samples[prompt] if request_seed is None else request_seed
         key = (self._seed, self._version, number, prompt)
-        self._asked[prompt] += 1
+        self._num_samples[prompt] += 1
         return int.from_bytes(hashlib.blake2b(repr(key).encode(), digest_size=7).digest())
 
     async def _drain(self) -> None:
         while self._waiting:
             await asyncio.sleep(_GATHER_SECONDS)
             stops = self._waiting[0].stops
-            batch = [one for one in self._waiting if one.stops is stops][:_MAX_BATCH]
-            self._waiting = [one for one in self._waiting if all(one is not b for b in batch)]
-            requests = [one.request for one in batch]
+            batch = [waiting for waiting in self._waiting if waiting.stops is stops][:_MAX_BATCH]
+            self._waiting = [
+                waiting for waiting in self._waiting if all(waiting is not b for b in batch)
+            ]
+            requests = [waiting.request for waiting in batch]
             try:
                 await asyncio.to_thread(
                     decode, self._model, requests, stops, lambda: not self._open.is_set()
                 )
-                for one in batch:
-                    one.answer.set_result(one.request)
+                for waiting in batch:
+                    waiting.answer.set_result(waiting.request)
             except Exception as error:
-                for one in batch:
-                    one.answer.set_exception(error)
+                for waiting in batch:
+                    waiting.answer.set_exception(error)
 
 
 class Replica(RolloutReplica):  # type: ignore[misc]
-    """Launches one :class:`Server`."""
+    """Replica that launches one :class:`Server`."""
 
     async def launch_servers(self) -> None:
         from verl.utils.config import omega_conf_to_dataclass
@@ -181,7 +183,7 @@ class Replica(RolloutReplica):  # type: ignore[misc]
 
 
 class ServerAdapter(BaseRollout):  # type: ignore[misc]
-    """The trainer worker's end: passes memory commands and weights on to its replica's server."""
+    """Adapter of the trainer worker: sends memory commands and weights to its replica's server."""
 
     def __init__(
         self, config: Any, model_config: Any, device_mesh: Any, replica_rank: int = -1

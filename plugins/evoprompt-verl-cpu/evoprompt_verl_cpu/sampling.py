@@ -1,7 +1,7 @@
-"""Batched decoding that repeats itself.
+"""Reproducible batched decoding.
 
-Every row draws from a generator of its own, seeded by the caller, so that what is sampled does not
-depend on which requests happen to share a batch.
+Every row draws from a generator of its own, seeded by the caller, so that a sample does not depend
+on the requests that happen to share its batch.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 @dataclass(slots=True)
 class Request:
-    """What one row is to be continued from, and how.
+    """Prompt of one row to be continued, with its settings and its result.
 
     Attributes:
         prompt: token ids.
         seed: of the row's generator.
         temperature: 0 means greedy.
         max_tokens: most tokens to sample.
-        tokens: what was sampled.
-        log_probs: one a sampled token.
+        tokens: sampled tokens.
+        log_probs: one per sampled token.
         finished: whether a stop or the limit ended it, rather than an abort.
     """
 
@@ -39,12 +39,12 @@ class Request:
 
 @dataclass(frozen=True)
 class Stops:
-    """What ends an action.
+    """Stops of an action.
 
     Attributes:
-        ids: it ends with one of these tokens.
-        texts: or where one of these texts has been written.
-        tokenizer: reads the texts.
+        ids: tokens that end it.
+        texts: texts that end it.
+        tokenizer: decodes the texts.
     """
 
     ids: frozenset[int]
@@ -52,17 +52,17 @@ class Stops:
     tokenizer: PreTrainedTokenizerBase
 
     def end(self, tokens: list[int]) -> bool:
-        """Whether ``tokens`` end the action."""
+        """Return whether ``tokens`` end the action."""
         if tokens[-1] in self.ids:
             return True
         if tokens[-1] not in self._closing:
             return False
-        said = str(self.tokenizer.decode(tokens, skip_special_tokens=True))
-        return any(text in said for text in self.texts)
+        text_so_far = str(self.tokenizer.decode(tokens, skip_special_tokens=True))
+        return any(text in text_so_far for text in self.texts)
 
     @cached_property
     def _closing(self) -> frozenset[int]:
-        """Tokens that hold the last character of a text, after which it may be complete."""
+        """Return the tokens with the last character of a text, after which it may be complete."""
         last = {text[-1] for text in self.texts}
         words = self.tokenizer.batch_decode([[token] for token in range(len(self.tokenizer))])
         return frozenset(token for token, word in enumerate(words) if last & set(word))
@@ -75,7 +75,7 @@ def decode(
     stops: Stops,
     aborted: Callable[[], bool],
 ) -> None:
-    """Continues every request until a stop, its limit, or an abort. Mutates them."""
+    """Continue every request, in place, until a stop, its limit, or an abort."""
     width, rows = max(len(request.prompt) for request in requests), len(requests)
     steps = max(request.max_tokens for request in requests)
     ids = torch.zeros(rows, width, dtype=torch.long)
@@ -102,11 +102,11 @@ def decode(
         cache = output.past_key_values
         logits = output.logits[:, -1].float()
         log_probs = (logits / temperature.clamp(min=1e-6)).log_softmax(-1)
-        drawn = torch.searchsorted(
+        sampled = torch.searchsorted(
             log_probs.exp().cumsum(-1), chances[:, step : step + 1].contiguous()
         )
         greedy = logits.argmax(-1, keepdim=True)
-        chosen = torch.where(temperature > 0, drawn.clamp(max=logits.shape[-1] - 1), greedy)
+        chosen = torch.where(temperature > 0, sampled.clamp(max=logits.shape[-1] - 1), greedy)
         for row, request in enumerate(requests):
             if request.finished:
                 continue

@@ -1,4 +1,4 @@
-"""What a configuration may say of the host ``verl-cpu``."""
+"""Settings of the host ``verl-cpu``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from evoprompt.experiments.hosts.verl.settings import VerlHostSettings
 
 
 class CpuSettings(VerlHostSettings):
-    """The host section of a configuration: :class:`VerlHostSettings` with other defaults.
+    """Host section of a configuration: :class:`VerlHostSettings` with other defaults.
 
     Attributes:
         learning_rate: of AdamW, constant.

@@ -1,4 +1,4 @@
-"""TRL's own arguments for a trial."""
+"""TRL's own arguments of a trial."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ LORA = 'pip install "evoprompt[trl,lora]"'
 def arguments(
     settings: TrlSettings, limits: Limits, sampling: Sampling, trial: Trial
 ) -> GRPOConfig:
-    """The ``GRPOConfig`` of a trial.
+    """Return the ``GRPOConfig`` of a trial.
 
     Args:
         settings: of the host.
-        limits: what an episode may use.
-        sampling: where an action ends.
-        trial: its budget, its seed and where it writes.
+        limits: of an episode.
+        sampling: the end of an action.
+        trial: its budget, its seed and its folder.
 
     Raises:
         InputError: TRL does not take an argument, or this machine cannot do what it asks for.
@@ -60,28 +60,30 @@ def arguments(
         "disable_tqdm": True,
         "dataloader_pin_memory": torch.cuda.is_available(),
         **settings.arguments,
-        # For these null, too, stands for what suits the machine.
+        # For these, null also stands for the machine's default.
         "use_cpu": device_of(settings) == "cpu",
         "bf16": computes_in_bf16(settings),
     }
     if "activation_checkpointing" in GRPOConfig.__dataclass_fields__:  # transformers 5.24
         # The old name is deprecated there, and TRL's own default sets it.
         chosen.setdefault("activation_checkpointing", chosen.pop("gradient_checkpointing"))
-    own = chosen.get("generation_kwargs") or {}
-    if ending := [name for name in own if name in ENDING]:
+    generation_kwargs = chosen.get("generation_kwargs") or {}
+    if ending := [name for name in generation_kwargs if name in ENDING]:
         raise InputError(
-            f"host.arguments.generation_kwargs has {', '.join(ending)}; required: nothing that "
-            "says where an action ends, or how many there are, which the task's protocol and "
-            "host.turn_tokens do; drop it"
+            f"host.arguments.generation_kwargs has {', '.join(ending)}; required: no "
+            "setting of the end or the number of actions, which the task's protocol and "
+            "host.turn_tokens define; drop it"
         )
-    known = vars(GenerationConfig())  # type: ignore[no-untyped-call]
-    if unknown := [name for name in own if name not in known and not settings.uses_vllm]:
+    generation_settings = vars(GenerationConfig())  # type: ignore[no-untyped-call]
+    unknown = [name for name in generation_kwargs if name not in generation_settings]
+    if unknown and not settings.uses_vllm:
         raise InputError(
             f"host.arguments.generation_kwargs has {', '.join(unknown)}, which transformers would "
-            f"leave unread; required: settings of its GenerationConfig{nearest(unknown[0], known)}"
+            "leave unread; required: settings of its GenerationConfig"
+            f"{nearest(unknown[0], generation_settings)}"
         )
     if settings.uses_vllm:
-        chosen["generation_kwargs"] = {**own, **vllm_arguments(sampling)}
+        chosen["generation_kwargs"] = {**generation_kwargs, **vllm_arguments(sampling)}
     try:
         return GRPOConfig(output_dir=str(trial.directory), seed=trial.seed, **chosen)
     except (TypeError, ValueError, ImportError) as error:
@@ -92,7 +94,7 @@ def arguments(
 
 
 def adapters(settings: LoraSettings | None) -> Any:
-    """The configuration of adapters, as peft has it; None where all weights are trained.
+    """Return the configuration of adapters for peft; None if all weights are trained.
 
     Raises:
         InputError: peft is not installed.
@@ -112,16 +114,16 @@ def adapters(settings: LoraSettings | None) -> Any:
 
 
 def device_of(settings: TrlSettings) -> str:
-    """Type of the device that these settings train on."""
+    """Return the type of the device that these settings train on."""
     return "cpu" if settings.arguments.get("use_cpu") else default_device()
 
 
 def computes_in_bf16(settings: TrlSettings) -> bool:
-    """Whether a trial computes in bfloat16, its weights being kept in float32.
+    """Return whether a trial computes in bfloat16, with its weights in float32.
 
-    As the settings say; where they do not, if the device has instructions for it.
+    The settings decide; without a setting, it does if the device has instructions for it.
     """
-    given = settings.arguments.get("bf16")
-    if given is not None:
-        return bool(given)
+    bf16 = settings.arguments.get("bf16")
+    if bf16 is not None:
+        return bool(bf16)
     return not settings.arguments.get("fp16") and native_bf16(device_of(settings))

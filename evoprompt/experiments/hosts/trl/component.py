@@ -1,4 +1,4 @@
-"""The host ``trl`` as a component; imports neither TRL nor torch before it is used."""
+"""Host ``trl`` as a component; imports neither TRL nor torch before it is used."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ _INSTALL = 'pip install "evoprompt[trl]"'
 
 @dataclass(frozen=True, slots=True)
 class TrlHost(Host):
-    """Any task in TRL's GRPOTrainer."""
+    """Host that trains any task in TRL's GRPOTrainer."""
 
     Settings = TrlSettings
     settings: TrlSettings
 
     @classmethod
     def build(cls, settings: TrlSettings, context: BuildContext) -> TrlHost:
-        """Makes the host with these settings."""
+        """Return the host with these settings."""
         return cls(settings)
 
     def plan(self, task: Task, trial: Trial) -> Plan:
-        """What ``trial`` would do and need.
+        """Return the work and the needs of ``trial``.
 
         Raises:
-            InputError: a setting is wrong, or model and task do not go together, as far as both are
-                here to tell.
+            InputError: a setting is wrong, or model and task do not fit together, as far as both
+                are on this machine.
         """
         if find_spec("trl") is None:
             return Plan(needs=(Need("trl", "not installed", _INSTALL),))
@@ -39,10 +39,10 @@ class TrlHost(Host):
         return plan(task, self.settings, trial)
 
     def prepare(self, task: Task, trial: Trial) -> TrainingJob:
-        """A ``GRPOTrainer``, ready to train.
+        """Return a ``GRPOTrainer``, ready to train.
 
         Raises:
-            InputError: TRL is not installed, a setting is wrong, or model and task do not go
+            InputError: TRL is not installed, a setting is wrong, or model and task do not fit
                 together.
         """
         if find_spec("trl") is None:

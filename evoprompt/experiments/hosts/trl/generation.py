@@ -1,4 +1,4 @@
-"""Actions by a ``transformers`` model, ended by the texts that end one."""
+"""Actions of a ``transformers`` model, with their stop texts."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ ENDING = (
     "stop", "stop_strings", "stop_token_ids", "eos_token_id", "ignore_eos",
     "include_stop_str_in_output", "n", "num_return_sequences", "num_beams", "do_sample",
 )  # fmt: skip
-"""Settings of a generation that say where an action ends or how many there are, which is not for a
-configuration to say."""
+"""Settings of a generation that define the end or the number of actions, which a configuration may
+not set."""
 
 
 def choices(trainer: GRPOTrainer) -> dict[str, object]:
-    """How the policy of ``trainer`` chooses tokens in training, by names of ``GenerationConfig``.
+    """Return the sampling settings of ``trainer`` in training, by names of ``GenerationConfig``.
 
-    Every setting is there: of what is not, transformers would take the model's own.
+    Every setting is there: transformers would take the model's own value of a missing one.
     """
     return {
         "temperature": trainer.temperature,
@@ -45,13 +45,13 @@ def choices(trainer: GRPOTrainer) -> dict[str, object]:
 
 
 def greedy(chosen: Mapping[str, object]) -> dict[str, object]:
-    """The most likely token of those choices; what is no matter of chance stays, as in vLLM."""
-    kept = {name: value for name, value in chosen.items() if name not in _DRAWING}
-    return {**kept, "do_sample": False}
+    """Return settings for the most likely token; settings without randomness stay, as in vLLM."""
+    deterministic_settings = {name: value for name, value in chosen.items() if name not in _DRAWING}
+    return {**deterministic_settings, "do_sample": False}
 
 
 def vllm_arguments(sampling: Sampling) -> dict[str, object]:
-    """What vLLM's sampling parameters must hold so that an action ends in time."""
+    """Return the sampling parameters of vLLM with which an action ends in time."""
     return {
         "max_tokens": sampling.max_tokens,
         "stop": list(sampling.stop),
@@ -60,7 +60,7 @@ def vllm_arguments(sampling: Sampling) -> dict[str, object]:
 
 
 def tokenizer_of(model: str) -> PreTrainedTokenizerBase:
-    """The tokenizer of ``model``, with a token for padding.
+    """Return the tokenizer of ``model``, with a token for padding.
 
     Raises:
         InputError: there is none.
@@ -71,7 +71,7 @@ def tokenizer_of(model: str) -> PreTrainedTokenizerBase:
         raise missing(model, error) from error
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
-    # By these TRL would take an episode of several turns for one message.
+    # With these TRL would read an episode of several turns as one message.
     for name in ("response_template", "response_schema"):
         if getattr(tokenizer, name, None) is not None:
             setattr(tokenizer, name, None)
@@ -79,10 +79,10 @@ def tokenizer_of(model: str) -> PreTrainedTokenizerBase:
 
 
 def missing(model: str, error: Exception) -> InputError:
-    """That a model cannot be loaded, and what to do."""
-    told = " ".join(str(error).split())[:300]
+    """Return the error of a model that cannot be loaded, with its remedy."""
+    reason = " ".join(str(error).split())[:300]
     return InputError(
-        f"host.model is {model!r}, which cannot be loaded ({told}); required: a model on the "
+        f"host.model is {model!r}, which cannot be loaded ({reason}); required: a model on the "
         f"Hugging Face hub or its folder; fetch it with: hf download {model}"
     )
 
@@ -95,14 +95,14 @@ def generate(
     sampling: Sampling,
     choice: Mapping[str, object],
 ) -> list[Action]:
-    """One action after each context, all in one batch.
+    """Return one action after each context, all in one batch.
 
     Args:
-        model: a causal language model, on whatever device it is.
+        model: a causal language model, on any device.
         tokenizer: of the model; has a token for padding.
         contexts: token ids.
-        sampling: where an action ends.
-        choice: how a token is chosen; see :func:`choices`.
+        sampling: the end of an action.
+        choice: sampling settings; see :func:`choices`.
     """
     # Padding is never attended to, and some models have no token for it.
     ends = end_tokens(model, tokenizer)
@@ -118,35 +118,35 @@ def generate(
     device = next(model.parameters()).device
     ids = torch.tensor([[*[pad] * (width - len(row)), *row] for row in contexts])
     read = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in contexts])
-    closed = _Closed(tokenizer, sampling.stop, ends, width, len(contexts))
-    said = model.generate(  # type: ignore[operator]
+    row_ends = _RowEnds(tokenizer, sampling.stop, ends, width, len(contexts))
+    generated = model.generate(  # type: ignore[operator]
         input_ids=ids.to(device),
         attention_mask=read.to(device),
         generation_config=config,
-        stopping_criteria=[closed],
+        stopping_criteria=[row_ends],
     )[:, width:].tolist()
-    return [Action(row[:end]) for row, end in zip(said, closed.lengths, strict=True)]
+    return [Action(row[:end]) for row, end in zip(generated, row_ends.lengths, strict=True)]
 
 
 def end_tokens(model: torch.nn.Module, tokenizer: PreTrainedTokenizerBase) -> list[int]:
-    """Tokens that end an action: those of the model, of which there may be several, and its own.
+    """Return the tokens that end an action: those of the model, and that of the tokenizer.
 
     Args:
-        model: whose generation settings name some.
+        model: its generation settings may name end tokens.
         tokenizer: of the model.
     """
     named = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
     several = named if isinstance(named, Sequence) else [named]
-    return sorted({int(one) for one in (*several, tokenizer.eos_token_id) if one is not None})
+    return sorted({int(token) for token in (*several, tokenizer.eos_token_id) if token is not None})
 
 
-class _Closed(StoppingCriteria):
-    """Ends a row at a stop text or its end of text, and remembers where.
+class _RowEnds(StoppingCriteria):
+    """Criterion that ends a row at a stop text or its end of text, and records its length.
 
-    Padding may be the end-of-text token too, so the tokens alone do not say where a row ended.
+    Padding may be the end-of-text token too, so the tokens alone do not tell the end of a row.
 
     Attributes:
-        lengths: tokens each row has said.
+        lengths: number of tokens of each row.
     """
 
     def __init__(
@@ -167,12 +167,12 @@ class _Closed(StoppingCriteria):
     def __call__(
         self, input_ids: torch.Tensor, scores: torch.Tensor, **_kwargs: object
     ) -> torch.Tensor:
-        """Which rows are finished."""
-        live = [row for row, done in enumerate(self._done) if not done]
+        """Return the rows that are finished."""
+        open_rows = [row for row, done in enumerate(self._done) if not done]
         first = max(self._start, input_ids.shape[1] - _TAIL_TOKENS)
-        tails = input_ids[live, first:].tolist()
+        tails = input_ids[open_rows, first:].tolist()
         texts = self._tokenizer.batch_decode(tails)
-        for row, tail, text in zip(live, tails, texts, strict=True):
+        for row, tail, text in zip(open_rows, tails, texts, strict=True):
             self.lengths[row] += 1
             self._done[row] = tail[-1] in self._ends or any(tag in text for tag in self._stop)
         return torch.tensor(self._done, device=input_ids.device)

@@ -1,4 +1,4 @@
-"""Supervised steps on a policy's own episodes, and how far it is from the model it came from."""
+"""Supervised steps on a policy's own episodes, and its divergence from the base model."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ RATE = 3.0
 """Learning rate, in those of the host. With 3 the tiny policy of search-QA solved .97 of the
 validation questions without its instruction, with 10 .92, and 1.00 with it (seed 0, 30 steps)."""
 EPOCHS = 2
-"""Passes over what is learned."""
+"""Passes over the rows."""
 
-_OTHERS = -100  # a label that counts for no loss
+_IGNORED = -100  # a label that counts for no loss
 
 Row = Mapping[str, Sequence[int]]
 
 
 def row_of(prompt: Sequence[int], episode: Episode) -> Row:
-    """What the policy chose in ``episode``, to be learned after another prompt."""
-    said = zip(episode.completion_ids, episode.policy_mask, strict=True)
-    labels = [token if chosen else _OTHERS for token, chosen in said]
+    """Return the policy's tokens in ``episode`` as labels after another prompt."""
+    tokens = zip(episode.completion_ids, episode.policy_mask, strict=True)
+    labels = [token if chosen else _IGNORED for token, chosen in tokens]
     return {
         "input_ids": [*prompt, *episode.completion_ids],
-        "labels": [_OTHERS] * len(prompt) + labels,
+        "labels": [_IGNORED] * len(prompt) + labels,
     }
 
 
 def imitate(trainer: GRPOTrainer, rows: Sequence[Row]) -> None:
-    """Trains the policy of ``trainer``, by its own arguments, to say what it is said to choose."""
+    """Train the policy of ``trainer``, by its own arguments, on the selected completions."""
     args = copy(trainer.args)
     args.max_steps, args.num_train_epochs = -1, EPOCHS
     args.learning_rate *= RATE
@@ -51,28 +51,28 @@ def imitate(trainer: GRPOTrainer, rows: Sequence[Row]) -> None:
 def divergence(
     policy: PreTrainedModel, base: PreTrainedModel, rows: Sequence[Row], size: int
 ) -> float:
-    """Mean over what the policy is said to choose of its KL divergence from ``base``, in nats.
+    """Return the policy's mean KL divergence from ``base`` over its own tokens, in nats.
 
     Args:
         policy: a causal language model.
-        base: another one, with the same tokens.
+        base: another language model, with the same tokens.
         rows: episodes after their prompts.
-        size: of them, in one pass.
+        size: number of rows in one pass.
     """
-    found = torch.zeros(2, dtype=torch.float64)
+    totals = torch.zeros(2, dtype=torch.float64)
     for start in range(0, len(rows), size):
         batch = _batch(rows[start : start + size])
         labels = batch.pop("labels")[:, 1:]
         mine, theirs = (
             model(**{name: tensor.to(model.device) for name, tensor in batch.items()})
-            .logits[:, :-1][(labels != _OTHERS).to(model.device)]
+            .logits[:, :-1][(labels != _IGNORED).to(model.device)]
             .float()
             .log_softmax(-1)
             for model in (policy, base)
         )
-        one = kl_div(theirs, mine, log_target=True, reduction="sum")
-        found += torch.tensor([one.item(), len(mine)])
-    return float(found[0] / found[1])
+        kl_sum = kl_div(theirs, mine, log_target=True, reduction="sum")
+        totals += torch.tensor([kl_sum.item(), len(mine)])
+    return float(totals[0] / totals[1])
 
 
 def _batch(rows: Sequence[Row]) -> dict[str, torch.Tensor]:
@@ -80,6 +80,8 @@ def _batch(rows: Sequence[Row]) -> dict[str, torch.Tensor]:
     labels = [torch.tensor(row["labels"]) for row in rows]
     return {
         "input_ids": pad_sequence(ids, batch_first=True),
-        "attention_mask": pad_sequence([torch.ones_like(one) for one in ids], batch_first=True),
-        "labels": pad_sequence(labels, batch_first=True, padding_value=_OTHERS),
+        "attention_mask": pad_sequence(
+            [torch.ones_like(row_ids) for row_ids in ids], batch_first=True
+        ),
+        "labels": pad_sequence(labels, batch_first=True, padding_value=_IGNORED),
     }

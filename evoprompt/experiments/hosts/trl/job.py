@@ -1,4 +1,4 @@
-"""A causal language model in TRL's ``GRPOTrainer``, its rollouts played with a task's tools."""
+"""Causal language model in TRL's ``GRPOTrainer``, with rollouts by a task's tools."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ _PLAIN = {"top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0, "do
 
 
 class TrlTrainingJob(Policy):
-    """A language model in a ``GRPOTrainer``, ready to be trained.
+    """Language model in a ``GRPOTrainer``, ready to be trained.
 
-    With several processes everything here is done by all of them together.
+    With several processes every method is called in all of them together.
 
     Args:
-        task: whose questions to train on.
-        trial: what to do.
-        settings: how.
+        task: its questions are trained on.
+        trial: the trial.
+        settings: of the host.
 
     Raises:
         InputError: the settings are wrong, the task has no questions, or the model is missing or
@@ -100,16 +100,16 @@ class TrlTrainingJob(Policy):
 
     @property
     def trainer(self) -> GRPOTrainer:
-        """The trainer, to which the engine is attached."""
+        """Return the trainer, to which the engine is attached."""
         return self._trainer
 
     @property
     def render(self) -> Render:
-        """Places the instruction in the prompt of a question."""
+        """Return the function that places the instruction in the prompt of a question."""
         return self._task.render
 
     def train(self, engine: Engine, on_evaluation: OnEvaluation) -> None:
-        """Trains until ``engine.rollouts`` reaches the budget; see ``TrainingJob``."""
+        """Train until ``engine.rollouts`` reaches the budget; see ``TrainingJob``."""
         self._engine = engine
         self._pace.follow(
             engine,
@@ -119,44 +119,44 @@ class TrlTrainingJob(Policy):
         self._trainer.train(resume_from_checkpoint=resumes(self._trial))
 
     def save(self, folder: Path) -> None:
-        """Writes weights and tokenizer as ``transformers`` loads them, adapters merged.
+        """Write weights and tokenizer as ``transformers`` loads them, with adapters merged.
 
         With several processes the first one names the folder.
         """
         folder = self._together.from_leader(folder)
         folder.parent.mkdir(parents=True, exist_ok=True)
-        written = folder.with_name(f".{folder.name}.partial")
+        partial = folder.with_name(f".{folder.name}.partial")
         if self._settings.lora is None:
-            self._trainer.save_model(str(written))
+            self._trainer.save_model(str(partial))
         elif self._trainer.accelerator.is_main_process:
             whole: Any = deepcopy(self._trainer.accelerator.unwrap_model(self._trainer.model))
-            whole.merge_and_unload().save_pretrained(written)
-            self._tokenizer.save_pretrained(written)
+            whole.merge_and_unload().save_pretrained(partial)
+            self._tokenizer.save_pretrained(partial)
         if self._trainer.accelerator.is_main_process:
             if folder.exists():
                 shutil.rmtree(folder)
-            written.rename(folder)
+            partial.rename(folder)
         self._trainer.accelerator.wait_for_everyone()
 
     def stop(self) -> None:
-        """Asks a running ``train`` to save a checkpoint and return after the current step."""
+        """Request that a running ``train`` saves a checkpoint and returns after this step."""
         self._pace.stopping = True
 
     @property
     def tokenizer(self) -> ChatTokenizer:
-        """Of the policy, with the variables of its chat template."""
+        """Return the tokenizer of the policy, with the variables of its chat template."""
         return self._runner.tokenizer
 
     @property
     def limits(self) -> Limits:
-        """What an episode may use."""
+        """Return the limits of an episode."""
         return self._runner.agent.limits
 
     def answer(self, plays: Sequence[EpisodeSteps], call: CallMany) -> list[Episode]:
-        """Greedy episodes of any method, by the current policy.
+        """Return greedy episodes of any method, by the current policy.
 
         Raises:
-            InputError: vLLM samples, which knows the agent's way to end an action alone.
+            InputError: vLLM samples, which can only end actions as the agent does.
         """
         if self._vllm is not None or self._lockstep is not None:
             raise InputError(
@@ -166,25 +166,25 @@ class TrlTrainingJob(Policy):
         with self._evaluating():
             return play(plays, self._sampler(), call, greedy=True)
 
-    def evaluate(self, written: Written, split: str) -> Evaluation:
-        """Greedy evaluation of the current policy; draws no random number.
+    def evaluate(self, instruction: Written, split: str) -> Evaluation:
+        """Evaluate the current policy greedily; draw no random number.
 
-        Means over the questions whose tools did not break and whose prompt leaves room for an
-        episode; ``unscored`` is the share of the others.
+        Return means over the questions whose tools did not break and whose prompt leaves room for
+        an episode; ``unscored`` is the share of the remaining questions.
 
         Raises:
             InputError: no question could be scored.
         """
         accelerator = self._trainer.accelerator
-        candidate = Candidate.of(self._together.from_leader(written))
+        candidate = Candidate.of(self._together.from_leader(instruction))
         everything, processes = self._task.questions(split), accelerator.num_processes
         shares = [everything[process::processes] for process in range(processes)]
         mine = shares[accelerator.process_index]
         rolled = self.rollouts(mine, split, candidate, greedy=True)
-        found = [one if isinstance(one, str) else one[1] for one in rolled]
-        teller = self._engine if accelerator.is_main_process else None
-        gathered, asked = self._together.gathered(found), list(chain.from_iterable(shares))
-        return evaluation_of(asked, gathered, split, self._task.main_metric, teller)
+        results = [rollout if isinstance(rollout, str) else rollout[1] for rollout in rolled]
+        log_engine = self._engine if accelerator.is_main_process else None
+        gathered, questions = self._together.gathered(results), list(chain.from_iterable(shares))
+        return evaluation_of(questions, gathered, split, self._task.main_metric, log_engine)
 
     @contextmanager
     def _evaluating(self) -> Iterator[None]:
@@ -200,8 +200,8 @@ class TrlTrainingJob(Policy):
     def rollouts(
         self, questions: Sequence[Question], split: str, candidate: Candidate, *, greedy: bool
     ) -> list[tuple[Episode, Score] | str]:
-        """An episode of each question with its score, or why it has none."""
-        found: list[tuple[Episode, Score] | str] = []
+        """Return an episode of each question with its score, or the reason why it has none."""
+        rolled: list[tuple[Episode, Score] | str] = []
         settings = self._settings
         size = max(settings.at_once, settings.rollouts_per_step // settings.processes)
         room = self._room()
@@ -209,7 +209,7 @@ class TrlTrainingJob(Policy):
             self._vllm.load_weights()
         for start in range(0, self._max_over_ranks(len(questions)), size):
             chunk = questions[start : start + size]
-            prompts = [self.render(self._runner.prompt(one), candidate) for one in chunk]
+            prompts = [self.render(self._runner.prompt(question), candidate) for question in chunk]
             lengths = [len(self._runner.encode(prompt)) for prompt in prompts]
             fitting = [
                 prompt for prompt, length in zip(prompts, lengths, strict=True) if length <= room
@@ -218,28 +218,30 @@ class TrlTrainingJob(Policy):
                 episodes = iter(self._play(fitting, split, greedy=greedy))
             for question, length in zip(chunk, lengths, strict=True):
                 if length > room:
-                    found.append(f"a prompt of {length} tokens, of at most {room}")
+                    rolled.append(f"a prompt of {length} tokens, of at most {room}")
                     continue
                 episode = next(episodes)
                 score = scored(self._task, episode, question)
-                found.append(episode.error if score is None else (episode, score))
-        return found
+                rolled.append(episode.error if score is None else (episode, score))
+        return rolled
 
     def rows(self, episodes: Sequence[tuple[Question, Episode]], candidate: Candidate) -> list[Row]:
-        """What was said in ``episodes``, as if it had been under ``candidate``."""
-        prompts = [self.render(self._runner.prompt(one), candidate) for one, _ in episodes]
+        """Return the actions of ``episodes`` as training rows after prompts with ``candidate``."""
+        prompts = [
+            self.render(self._runner.prompt(question), candidate) for question, _ in episodes
+        ]
         return [
             row_of(self._runner.encode(prompt), episode)
             for prompt, (_, episode) in zip(prompts, episodes, strict=True)
         ]
 
     def imitate(self, rows: Sequence[Row]) -> None:
-        """Takes supervised steps on what was said."""
+        """Take supervised steps on ``rows``."""
         imitate(self._trainer, rows)
         self._trainer._last_loaded_step = -1  # so that vLLM takes the new weights
 
     def divergence(self, rows: Sequence[Row]) -> float:
-        """Mean KL divergence from the task's own model, in nats, over the tokens that were said."""
+        """Return the mean KL divergence from the task's model over the policy's tokens, in nats."""
         policy: Any = self._trainer.model
         base = AutoModelForCausalLM.from_pretrained(self._settings.model, dtype=policy.dtype)
         with self._evaluating():
@@ -247,7 +249,7 @@ class TrlTrainingJob(Policy):
             return divergence(policy, base.to(policy.device), rows, size)
 
     def _room(self) -> int:
-        """Most tokens of a prompt that leave room for the longest episode."""
+        """Return the most tokens of a prompt that leave room for the longest episode."""
         model: Any = self._trainer.model
         positions = getattr(model.config.get_text_config(), "max_position_embeddings", None)
         allowed = self._settings.prompt_tokens
@@ -277,39 +279,43 @@ class TrlTrainingJob(Policy):
         model: Any = trainer.model
         head = model.get_output_embeddings()
         if head is not None:
-            head.register_forward_pre_hook(_in_one_piece)
-        own = getattr(model, "generation_config", None)
-        if own is not None:  # saved with the policy, so that a server samples as the training does
-            own.update(**choices(trainer))
+            head.register_forward_pre_hook(_copy_states)
+        generation_config = getattr(model, "generation_config", None)
+        # It is saved with the policy, so that a server samples as the training does.
+        if generation_config is not None:
+            generation_config.update(**choices(trainer))
         # The run has its own display; TRL's lines would tear it.
         trainer.remove_callback(PrinterCallback)
         return trainer
 
     def _rows(self, questions: Sequence[Question]) -> list[dict[str, Any]]:
-        """TRL's dataset; ``place`` finds the question again, whose own row may hold anything."""
+        """Return TRL's dataset; ``question_index`` refers to the question.
+
+        The question's own row may have columns of any name, so it is not part of the dataset.
+        """
         return [
             {
                 "id": question.id,
                 "prompt": self._runner.prompt(question),
                 "question": question.text,
                 "answers": list(question.answers),
-                "place": place,
+                "question_index": index,
             }
-            for place, question in enumerate(questions)
+            for index, question in enumerate(questions)
         ]
 
     def _rollout(self, prompts: Sequence[Prompt], trainer: GRPOTrainer) -> dict[str, Any]:
-        """What TRL calls instead of its own sampling: the fields it trains on, and the episodes."""
+        """Return TRL's training fields and the episodes, in place of TRL's own sampling."""
         del trainer
         episodes = self._play(prompts, "train", greedy=False)
         for episode in episodes:
-            if not episode.completion_ids:  # it broke at once, and TRL wants a token
+            if not episode.completion_ids:  # it broke before its first token, and TRL needs one
                 episode.show([self._tokenizer.eos_token_id], "")
-        told = self._settings.uses_vllm
+        has_logprobs = self._settings.uses_vllm
         return {
             "prompt_ids": [episode.prompt_ids for episode in episodes],
             "completion_ids": [episode.completion_ids for episode in episodes],
-            "logprobs": [episode.logprobs for episode in episodes] if told else None,
+            "logprobs": [episode.logprobs for episode in episodes] if has_logprobs else None,
             "env_mask": [episode.policy_mask for episode in episodes],
             "episode": episodes,
         }
@@ -319,12 +325,12 @@ class TrlTrainingJob(Policy):
             self._callers[split] = self._task.caller(split)
         unfinished = set(range(len(prompts)))
 
-        def noted(number: int, steps: EpisodeSteps) -> EpisodeSteps:
+        def play_and_mark(number: int, steps: EpisodeSteps) -> EpisodeSteps:
             episode = yield from steps
             unfinished.remove(number)
             return episode
 
-        plays = [noted(n, self._runner.play(prompt)) for n, prompt in enumerate(prompts)]
+        plays = [play_and_mark(n, self._runner.play(prompt)) for n, prompt in enumerate(prompts)]
         dog = Watchdog(lambda: len(unfinished), len(prompts), self._engine, "rollouts")
         with dog.watching():
             return play(
@@ -332,15 +338,16 @@ class TrlTrainingJob(Policy):
             )
 
     def _sampler(self) -> Sampler:
-        """What writes the actions of one play."""
+        """Return the sampler of the actions of one play."""
         if self._vllm is not None:
             return self._vllm
         model = self._trainer.accelerator.unwrap_model(self._trainer.model)
         chosen = choices(self._trainer)
-        if chosen == {**_PLAIN, "temperature": chosen["temperature"]}:  # it knows no others
-            own = self._task.sampler(model, self._tokenizer, self._trainer.temperature)
-            if own is not None:
-                return own
+        # The task's sampler takes no other settings.
+        if chosen == {**_PLAIN, "temperature": chosen["temperature"]}:
+            task_sampler = self._task.sampler(model, self._tokenizer, self._trainer.temperature)
+            if task_sampler is not None:
+                return task_sampler
         return TransformersSampler(self._trainer, self._tokenizer, self._settings.at_once)
 
     def _in_lockstep(self) -> Lockstep:
@@ -354,31 +361,31 @@ class TrlTrainingJob(Policy):
 
 
 class _Trainer(GRPOTrainer):
-    """Makes no pass over rollouts that teach nothing."""
+    """Trainer that makes no backward pass over rollouts without an advantage."""
 
     def compute_loss(
         self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any, **named: Any
     ) -> torch.Tensor:
-        """TRL's loss; 0, with its gradient, where no rollout of a pass has an advantage.
+        """Return TRL's loss; 0, with its gradient, if no rollout of a pass has an advantage.
 
-        So it is where all rewards of each group are the same and no KL term is asked for. The pass
-        costs two thirds of such a rollout (.5 billion weights, 64 tokens on a CPU).
+        This is so if all rewards of each group are equal and there is no KL term. The pass costs
+        two thirds of such a rollout (.5 billion weights, 64 tokens on a CPU).
         """
         other = ("beta", "entropy_coef", "use_adaptive_entropy", "aux_loss_enabled")
-        more = [getattr(self, name, None) for name in other]  # not all in an older TRL
+        terms = [getattr(self, name, None) for name in other]  # not all in an older TRL
         alone = self.accelerator.num_processes == 1
-        if model.training and alone and not any(more) and not inputs["advantages"].any():
+        if model.training and alone and not any(terms) and not inputs["advantages"].any():
             learning = [parameter for parameter in model.parameters() if parameter.requires_grad]
-            return torch.stack([one.sum() for one in learning]).sum() * 0.0
+            return torch.stack([parameter.sum() for parameter in learning]).sum() * 0.0
         loss: torch.Tensor = super().compute_loss(model, inputs, *args, **named)
         return loss
 
 
-def _in_one_piece(_head: torch.nn.Module, states: tuple[torch.Tensor, ...]) -> Any:
-    """The last states of a batch, copied: transformers hands on a view of all.
+def _copy_states(_head: torch.nn.Module, states: tuple[torch.Tensor, ...]) -> Any:
+    """Return the last states of a batch, copied: transformers passes on a view of all states.
 
-    Of a view torch multiplies row by row. On one core (AVX-512 BF16, torch 2.13, bfloat16, 10 rows,
-    151,936 tokens) the first token of an action took 16 s so, and .04 s of a copy; the last 65 of a
-    training pass 17.5 s, and 2.9 s.
+    Torch multiplies a view row by row. On one core (AVX-512 BF16, torch 2.13, bfloat16, 10 rows,
+    151,936 tokens) the first token of an action took 16 s with a view, and .04 s with a copy; the
+    last 65 of a training pass 17.5 s, and 2.9 s.
     """
     return tuple(state.contiguous() for state in states)

@@ -1,4 +1,4 @@
-"""What training under TRL will do and need, told before any weights are loaded."""
+"""Plan of a training under TRL, before any weights are loaded."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from evoprompt.experiments.requirements import (
 from evoprompt.support.errors import InputError
 
 _SAVED_8_BIT = 2 * (4 - 1)
-"""Bytes a weight that Adam's two moments take less where they have eight bits."""
+"""Bytes a weight that Adam's two moments save if they have eight bits."""
 
 _CHECKPOINT = 4 + 8
 """Bytes that a weight takes in a checkpoint, Adam's moments included."""
 
 
 def plan(task: Task, settings: TrlSettings, trial: Trial) -> Plan:
-    """What ``trial`` would do and need.
+    """Return the work and the needs of ``trial``.
 
     Raises:
         InputError: a setting is wrong, a split has no questions, or the model cannot play the task
-            or has no position left for a prompt, as far as both are here to tell.
+            or has no position left for a prompt, as far as both are on this machine.
     """
     name, limits = settings.model_of(trial), settings.limits(task)
     _require_room(task, limits, name)
@@ -48,7 +48,7 @@ def plan(task: Task, settings: TrlSettings, trial: Trial) -> Plan:
     if not model(name).missing:
         tokenizer = tokenizer_of(name)
         runner = EpisodeRunner(task, tokenizer, limits, settings.template_variables)
-        bundled = task.host_defaults.get("trl", {}).get("model")  # nobody chose it
+        bundled = task.host_defaults.get("trl", {}).get("model")  # the user did not choose it
         if tokenizer.chat_template is None and not trial.policy and name != bundled:
             notices.append(
                 f"{name} has no chat template, so that it is asked in plain text, the instruction "
@@ -80,7 +80,7 @@ def plan(task: Task, settings: TrlSettings, trial: Trial) -> Plan:
             adapters=settings.lora is not None,
             gpu=gpu_here(),
         )
-    found = training_plan(
+    training = training_plan(
         task,
         settings,
         trial,
@@ -99,28 +99,28 @@ def plan(task: Task, settings: TrlSettings, trial: Trial) -> Plan:
         notices=notices,
         seconds=load.seconds() if load else {},
     )
-    if not any(need.missing for need in found.needs):
+    if not any(need.missing for need in training.needs):
         require_questions(task)
-    return found
+    return training
 
 
 def _require_room(task: Task, limits: Limits, name: str) -> None:
-    known, longest = positions(name), limits.response_tokens
-    if known is not None and longest >= known:
+    num_positions, longest = positions(name), limits.response_tokens
+    if num_positions is not None and longest >= num_positions:
         raise InputError(
             f"an episode of {type(task).__name__} may take {longest:,} tokens ({limits.calls} "
             f"calls, turn_tokens {limits.turn_tokens}, observation_tokens "
-            f"{limits.observation_tokens}), which leaves no room for a prompt in the {known:,} "
-            f"positions of {name}; required: less; lower calls, turn_tokens or observation_tokens "
-            "in the task's limits (or host.max_calls and host.turn_tokens), or take a model with "
-            "more positions"
+            f"{limits.observation_tokens}), which leaves no room for a prompt in the "
+            f"{num_positions:,} positions of {name}; required: less; lower calls, turn_tokens or "
+            "observation_tokens in the task's limits (or host.max_calls and host.turn_tokens), or "
+            "take a model with more positions"
         )
 
 
 def _reads_before_updates(settings: TrlSettings, chosen: GRPOConfig) -> bool:
-    """Whether TRL reads all rollouts once before the first update, for the old probabilities.
+    """Return whether TRL reads all rollouts before the first update, for the old probabilities.
 
-    It does so where several updates share them, and to correct what vLLM says of its samples.
+    It does so if several updates share them, and to correct vLLM's probabilities of its samples.
     """
     every = (chosen.steps_per_generation or 1) * chosen.num_iterations
     several = bool(chosen.gradient_accumulation_steps % every)
@@ -128,10 +128,10 @@ def _reads_before_updates(settings: TrlSettings, chosen: GRPOConfig) -> bool:
 
 
 def _gpu_gib(settings: TrlSettings, limits: Limits, size: ModelSize) -> float:
-    """GiB that training needs on each GPU beside what vLLM is given; an estimate, at most.
+    """Return the GiB that training needs on each GPU beside vLLM's share; an estimate, at most.
 
-    Weights, gradients, Adam's moments and the reference, shared out where they are sharded, and
-    the logits of the longest possible responses with their gradient and their softmax.
+    It counts weights, gradients, Adam's moments and the reference, divided where they are sharded,
+    and the logits of the longest possible responses with their gradient and their softmax.
     """
     shards = settings.processes if settings.sharded else 1
     reference = settings.loaded_bytes if settings.has_reference else 0
@@ -145,10 +145,10 @@ def _gpu_gib(settings: TrlSettings, limits: Limits, size: ModelSize) -> float:
 
 
 def _host_gib(settings: TrlSettings, size: ModelSize) -> float:
-    """GiB of main memory that the processes take together while the trainer starts.
+    """Return the GiB of main memory of all processes while the trainer starts.
 
-    Every process loads the whole policy and the whole reference before they are shared out, and
-    turns the policy into single precision when training begins, the reference being gone by then.
+    Every process loads the whole policy and the whole reference before they are sharded. It turns
+    the policy into single precision when training begins, after the reference was freed.
     """
     loaded = settings.loaded_bytes
     reference = loaded if settings.has_reference else 0
@@ -157,7 +157,7 @@ def _host_gib(settings: TrlSettings, size: ModelSize) -> float:
 
 
 def _gpus(settings: TrlSettings) -> int:
-    """GPUs that it asks for; a model small enough may be trained on a CPU."""
+    """Return the number of GPUs that it needs; a small model may be trained on a CPU."""
     on_cpu = settings.arguments.get("use_cpu")
-    wanted = settings.uses_vllm or settings.processes > 1 or bool(settings.arguments.get("bf16"))
-    return settings.processes if (wanted if on_cpu is None else not on_cpu) else 0
+    needs_gpu = settings.uses_vllm or settings.processes > 1 or bool(settings.arguments.get("bf16"))
+    return settings.processes if (needs_gpu if on_cpu is None else not on_cpu) else 0

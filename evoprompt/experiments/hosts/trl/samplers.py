@@ -1,7 +1,7 @@
-"""Where the tokens of an action come from in TRL: transformers, or vLLM as TRL drives it.
+"""Samplers of actions in TRL: transformers, or vLLM as TRL runs it.
 
 Every process of a distributed training calls its sampler equally often and for equally many
-episodes, because weights may be sharded over the processes or the server be shared by them.
+episodes, because weights may be sharded over the processes, or the server shared by them.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from evoprompt.experiments.hosts.trl.generation import greedy as likeliest
 
 
 class VllmSampler:
-    """TRL's vLLM, in the trainer's process or as a server.
+    """Sampler by TRL's vLLM, in the trainer's process or as a server.
 
     Args:
-        trainer: built with ``use_vllm`` and the arguments of :func:`vllm_arguments`,
-            which say where an action ends.
+        trainer: built with ``use_vllm`` and the arguments of :func:`vllm_arguments`, which define
+            the end of an action.
     """
 
     def __init__(self, trainer: GRPOTrainer) -> None:
@@ -32,23 +32,23 @@ class VllmSampler:
     def __call__(
         self, episodes: Sequence[Episode], sampling: Sampling, *, greedy: bool
     ) -> list[Action]:
-        """One action per episode, with the weights that vLLM was given last."""
+        """Return one action per episode, with the last weights that vLLM has received."""
         with self._temperature(0.0 if greedy else self._trainer.vllm_generation.temperature):
-            found = self._trainer.vllm_generation.generate(
+            generated = self._trainer.vllm_generation.generate(
                 prompts=[episode.context for episode in episodes], images=None, num_generations=1
             )
-        ids, logprobs = found[1], found[2]
+        ids, logprobs = generated[1], generated[2]
         return [
             Action(
-                list(said),
+                list(tokens),
                 # The first of each is the token that was sampled; None stands for NaN.
                 [float("nan") if value[0] is None else value[0] for value in values],
             )
-            for said, values in zip(ids, logprobs, strict=True)
+            for tokens, values in zip(ids, logprobs, strict=True)
         ]
 
     def load_weights(self) -> None:
-        """Gives vLLM the current weights, unless it has them; that empties its prefix cache."""
+        """Send the current weights to vLLM, unless it has them; that empties its prefix cache."""
         trainer = self._trainer
         # Training does so when it samples; an evaluation comes between.
         if trainer._last_loaded_step != trainer.state.global_step:
@@ -66,10 +66,10 @@ class VllmSampler:
 
 
 class TransformersSampler:
-    """The trainer's own model, on whatever device it is.
+    """Sampler by the trainer's own model, on any device.
 
     Args:
-        trainer: whose model and settings of generation to use.
+        trainer: with the model and the settings of generation.
         tokenizer: of the model.
         at_once: most episodes in one forward pass.
     """
@@ -84,10 +84,10 @@ class TransformersSampler:
     def __call__(
         self, episodes: Sequence[Episode], sampling: Sampling, *, greedy: bool
     ) -> list[Action]:
-        """One action per episode, with the current weights."""
+        """Return one action per episode, with the current weights."""
         trainer = self._trainer
-        drawn = choices(trainer)
-        choice = likeliest(drawn) if greedy else drawn
+        sampling_settings = choices(trainer)
+        choice = likeliest(sampling_settings) if greedy else sampling_settings
         contexts = [episode.context for episode in episodes]
         actions: list[Action] = []
         with unwrap_model_for_generation(trainer.model_wrapped, trainer.accelerator) as model:

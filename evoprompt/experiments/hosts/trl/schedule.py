@@ -1,4 +1,4 @@
-"""When a training under TRL evaluates, saves and stops, all counted in rollouts of the engine."""
+"""Schedule of a training under TRL: evaluations, checkpoints and the end, in rollouts."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from evoprompt.support.storage import STATE_FILE
 
 
 class Pace(TrainerCallback):
-    """Evaluates on time and stops when the budget is spent.
+    """Callback that evaluates on schedule and stops when the budget is spent.
 
-    With several processes all follow the first one, which owns the engine.
+    With several processes all of them follow the first one, which owns the engine.
 
     Args:
         trial: its budget and its period of evaluation.
@@ -34,7 +34,7 @@ class Pace(TrainerCallback):
         self.stopping = False
 
     def follow(self, engine: Engine, evaluate: Callable[[], None], together: Collectives) -> None:
-        """Counts the rollouts of ``engine`` from now on and calls ``evaluate`` when it is time."""
+        """Count the rollouts of ``engine`` from now on, and call ``evaluate`` on schedule."""
         self._engine, self._evaluate, self._together = engine, evaluate, together
 
     def on_step_begin(
@@ -44,7 +44,7 @@ class Pace(TrainerCallback):
         control: TrainerControl,
         **kwargs: object,
     ) -> None:
-        """Evaluates the policy before it has learned anything."""
+        """Evaluate the policy before its first step."""
         if self._engine is None or state.global_step % self._updates:
             return
         self._before = self._together.from_leader(self._engine.rollouts)
@@ -58,7 +58,7 @@ class Pace(TrainerCallback):
         control: TrainerControl,
         **kwargs: object,
     ) -> None:
-        """Evaluates if a multiple of the period was passed; stops at the budget."""
+        """Evaluate if a multiple of the period was passed; stop at the budget."""
         if self._engine is None or state.global_step % self._updates:
             return
         rollouts = self._together.from_leader(self._engine.rollouts)
@@ -75,9 +75,9 @@ class Pace(TrainerCallback):
 
 
 def resumes(trial: Trial) -> bool:
-    """Whether ``trial`` continues from its newest complete checkpoint; it begins if there is none.
+    """Return whether ``trial`` continues from a complete checkpoint; without one it begins anew.
 
-    Given to ``trainer.train``: the engine's attachment then passes over, and removes, a checkpoint
-    that a kill cut short.
+    The value is for ``trainer.train``: the engine's attachment then skips, and removes, a
+    checkpoint that a kill cut short.
     """
     return trial.resume and any(trial.directory.glob(f"*/{STATE_FILE}"))

@@ -1,4 +1,4 @@
-"""A task's scores as a reward function of TRL, which tells them on."""
+"""Reward function of TRL that logs a task's scores."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ LogExtra = Callable[[str, list[str | float | None]], None]
 
 
 class Scoring:
-    """Scores episodes: the reward to TRL, feedback and metrics by TRL's own ``log_extra``.
+    """Scorer of episodes: the reward to TRL, feedback and metrics by TRL's own ``log_extra``.
 
     Args:
-        task: which scores.
-        questions: those trained on; a column ``place`` says which is meant.
+        task: that scores.
+        questions: of the training; a column ``question_index`` refers to one of them.
     """
 
     __name__ = "score"
@@ -32,18 +32,18 @@ class Scoring:
         self,
         *,
         episode: Sequence[Episode],
-        place: Sequence[int],
+        question_index: Sequence[int],
         log_extra: LogExtra,
         **columns: object,
     ) -> list[float | None]:
-        """The rewards; None where a tool or the sampler broke."""
+        """Return the rewards; None if a tool or the sampler broke."""
         scores = [
-            scored(self._task, one, self._questions[where])
-            for one, where in zip(episode, place, strict=True)
+            scored(self._task, rollout_episode, self._questions[number])
+            for rollout_episode, number in zip(episode, question_index, strict=True)
         ]
         log_extra(FEEDBACK, [score.feedback if score else "" for score in scores])
-        own = {name for score in scores if score for name in score.metrics}
+        metric_names = {name for score in scores if score for name in score.metrics}
         # TRL gathers the columns of all processes, which must therefore log the same ones.
-        for name in sorted(set(gather_object(sorted(own)))):
+        for name in sorted(set(gather_object(sorted(metric_names)))):
             log_extra(name, [score.metrics.get(name) if score else None for score in scores])
         return [score.reward if score else None for score in scores]

@@ -1,4 +1,4 @@
-"""What the host ``trl`` can be told; imports neither TRL nor torch."""
+"""Settings of the host ``trl``; imports neither TRL nor torch."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _HALF = ("bfloat16", "float16")
 
 
 class TrlSettings(HostSettings):
-    """The host section of a configuration; ``arguments`` are those of ``trl.GRPOConfig``.
+    """Host section of a configuration; ``arguments`` are those of ``trl.GRPOConfig``.
 
     Attributes:
         updates_per_step: optimizer steps that share a generation batch.
         processes: processes that train together, one per GPU.
-        at_once: contexts that transformers continue together; vLLM chooses by itself.
+        at_once: contexts that transformers continue in one batch; vLLM chooses by itself.
         threads: CPU threads of torch; null leaves them as they are.
     """
 
@@ -56,48 +56,48 @@ class TrlSettings(HostSettings):
 
     @property
     def rollouts_per_pass(self) -> int:
-        """Rollouts in one forward and backward pass of a process."""
+        """Return the rollouts in one forward and backward pass of a process."""
         share = self.rollouts_per_step // (self.processes * self.updates_per_step)
         return self.micro_batch or share
 
     @property
     def passes(self) -> int:
-        """Forward and backward passes of a process for each generation batch."""
+        """Return the forward and backward passes of a process for each generation batch."""
         return self.rollouts_per_step // (self.processes * self.rollouts_per_pass)
 
     @property
     def template_variables(self) -> dict[str, JsonValue]:
-        """Variables of the chat template, such as ``enable_thinking``."""
-        given = self.arguments.get("chat_template_kwargs")
-        return dict(given) if isinstance(given, Mapping) else {}
+        """Return the variables of the chat template, such as ``enable_thinking``."""
+        variables = self.arguments.get("chat_template_kwargs")
+        return dict(variables) if isinstance(variables, Mapping) else {}
 
     @property
     def optimizer(self) -> str:
-        """Its name in ``transformers``; empty for the default."""
+        """Return the optimizer's name in ``transformers``; empty for the default."""
         return str(self.arguments.get("optim", ""))
 
     @property
     def uses_vllm(self) -> bool:
-        """Whether vLLM samples."""
+        """Return whether vLLM samples."""
         return bool(self.arguments.get("use_vllm"))
 
     @property
     def has_reference(self) -> bool:
-        """Whether a copy of the first policy is kept, for the KL term; not beside adapters."""
+        """Return whether a copy of the first policy is loaded for the KL term, without adapters."""
         return bool(self.arguments.get("beta", 0.001)) and self.lora is None
 
     @property
     def loaded_bytes(self) -> int:
-        """Bytes a weight takes as it is loaded: TRL loads in single precision if not told."""
-        given = self.arguments.get("model_init_kwargs")
-        return 2 if isinstance(given, Mapping) and given.get("dtype") in _HALF else 4
+        """Return the bytes of a loaded weight; by default TRL loads in single precision."""
+        model_kwargs = self.arguments.get("model_init_kwargs")
+        return 2 if isinstance(model_kwargs, Mapping) and model_kwargs.get("dtype") in _HALF else 4
 
     @property
     def sharded(self) -> bool:
-        """Whether weights are shared out over the processes."""
+        """Return whether weights are sharded over the processes."""
         return bool(self.arguments.get("fsdp") or self.arguments.get("deepspeed"))
 
 
 def running_processes() -> int:
-    """How many processes the launcher has started; 1 without one."""
+    """Return the number of processes that the launcher has started; 1 without a launcher."""
     return int(os.environ.get("WORLD_SIZE", "1"))

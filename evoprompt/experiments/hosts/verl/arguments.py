@@ -1,4 +1,4 @@
-"""GRPO with veRL, by its own names."""
+"""GRPO with veRL, by veRL's own names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TRAIN, VALIDATION = "train.parquet", "validation.parquet"
 
 
 def arguments(settings: VerlHostSettings, limits: Limits, trial: Trial) -> Mapping[str, Setting]:
-    """The settings of a training, of which those in ``settings.arguments`` win.
+    """Return the settings of a training; those in ``settings.arguments`` win.
 
     GRPO as in the paper (§4): the loss is a mean over the tokens of each response and then over
     responses (Eq. 2), with the unbiased estimate of the divergence from the reference policy.
@@ -28,7 +28,7 @@ def arguments(settings: VerlHostSettings, limits: Limits, trial: Trial) -> Mappi
     Args:
         settings: of the host.
         limits: of an episode.
-        trial: what to do.
+        trial: the trial.
 
     Raises:
         InputError: no model is named.
@@ -36,7 +36,7 @@ def arguments(settings: VerlHostSettings, limits: Limits, trial: Trial) -> Mappi
     response = limits.response_tokens
     actor, rollout = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
     reference = "actor_rollout_ref.ref"
-    written = trial.directory.absolute()  # veRL reads a relative path below the current folder only
+    folder = trial.directory.absolute()  # veRL reads a relative path below the current folder only
     # A training on several machines joins the Ray cluster that they form.
     lora = settings.lora
     adapters: dict[str, Setting] = {}
@@ -45,13 +45,13 @@ def arguments(settings: VerlHostSettings, limits: Limits, trial: Trial) -> Mappi
         adapters = {
             f"{model}.lora_rank": lora.rank,
             f"{model}.lora_alpha": lora.alpha,
-            f"{model}.lora.merge": True,  # into the weights that the rollout replicas are sent
+            f"{model}.lora.merge": True,  # into the weights that the rollout replicas receive
         }
     joined = {"+ray_kwargs.ray_init.address": "auto"} if settings.nodes > 1 else {}
     return {
         "algorithm.adv_estimator": "grpo",
-        "data.train_files": str(written / TRAIN),
-        "data.val_files": str(written / VALIDATION),
+        "data.train_files": str(folder / TRAIN),
+        "data.val_files": str(folder / VALIDATION),
         "data.train_batch_size": settings.questions_per_step,
         "data.max_prompt_length": settings.prompt_tokens,
         "data.max_response_length": response,
@@ -95,7 +95,7 @@ def arguments(settings: VerlHostSettings, limits: Limits, trial: Trial) -> Mappi
         f"{rollout}.val_kwargs.do_sample": True,
         f"{rollout}.val_kwargs.temperature": 1.0,
         f"{rollout}.val_kwargs.top_p": 1.0,
-        f"{rollout}.agent.agent_loop_config_path": str(written / LOOPS),
+        f"{rollout}.agent.agent_loop_config_path": str(folder / LOOPS),
         "reward.num_workers": 0,  # the agent loop scores its episodes itself
         "trainer.nnodes": settings.nodes,
         "trainer.n_gpus_per_node": settings.gpus_per_node,
@@ -104,7 +104,7 @@ def arguments(settings: VerlHostSettings, limits: Limits, trial: Trial) -> Mappi
         "trainer.total_epochs": trial.budget,  # the budget ends the training
         "trainer.total_training_steps": math.ceil(trial.budget / settings.rollouts_per_step),
         "trainer.resume_mode": "auto" if trial.resume else "disable",
-        "trainer.default_local_dir": str(written),
+        "trainer.default_local_dir": str(folder),
         "trainer.max_actor_ckpt_to_keep": 2,
         **adapters,
         **joined,

@@ -14,14 +14,14 @@ from verl.trainer.constants_ppo import get_ppo_ray_runtime_env
 
 
 def start(config: DictConfig, environment: Mapping[str, str]) -> None:
-    """Starts, or joins, what ``config`` describes; what ran before in this process ends.
+    """Start, or join, the cluster of ``config``; end the one that ran before in this process.
 
-    A trial does not say when it is over: it is evaluated and saved after its training. So its
-    workers live until the next one starts, or the process ends.
+    A trial does not signal its end: it is evaluated and saved after its training. So its workers
+    run until the next trial starts, or the process ends.
 
     Args:
         config: of veRL.
-        environment: variables of every process, also on a cluster that was there before.
+        environment: variables of every process, also on a cluster that already ran.
     """
     stop()
     config.transfer_queue.enable = True
@@ -33,9 +33,9 @@ def start(config: DictConfig, environment: Mapping[str, str]) -> None:
     runtime["env_vars"] |= {**environment, "TRANSFER_QUEUE_ENABLE": "1"}
     settings = OmegaConf.to_container(config.ray_kwargs.ray_init, resolve=True)
     assert isinstance(settings, dict)
-    given = settings.pop("runtime_env", None) or {}
-    runtime["env_vars"].update(given.pop("env_vars", None) or {})
-    runtime.update({name: value for name, value in given.items() if value is not None})
+    runtime_settings = settings.pop("runtime_env", None) or {}
+    runtime["env_vars"].update(runtime_settings.pop("env_vars", None) or {})
+    runtime.update({name: value for name, value in runtime_settings.items() if value is not None})
     ray.init(
         **{str(name): value for name, value in settings.items()},
         runtime_env=runtime,
@@ -46,7 +46,7 @@ def start(config: DictConfig, environment: Mapping[str, str]) -> None:
 
 
 def stop() -> None:
-    """Ends what :func:`start` started; does nothing where nothing runs."""
+    """End the cluster of :func:`start`; do nothing if none runs."""
     if ray.is_initialized():
         transfer_queue.close()
         ray.shutdown()

@@ -20,18 +20,18 @@ Setting = object
 
 
 def configuration(settings: Mapping[str, Setting]) -> DictConfig:
-    """The configuration of a veRL run.
+    """Return the configuration of a veRL run.
 
     Args:
         settings: values by veRL's own dotted names. As on its command line, ``+`` in front of a
             name adds one that the tree does not have.
 
     Raises:
-        InputError: veRL has no such setting, or takes no such value; it is missing, too old, or
-            installed beside a TRL too new for it.
+        InputError: veRL has no such setting, or takes no such value; veRL is missing, too old, or
+            installed beside a TRL that is too new for it.
     """
     check_versions()
-    # Only now: without veRL these are missing too.
+    # Not before the check: without veRL these are missing, too.
     from hydra import compose, initialize_config_module
     from hydra.core.global_hydra import GlobalHydra
     from omegaconf import OmegaConf
@@ -50,17 +50,17 @@ def configuration(settings: Mapping[str, Setting]) -> DictConfig:
                 force_add=name.startswith("+"),
             )
         except OmegaConfBaseException as error:
-            told = str(error).splitlines()[0]
+            reason = str(error).splitlines()[0]
             raise InputError(
                 f"{name} is {value!r}; required: a setting of veRL's configuration and a value it "
-                f"takes ({told}); see `python -m verl.trainer.main_ppo --cfg job`, and put + in "
+                f"takes ({reason}); see `python -m verl.trainer.main_ppo --cfg job`, and put + in "
                 "front of a name to add it"
             ) from error
     return config
 
 
 def checked(settings: Mapping[str, Setting]) -> DictConfig:
-    """The configuration of a veRL run, after veRL has checked what it can before anything starts.
+    """Return the configuration of a veRL run, after veRL's checks before anything starts.
 
     Raises:
         InputError: veRL has no such setting, or refuses the configuration.
@@ -75,10 +75,10 @@ def checked(settings: Mapping[str, Setting]) -> DictConfig:
             warnings.simplefilter("ignore")
             validate_config(config, need_reference_policy(config), need_critic(config))
     except (AssertionError, ValueError) as error:
-        told = " ".join(str(error).split())
+        reason = " ".join(str(error).split())
         raise InputError(
-            f"veRL refuses the configuration ({told}); required: settings that go together; "
+            f"veRL refuses the configuration ({reason}); required: settings that go together; "
             "change host.arguments"
         ) from error
-    OmegaConf.resolve(config)  # as veRL's task runner does: parts of it travel alone
+    OmegaConf.resolve(config)  # as veRL's task runner does: parts of it are sent alone
     return config

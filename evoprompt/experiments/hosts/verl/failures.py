@@ -1,6 +1,6 @@
-"""Why rollouts left no score: agent loop workers note it, the process of the trainer tells it.
+"""Reasons of unscored rollouts: agent loop workers record them, the trainer's process reads them.
 
-veRL logs what an agent loop raises in a worker's own log, which a run does not show.
+veRL logs the exceptions of an agent loop in a worker's own log, which a run does not show.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ from evoprompt.support.text import format_error
 
 
 class Failures:
-    """A file that every process of a training may add lines to.
+    """File of reasons, to which every process of a training may add lines.
 
     Args:
-        path: the file, where all machines see it.
+        path: the file, in a folder that all machines share.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def note(self, error: Exception) -> None:
-        """Adds the reason in one line; a file that cannot be written hides no error."""
+    def record(self, error: Exception) -> None:
+        """Add the reason in one line; a file that cannot be written hides no error."""
         with suppress(OSError), self._path.open("a", encoding="utf-8") as file:
             file.write(f"{format_error(error)}\n")
 
-    def take(self) -> list[str]:
-        """The reasons since the last time."""
+    def pop_reasons(self) -> list[str]:
+        """Return the reasons since the last call, and remove them."""
         try:
-            found = self._path.read_text(encoding="utf-8")
+            text = self._path.read_text(encoding="utf-8")
             self._path.unlink()
         except FileNotFoundError:
             return []
-        return found.splitlines()
+        return text.splitlines()

@@ -1,4 +1,4 @@
-"""The host ``verl``: puts a task's policy into veRL's trainer."""
+"""Host ``verl``: puts a task's policy into veRL's trainer."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 
 class VerlHost(Host):
-    """veRL's V1 trainer: Ray, FSDP, vLLM, agent loops.
+    """Host by veRL's V1 trainer: Ray, FSDP, vLLM, agent loops.
 
-    Trains any task whose questions are text, with the model and machines of ``settings``.
+    It trains any task whose questions are text, with the model and machines of ``settings``.
 
     Args:
         settings: the host section of a configuration.
@@ -41,19 +41,19 @@ class VerlHost(Host):
 
     @classmethod
     def build(cls, settings: Any, context: BuildContext) -> VerlHost:
-        """Makes the host, for which a supported veRL must be installed.
+        """Return the host; requires a supported veRL.
 
         Raises:
-            InputError: it is not.
+            InputError: no supported veRL is installed.
         """
         check_versions()
         return cls(settings)
 
     def plan(self, task: Task, trial: Trial) -> Plan:
-        """What ``trial`` would do and need; see ``plan.py``.
+        """Return the work and the needs of ``trial``; see ``plan.py``.
 
         Raises:
-            InputError: the settings are wrong, or something leaves no room for the instruction.
+            InputError: the settings are wrong, or there is no room for the instruction.
         """
         from evoprompt.experiments.hosts.verl.plan import plan
 
@@ -61,7 +61,7 @@ class VerlHost(Host):
         return plan(task, self.settings, trial)
 
     def prepare(self, task: Task, trial: Trial) -> VerlTrainingJob:
-        """The policy in veRL's trainer, ready to be trained.
+        """Return the policy in veRL's trainer, ready to be trained.
 
         Raises:
             InputError: the settings are wrong, the trial does not name its task, or the model
@@ -74,7 +74,7 @@ class VerlHost(Host):
             settings = self.settings
             limits = settings.limits(task)
             config = checked(arguments(settings, limits, trial))
-            # Only after veRL is known to be there.
+            # Not before the check that veRL is installed.
             from evoprompt_verl.host import require_run
 
             require_run()
@@ -87,7 +87,7 @@ class VerlHost(Host):
         return VerlTrainingJob(config, task, trial, [loop], settings.save_every, environment)
 
     def loop(self, trial: Trial) -> Mapping[str, object]:
-        """The agent loop of ``trial``, as veRL's ``agent_loop_config_path`` takes it.
+        """Return the agent loop of ``trial``, as veRL's ``agent_loop_config_path`` takes it.
 
         Raises:
             InputError: the trial does not name its task.
@@ -109,7 +109,7 @@ class VerlHost(Host):
         }
 
     def _set_environment(self) -> Mapping[str, str]:
-        """Sets what is not set; veRL and the processes that Ray starts from here read it."""
+        """Set missing environment variables for veRL and for the processes that Ray starts."""
         for name, value in self.settings.environment.items():
             os.environ.setdefault(name, value)
         return {name: os.environ[name] for name in self.settings.environment}

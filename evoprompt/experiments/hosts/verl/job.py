@@ -1,6 +1,6 @@
-"""A policy in veRL's V1 trainer: how it starts, trains, answers and is saved.
+"""Policy in veRL's V1 trainer: start, training, evaluation and saving.
 
-The trainer lives in this process, where the engine is; Ray's workers are veRL's own.
+The trainer runs in this process, beside the engine; Ray's workers are veRL's own.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from evoprompt.engine import Engine
 from evoprompt.experiments.hosts.training import evaluation_of
 from evoprompt.experiments.hosts.verl import cluster
 from evoprompt.experiments.hosts.verl.arguments import AGENT, LOOPS, TRAIN, VALIDATION
-from evoprompt.experiments.hosts.verl.asking import Asker
+from evoprompt.experiments.hosts.verl.greedy import GreedyEvaluator
 from evoprompt.experiments.hosts.verl.merging import merge_adapters
 from evoprompt.experiments.hosts.verl.rows import Row, rows, write
 from evoprompt.experiments.hosts.verl.trainer import PacedTrainer
@@ -35,16 +35,16 @@ if TYPE_CHECKING:
 OnEvaluation = Callable[[Evaluation], None]
 
 _PIECE = 2560
-"""Questions that an evaluation asks at a time: the rollouts of a step of the paper's size."""
+"""Questions per request of an evaluation: the rollouts of a step of the paper's size."""
 
 
 class VerlTrainingJob:
-    """A policy in veRL's synchronous ``PPOTrainer``, ready to be trained; its data are written.
+    """Policy in veRL's synchronous ``PPOTrainer``, ready to be trained; its data are written.
 
     Args:
         config: of veRL.
         task: what to train on.
-        trial: what to do.
+        trial: the trial.
         loops: the agent loops, as veRL's ``agent_loop_config_path`` takes them.
         save_every: steps between two checkpoints.
         environment: variables of every process.
@@ -64,7 +64,7 @@ class VerlTrainingJob:
         self._trial = trial
         self._environment = environment
         self._trainer = PacedTrainer(config, trial, save_every)
-        self._asker: Asker | None = None
+        self._evaluator: GreedyEvaluator | None = None
         self._engine: Engine | None = None
         # Before an engine is attached, which measures how much room questions and tools leave.
         write(trial.directory / TRAIN, self._rows("train"))
@@ -73,79 +73,82 @@ class VerlTrainingJob:
 
     @property
     def trainer(self) -> PacedTrainer:
-        """The trainer, to which the engine is attached."""
+        """Return the trainer, to which the engine is attached."""
         return self._trainer
 
     @property
     def render(self) -> Render:
-        """Places the instruction in the messages of a question."""
+        """Return the function that places the instruction in the messages of a question."""
         return self._task.render
 
     def train(self, engine: Engine, on_evaluation: OnEvaluation) -> None:
-        """Trains until ``engine.rollouts`` reaches the budget; see :class:`TrainingJob`."""
+        """Train until ``engine.rollouts`` reaches the budget; see :class:`TrainingJob`."""
         self._engine = engine
         self._trainer.follow(
             engine, lambda: on_evaluation(self.evaluate(engine.best.components, "validation"))
         )
-        self._trainer.fit(self._started())
+        self._trainer.fit(self._start_workers())
 
     def save(self, folder: Path) -> None:
-        """Writes weights and tokenizer as ``transformers`` loads them, by veRL's own writer."""
+        """Write weights and tokenizer as ``transformers`` loads them, by veRL's own writer."""
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
             self._trainer.actor_rollout_wg.save_checkpoint(
                 scratch, None, self._trainer.global_steps, max_ckpt_to_keep=None
             )
-            written = Path(scratch) / "huggingface"
+            weights = Path(scratch) / "huggingface"
             model = self._config.actor_rollout_ref.model
             if model.lora_rank > 0:
-                merge_adapters(written, model.lora_alpha / model.lora_rank)
+                merge_adapters(weights, model.lora_alpha / model.lora_rank)
             if folder.exists():
                 shutil.rmtree(folder)
-            written.rename(folder)
+            weights.rename(folder)
 
     def stop(self) -> None:
-        """Asks a running ``train`` to save a checkpoint and return after the current step."""
+        """Request that a running ``train`` saves a checkpoint and returns after this step."""
         self._trainer.stopping = True
 
-    def evaluate(self, written: Written, split: str) -> Evaluation:
-        """Greedy evaluation of the current policy by the rollout replicas, scored as in training.
+    def evaluate(self, instruction: Written, split: str) -> Evaluation:
+        """Evaluate the current policy greedily by the rollout replicas, scored as in training.
 
-        Means over the questions that were asked and whose tools did not break; ``unscored`` is the
-        share of the others. Not asked is a question that is too long for the instruction, as veRL
-        would cut it off.
+        Return means over the questions that fit and whose tools did not break; ``unscored`` is the
+        share of the remaining questions. A question that is too long for the instruction is not
+        played, as veRL would cut it off.
 
         Raises:
-            InputError: training has not begun, which starts the workers that hold the policy; or
-                no question could be scored.
+            InputError: training, which starts the workers with the policy, has not begun; or no
+                question could be scored.
         """
-        if self._asker is None or self._engine is None:
+        if self._evaluator is None or self._engine is None:
             raise InputError(
                 "the policy was to be evaluated before its training; required: train first, which "
                 "starts veRL's workers"
             )
-        candidate, dataset = Candidate.of(written), self._rows(split)
+        candidate, dataset = Candidate.of(instruction), self._rows(split)
         writer = VerlPrompts(self._config, self._trainer.tokenizer, self.render)
         prompts = [writer.write(row["prompt"], candidate) for row in dataset]  # type: ignore[arg-type]
-        most = writer.longest_allowed
-        fits = [length <= most for length in writer.lengths(prompts)]
+        max_length = writer.longest_allowed
+        fits = [length <= max_length for length in writer.lengths(prompts)]
         rows_and_prompts = zip(dataset, prompts, strict=True)
-        asked = [{**row, "raw_prompt": prompt} for row, prompt in compress(rows_and_prompts, fits)]
+        greedy_rows = [
+            {**row, "raw_prompt": prompt} for row, prompt in compress(rows_and_prompts, fits)
+        ]
         scores = chain.from_iterable(
-            self._asker.ask(asked[start : start + _PIECE]) for start in range(0, len(asked), _PIECE)
+            self._evaluator.score_rows(greedy_rows[start : start + _PIECE])
+            for start in range(0, len(greedy_rows), _PIECE)
         )
-        reason = next(reversed(self._trainer.failures.take()), "it left no score")
-        found: list[Score | str] = [
-            (next(scores) or reason)
-            if fitting
-            else f"too long for the instruction within data.max_prompt_length {most}; raise it"
-            for fitting in fits
+        reason = next(reversed(self._trainer.failures.pop_reasons()), "it left no score")
+        too_long = (
+            f"too long for the instruction within data.max_prompt_length {max_length}; raise it"
+        )
+        results: list[Score | str] = [
+            (next(scores) or reason) if fitting else too_long for fitting in fits
         ]
         questions = self._task.questions(split)
-        return evaluation_of(questions, found, split, self._task.main_metric, self._engine)
+        return evaluation_of(questions, results, split, self._task.main_metric, self._engine)
 
-    def _started(self) -> HostManager:
-        """Starts veRL's workers; they live until the next training begins."""
+    def _start_workers(self) -> HostManager:
+        """Start veRL's workers, which run until the next training begins; return their manager."""
         from verl.trainer.ppo.v1 import AgentLoopManagerTQ
 
         trainer = self._trainer
@@ -159,7 +162,7 @@ class VerlTrainingJob:
             teacher_client=trainer.get_teacher_client(),
             reward_loop_worker_handles=trainer.get_reward_handles(),
         )
-        self._asker = Asker(trainer, manager)
+        self._evaluator = GreedyEvaluator(trainer, manager)
         return manager
 
     def _rows(self, split: str) -> list[Row]:

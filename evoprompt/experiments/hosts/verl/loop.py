@@ -1,8 +1,8 @@
-"""An episode of any task as an agent loop of veRL; Ray's agent loop workers run it.
+"""Agent loop of veRL that plays an episode of any task; Ray's agent loop workers run it.
 
-Actions are sampled by the rollout replicas, calls are answered by the task's tools, and the task
-scores the episode here. Where a tool breaks, the loop raises: veRL then leaves the trajectory out,
-the engine is told that it went unscored, and a notice of the run says why.
+The rollout replicas sample actions, the task's tools answer calls, and the task scores the episode
+here. If a tool breaks, the loop raises: veRL then leaves the trajectory out, the engine counts it
+as unscored, and a notice of the run has the reason.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _COUNTED = ("tool_calls", "response_tokens")
 
 
 class TaskLoop(AgentLoopBase):  # type: ignore[misc]
-    """Plays one episode.
+    """Agent loop that plays one episode.
 
     Args:
         task: the section of a configuration that names the task, or its JSON text; the task is
@@ -59,12 +59,12 @@ class TaskLoop(AgentLoopBase):  # type: ignore[misc]
         turn_tokens: most tokens of an action; None for the task's own limit.
         seeded: whether rollouts of the same number draw the same numbers, for a rollout backend
             that mixes a request's seed with its prompt.
-        failures: file that takes the reasons of episodes without a score.
+        failures: file for the reasons of episodes without a score.
     """
 
     def __init__(
         self,
-        *given: Any,
+        *positional: Any,
         task: Mapping[str, object] | str | None = None,
         max_calls: int | None = None,
         turn_tokens: int | None = None,
@@ -72,7 +72,7 @@ class TaskLoop(AgentLoopBase):  # type: ignore[misc]
         failures: str | None = None,
         **named: Any,
     ) -> None:
-        super().__init__(*given, **named)
+        super().__init__(*positional, **named)
         self._section = task_of(self.config, task)
         self._limits = (max_calls, turn_tokens)
         self._seeded = seeded
@@ -80,28 +80,28 @@ class TaskLoop(AgentLoopBase):  # type: ignore[misc]
 
     @staticmethod
     def shown_tools(config: DictConfig, definition: DictConfig) -> list[dict[str, Any]]:
-        """What the chat template shows of a task's tools; the adapter measures prompts with them.
+        """Return the tools that the chat template shows; the adapter measures prompts with them.
 
         Args:
             config: of the run.
-            definition: this loop's in the agent loop file.
+            definition: of this loop in the agent loop file.
         """
         task: Task = build("task", json.loads(task_of(config, definition.get("task"))))
         allowed = definition.get("max_calls") != 0 and task.tools
         return Tools(task.tools).schemas if allowed else []
 
     async def run(self, sampling_params: dict[str, Any], **columns: Any) -> AgentLoopOutput:
-        """Plays the episode of one row of the dataset; veRL's entry point.
+        """Play the episode of one row of the dataset; veRL's entry point.
 
         Raises:
             ToolUnavailable: a tool or a replica broke.
-            Exception: whatever the task raises.
+            Exception: any exception of the task.
         """
         try:
             return await self._play(sampling_params, columns)
         except Exception as error:
             if self._failures:
-                self._failures.note(error)
+                self._failures.record(error)
             raise
 
     async def _play(
@@ -113,7 +113,7 @@ class TaskLoop(AgentLoopBase):  # type: ignore[misc]
         runner = _runner(self._section, self._limits, self.tokenizer, json.dumps(dict(variables)))
         sampling = {
             **sampling_params,
-            # veRL itself says 1.0, whatever is configured.
+            # veRL itself passes 1.0, without regard to the configuration.
             "repetition_penalty": float(rollout.get("repetition_penalty", 1.0)),
             **_stopping(runner.agent.sampling),
             **({"seed": int(columns["session_id"])} if self._seeded else {}),
@@ -121,19 +121,19 @@ class TaskLoop(AgentLoopBase):  # type: ignore[misc]
         }
         request = uuid4().hex
         versions: dict[str, Any] = {}
-        told = False
+        has_logprobs = False
 
-        async def sample(wanted: Sample) -> Action:
-            nonlocal told
+        async def sample(request_sample: Sample) -> Action:
+            nonlocal has_logprobs
             output = await self.server_manager.generate(
                 request_id=request,
-                prompt_ids=wanted.episode.context,
+                prompt_ids=request_sample.episode.context,
                 sampling_params=dict(sampling),
             )
             if output.stop_reason == "aborted":
                 raise ToolUnavailable("the rollout replica aborted an action")
             versions.update({**output.extra_fields, **_oldest(versions)})
-            told = told or bool(output.log_probs)
+            has_logprobs = has_logprobs or bool(output.log_probs)
             return Action(output.token_ids, output.log_probs or None)
 
         messages, descriptions = without_tool_descriptions(list(columns["raw_prompt"]))
@@ -149,7 +149,7 @@ class TaskLoop(AgentLoopBase):  # type: ignore[misc]
             prompt_ids=episode.prompt_ids,
             response_ids=episode.completion_ids,
             response_mask=episode.policy_mask,
-            response_logprobs=episode.logprobs if told else None,
+            response_logprobs=episode.logprobs if has_logprobs else None,
             reward_score=score.reward,
             num_turns=2 * len(episode.turns),
             metrics=AgentLoopMetrics(num_preempted=0),
@@ -163,7 +163,7 @@ class TaskLoop(AgentLoopBase):  # type: ignore[misc]
 
 @cache
 def _task(section: str) -> Task:
-    """One task a worker, whose questions and tools all its episodes share."""
+    """Return the task of a section, one per worker: its episodes share questions and tools."""
     task: Task = build("task", json.loads(section))
     return task
 
@@ -185,7 +185,7 @@ def _runner(
 
 
 def _stopping(sampling: Sampling) -> Mapping[str, object]:
-    """How long an action may be, and what ends it where the engine is vLLM."""
+    """Return the limit of an action, and its stop texts for vLLM."""
     stops = {"stop": list(sampling.stop), "include_stop_str_in_output": True}
     return {"max_tokens": sampling.max_tokens, **(stops if sampling.stop else {})}
 

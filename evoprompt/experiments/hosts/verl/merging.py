@@ -1,4 +1,4 @@
-"""Adapters in a folder that veRL has written, merged into the weights."""
+"""Merging of adapters into the weights, in a folder that veRL has written."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ _LOW, _HIGH = ".lora_A.default", ".lora_B.default"
 
 
 def merge_adapters(folder: Path, scale: float) -> None:
-    """Replaces the weights in ``folder``, which peft has named, by those that they stand for.
+    """Replace the weights in ``folder``, which have peft's names, by weights with merged adapters.
 
     Args:
         folder: with ``*.safetensors``.
         scale: of the adapters.
 
     Raises:
-        StateError: there is no adapter, so that what was trained would be lost.
+        StateError: there is no adapter, so that the training would be lost.
     """
-    found: dict[str, torch.Tensor] = {}
+    weights: dict[str, torch.Tensor] = {}
     files = [*folder.glob("*.safetensors")]
     for file in files:
-        found |= {name.removeprefix(_PREFIX): one for name, one in load_file(file).items()}
-    if not any(_LOW in name for name in found):
+        weights |= {name.removeprefix(_PREFIX): tensor for name, tensor in load_file(file).items()}
+    if not any(_LOW in name for name in weights):
         raise StateError(
             f"{folder} has no adapter (a weight with {_LOW!r} in its name), and LoRA was trained; "
             "required: weights as the tested versions of veRL and peft name them"
         )
     merged = {}
-    for name, weight in found.items():
+    for name, weight in weights.items():
         if _LOW in name or _HIGH in name:
             continue
         layer, _, kind = name.replace(_BASE, "").rpartition(".")
-        low, high = found.get(f"{layer}{_LOW}.{kind}"), found.get(f"{layer}{_HIGH}.{kind}")
+        low, high = weights.get(f"{layer}{_LOW}.{kind}"), weights.get(f"{layer}{_HIGH}.{kind}")
         if low is not None and high is not None:
             weight = (weight.float() + scale * (high.float() @ low.float())).to(weight.dtype)
         merged[f"{layer}.{kind}"] = weight

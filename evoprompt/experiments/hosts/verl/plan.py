@@ -1,4 +1,4 @@
-"""What training a task under veRL will do and need, told before anything starts."""
+"""Plan of a training under veRL, before anything starts."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ _MOMENTS = 8
 
 
 def plan(task: Task, settings: VerlHostSettings, trial: Trial) -> Plan:
-    """What ``trial`` would do and need.
+    """Return the work and the needs of ``trial``.
 
     Args:
         task: what to train on.
         settings: of the host.
-        trial: what to do.
+        trial: the trial.
 
     Raises:
         InputError: veRL or its adapter refuses the configuration, or a question has no room under
-            the instruction, as far as model and questions are here to be measured.
+            the instruction, as far as model and questions are on this machine.
     """
     name, limits = settings.model_of(trial), settings.limits(task)
     config = checked(arguments(settings, limits, trial))
@@ -57,7 +57,9 @@ def plan(task: Task, settings: VerlHostSettings, trial: Trial) -> Plan:
     needs = task.needs()
     if not any(need.missing for need in (*needs, model(name))):
         tools = playable(task, limits, config).schemas
-        prompts = [[{"role": "user", "content": asked.text}] for asked in task.questions("train")]
+        prompts = [
+            [{"role": "user", "content": question.text}] for question in task.questions("train")
+        ]
         check_room(config, task.seed_instructions, task.render, prompts, tools)
     size = model_size(name)
     load = None
@@ -76,7 +78,7 @@ def plan(task: Task, settings: VerlHostSettings, trial: Trial) -> Plan:
             span=_pass_tokens(settings, limits, config) if _reads_all(config) else 0,
             gpu=gpu_here(),
         )
-    found = training_plan(
+    training = training_plan(
         task,
         settings,
         trial,
@@ -92,11 +94,11 @@ def plan(task: Task, settings: VerlHostSettings, trial: Trial) -> Plan:
         packages=_packages(config),
         seconds=load.seconds() if load else {},
     )
-    return replace(found, several=False)
+    return replace(training, several=False)
 
 
 def playable(task: Task, limits: Limits, config: DictConfig) -> EpisodeRunner:
-    """Begins episodes of ``task`` with the model, which is here.
+    """Return a runner of episodes of ``task`` with the model, which has to be on this machine.
 
     Args:
         task: what to play.
@@ -123,11 +125,11 @@ def playable(task: Task, limits: Limits, config: DictConfig) -> EpisodeRunner:
 def gpu_gib(
     settings: VerlHostSettings, limits: Limits, config: DictConfig, size: ModelSize
 ) -> float:
-    """GiB that a GPU must have; an estimate, at most.
+    """Return the GiB that a GPU must have; an estimate, at most.
 
-    While it trains, a share of weights, gradients and Adam's moments, and the logits of the longest
-    possible pass with what is computed of them. While it samples, that share, unless it waits in
-    main memory, beside vLLM, which needs its own weights within the part it is given.
+    While it trains, this is a share of weights, gradients and Adam's moments, and the logits of the
+    longest possible pass with the tensors computed from them. While it samples, it is that share,
+    unless it waits in main memory, beside vLLM, which needs its own weights within its part.
     """
     share = float(config.actor_rollout_ref.rollout.gpu_memory_utilization)
     actor = config.actor_rollout_ref.actor
@@ -142,18 +144,18 @@ def gpu_gib(
 
 
 def _pass_tokens(settings: VerlHostSettings, limits: Limits, config: DictConfig) -> int:
-    """Most tokens of a pass of a GPU."""
+    """Return the most tokens of a pass of a GPU."""
     actor = config.actor_rollout_ref.actor
     tokens = settings.rollouts_per_pass * (settings.prompt_tokens + limits.response_tokens)
     return min(tokens, actor.ppo_max_token_len_per_gpu) if actor.use_dynamic_bsz else tokens
 
 
 def _logit_bytes(actor: DictConfig) -> int:
-    """Bytes that a logit takes at the worst, itself and its gradient included, two each.
+    """Return the bytes of a logit at worst, itself and its gradient included, two each.
 
-    A bonus for entropy has a gradient of its own. Measured on veRL 0.9.1: its backward pass keeps
-    nothing more where torch compiles it, as by default; else 2 bytes, and 8 where it goes by
-    chunks. Without a bonus the entropy is computed all the same, from two copies unless by chunks.
+    A bonus for entropy has a gradient of its own. Measured on veRL 0.9.1: its backward pass stores
+    nothing more if torch compiles it, as by default; else 2 bytes, and 8 if it runs by chunks.
+    Without a bonus the entropy is computed nevertheless, from two copies unless by chunks.
     """
     engine, bonus = actor.fsdp_config, bool(actor.entropy_coeff)
     chunked = engine.entropy_from_logits_with_chunking
@@ -165,12 +167,12 @@ def _logit_bytes(actor: DictConfig) -> int:
 
 
 def host_gib(settings: VerlHostSettings, size: ModelSize, model: str) -> float:
-    """GiB that a machine must have while models load; an estimate.
+    """Return the GiB that a machine must have while models load; an estimate.
 
-    veRL lets every process load the policy in four bytes a weight where the model ties its input
-    and output embeddings, as Qwen2.5-3B does, and one process of all where it does not, as with
-    Qwen2.5-7B. The reference waits there afterwards, two bytes a weight, shared out over machines,
-    and with ``offload`` the policy with Adam's moments.
+    Under veRL, every process loads the policy in four bytes a weight if the model ties its input
+    and output embeddings, as Qwen2.5-3B does; otherwise one process does, as with Qwen2.5-7B. The
+    reference waits there afterwards, two bytes a weight, divided over machines, and with
+    ``offload`` the policy with Adam's moments.
     """
     loaded = settings.gpus_per_node if ties_embeddings(model) else 1
     reference = 2 / settings.nodes if settings.kl > 0 and settings.lora is None else 0
@@ -179,15 +181,15 @@ def host_gib(settings: VerlHostSettings, size: ModelSize, model: str) -> float:
 
 
 def _packages(config: DictConfig) -> list[Need]:
-    """Libraries that the configuration asks for."""
-    found = []
+    """Return the needs of libraries by the configuration."""
+    needs = []
     if config.actor_rollout_ref.rollout.name == "vllm":
-        found.append(package("vllm", 'pip install "evoprompt[verl-vllm]"'))
+        needs.append(package("vllm", 'pip install "evoprompt[verl-vllm]"'))
     if not _reads_all(config):
-        found.append(flash_attention(f"set +{_ATTENTION}: sdpa in host.arguments"))
-    return found
+        needs.append(flash_attention(f"set +{_ATTENTION}: sdpa in host.arguments"))
+    return needs
 
 
 def _reads_all(config: DictConfig) -> bool:
-    """Whether attention is computed over all tokens of a pass, and not within each rollout."""
+    """Return whether attention is computed over a whole pass, and not within each rollout."""
     return bool(OmegaConf.select(config, _ATTENTION, default=_FLASH) != _FLASH)

@@ -18,22 +18,22 @@ from evoprompt.types import Question
 Row = dict[str, object]
 
 GREEDY = "greedy"
-"""Column of a row that is to be answered without sampling."""
+"""Column of a row whose episode is greedy."""
 
 SPLIT = "split"
-"""Column that names the split of a question, by which its tools are chosen."""
+"""Column with the split of a question, which selects its tools."""
 
 _QUESTION = "evoprompt_question"
-"""Column that holds the whole question as JSON, so that a task scores what it has asked."""
+"""Column that holds the whole question as JSON, so that a task scores its own question."""
 
 
 def rows(questions: Sequence[Question], split: str, agent: str, source: str) -> list[Row]:
-    """One row a question, in the columns that veRL reads, and two of our own.
+    """Return one row per question, in the columns that veRL reads, and two of our own.
 
     Args:
-        questions: what to ask.
-        split: theirs.
-        agent: name of the agent loop that answers.
+        questions: of the rows.
+        split: of the questions.
+        agent: name of the agent loop.
         source: name of the data set, for questions whose own row has no ``data_source``; veRL
             groups its metrics by it.
     """
@@ -55,25 +55,25 @@ def rows(questions: Sequence[Question], split: str, agent: str, source: str) -> 
     ]
 
 
-def write(path: Path, found: Sequence[Row]) -> None:
-    """Writes rows as parquet."""
+def write(path: Path, dataset_rows: Sequence[Row]) -> None:
+    """Write rows as parquet."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(list(found)), path)
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(list(dataset_rows)), path)
 
 
 def question_of(columns: Mapping[str, Any]) -> Question:
-    """The question that a row asks: the task's own, or what a row of another data set describes.
+    """Return the question of a row: the task's own, or that of a row of another data set.
 
     Args:
-        columns: what veRL hands to an agent loop.
+        columns: of the row, as veRL passes them to an agent loop.
 
     Raises:
-        InputError: the row asks nothing.
+        InputError: the row has no question.
     """
-    told = columns.get(_QUESTION)
-    if told is not None:
-        found = json.loads(told)
-        return Question(found["id"], found["text"], tuple(found["answers"]), found["row"])
+    text = columns.get(_QUESTION)
+    if text is not None:
+        fields = json.loads(text)
+        return Question(fields["id"], fields["text"], tuple(fields["answers"]), fields["row"])
     row = {name: plain(value) for name, value in columns.items() if _is_json(plain(value))}
     return question_from_row({**row, "prompt": row.get("prompt", row.get(PROMPT))})
 

@@ -1,4 +1,4 @@
-"""How an agent loop file names the loop that plays a task, and which task that is."""
+"""Names of a task's agent loop and of its task in an agent loop file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TASK_LOOP = f"{__package__}.loop.TaskLoop"
 
 
 def section_text(task: Mapping[str, Any] | str) -> str:
-    r"""The section that names a task as JSON text, in which nothing looks like an interpolation.
+    r"""Return the section of a task as JSON text, in which nothing looks like an interpolation.
 
     Args:
         task: the section, its JSON text, or just the name.
@@ -34,22 +34,22 @@ def section_text(task: Mapping[str, Any] | str) -> str:
     return task.replace("$", "\\u0024")
 
 
-def task_of(config: DictConfig, given: Mapping[str, Any] | str | None) -> str:
-    """The section of the task that an agent loop plays, as JSON text.
+def task_of(config: DictConfig, section: Mapping[str, Any] | str | None) -> str:
+    """Return the section of the task that an agent loop plays, as JSON text.
 
     Args:
         config: of the run.
-        given: what the agent loop file says; by default the task in the section ``evoprompt``.
+        section: of the agent loop file; by default the task in the section ``evoprompt``.
 
     Raises:
-        InputError: neither names one.
+        InputError: neither names a task.
     """
     from omegaconf import OmegaConf
 
-    found = OmegaConf.select(config, "evoprompt.task") if given is None else given
-    if found is None:
+    task = OmegaConf.select(config, "evoprompt.task") if section is None else section
+    if task is None:
         raise InputError(
             f"the agent loop {TASK_LOOP} was given no task; required: one to play; name it in the "
             "agent loop file, or give evoprompt.task=NAME"
         )
-    return section_text(found)
+    return section_text(task)

@@ -1,4 +1,4 @@
-"""What a configuration may say of the host ``verl``."""
+"""Settings of the host ``verl``."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from evoprompt.experiments.hosts.settings import HostSettings
 
 
 class VerlHostSettings(HostSettings):
-    """The host section of a configuration; ``arguments`` are settings of veRL.
+    """Host section of a configuration; ``arguments`` are settings of veRL.
 
     Attributes:
         learning_rate: of AdamW, after warm-up; it falls to 0 along a cosine. 0 freezes the policy,
             and only the instruction evolves.
-        warmup: share of the training in which it rises, in [0, 1].
+        warmup: share of the training in which the learning rate rises, in [0, 1].
         kl: weight of the divergence from the reference policy; 0 leaves the reference out.
         questions_per_update: questions of one optimizer step; null for all of a training step.
         offload: whether weights and Adam's moments wait in main memory while the replicas sample,
@@ -40,7 +40,7 @@ class VerlHostSettings(HostSettings):
 
     @property
     def rollouts_per_pass(self) -> int:
-        """Rollouts in one forward and backward pass of a GPU."""
+        """Return the rollouts in one forward and backward pass of a GPU."""
         return self.micro_batch or max(
             1, self.rollouts_per_step // (self.nodes * self.gpus_per_node)
         )

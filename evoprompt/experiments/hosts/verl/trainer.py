@@ -1,4 +1,4 @@
-"""veRL's synchronous trainer with a pace: when it evaluates, saves and stops, in rollouts."""
+"""Trainer of veRL with a schedule of evaluations, checkpoints and the end, in rollouts."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _POLL_SECONDS = 0.05
 
 
 class PacedTrainer(PPOTrainerSync):  # type: ignore[misc]
-    """Evaluates on time and stops when the budget is spent; uses veRL's own hooks.
+    """Trainer that evaluates on schedule and stops when the budget is spent, by veRL's own hooks.
 
-    Checkpoints are saved here rather than by veRL's ``save_freq``, after the evaluation: what a
-    checkpoint resumes has then been evaluated already.
+    Checkpoints are saved here rather than by veRL's ``save_freq``, after the evaluation: a resumed
+    checkpoint then has its evaluation.
 
     Args:
         config: of veRL.
@@ -35,7 +35,7 @@ class PacedTrainer(PPOTrainerSync):  # type: ignore[misc]
 
     Attributes:
         stopping: whether to save and stop after the current step.
-        failures: why rollouts left no score.
+        failures: reasons of rollouts without a score.
     """
 
     def __init__(self, config: DictConfig, trial: Trial, save_every: int) -> None:
@@ -47,10 +47,10 @@ class PacedTrainer(PPOTrainerSync):  # type: ignore[misc]
         self._engine: Engine | None = None
         self._evaluate: Callable[[], None] = lambda: None
         self._before = 0
-        # veRL's workers count every folder that they save to, kept policies too, and would remove
-        # both checkpoints before the one after a policy is written.
+        # veRL's workers count every folder that they save to, saved policies too. They would remove
+        # both checkpoints before the checkpoint after a policy is written.
         section = config.trainer
-        self._kept = section.max_actor_ckpt_to_keep
+        self._max_checkpoints = section.max_actor_ckpt_to_keep
         section.max_actor_ckpt_to_keep = None
         self._folder = Path(section.default_local_dir)
         self.stopping = False
@@ -61,12 +61,12 @@ class PacedTrainer(PPOTrainerSync):  # type: ignore[misc]
         self.replay_buffer.sample = self._sample_watched
 
     def follow(self, engine: Engine, evaluate: Callable[[], None]) -> None:
-        """Counts the rollouts of ``engine`` from now on and calls ``evaluate`` when it is time."""
-        self.failures.take()  # of a training before this one
+        """Count the rollouts of ``engine`` from now on, and call ``evaluate`` on schedule."""
+        self.failures.pop_reasons()  # of a training before this one
         self._engine, self._evaluate = engine, evaluate
 
     def _sample_watched(self, *, global_steps: int, partition_id: str, batch_size: int) -> Any:
-        """What the replay buffer samples, while somebody looks whether groups are finished."""
+        """Return a sample of the replay buffer; a watchdog reports if no group is finished."""
         buffer = self.replay_buffer
 
         def count() -> int:
@@ -78,27 +78,27 @@ class PacedTrainer(PPOTrainerSync):  # type: ignore[misc]
             )
 
     def on_train_begin(self) -> None:
-        """Evaluates the policy before it has learned anything."""
+        """Evaluate the policy before its first step."""
         super().on_train_begin()
         if self.global_steps == 1:
             self._evaluate()
 
     def on_step_begin(self) -> None:
-        """Notes where the step begins."""
+        """Record the rollouts at the start of the step."""
         super().on_step_begin()
         self._before = self._engine.rollouts if self._engine else 0
 
     def on_step_end(self) -> None:
-        """Evaluates if a multiple of the period was passed; saves; stops at the budget.
+        """Evaluate if a multiple of the period was passed; save; stop at the budget.
 
         The replicas have the new weights by then.
         """
         super().on_step_end()
         if self._engine is None:
             return
-        if failed := self.failures.take():
-            told = f"{len(failed)} rollout(s) of step {self.global_steps} left no score; the last"
-            self._engine.log.append(Notice(self._engine.step, f"{told} one: {failed[-1]}"))
+        if failed := self.failures.pop_reasons():
+            prefix = f"{len(failed)} rollout(s) of step {self.global_steps} left no score; the last"
+            self._engine.log.append(Notice(self._engine.step, f"{prefix} one: {failed[-1]}"))
         rollouts, every = self._engine.rollouts, self._trial.evaluate_every
         finished = rollouts >= self._trial.budget
         if finished or rollouts // every > self._before // every:
@@ -106,7 +106,11 @@ class PacedTrainer(PPOTrainerSync):  # type: ignore[misc]
         # A checkpoint at the end would be resumed for one step too many.
         if not finished and (self.stopping or self.global_steps % self._save_every == 0):
             self._save_checkpoint()
-            for older in checkpoints(self._folder, PREFIX)[: -self._kept] if self._kept else ():
+            for older in (
+                checkpoints(self._folder, PREFIX)[: -self._max_checkpoints]
+                if self._max_checkpoints
+                else ()
+            ):
                 remove(older)
         if finished or self.stopping:
             self.total_training_steps = self.global_steps

@@ -26,7 +26,7 @@ STEPS = ("one-step", "follow", "every-step", "in-order", "split")
 @pytest.fixture(autouse=True)
 def _undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pictures take longer than all the rest; one test asks for them."""
-    monkeypatch.setattr("evoprompt.experiments.cli.run._draw", lambda *given: None)
+    monkeypatch.setattr("evoprompt.experiments.cli.run._write_report", lambda *given: None)
 
 
 def calculating() -> Answer:

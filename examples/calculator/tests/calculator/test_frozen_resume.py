@@ -29,7 +29,7 @@ FILES = ("events.jsonl", "journal.jsonl")
 @pytest.fixture(autouse=True)
 def _undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pictures take longer than all the rest."""
-    monkeypatch.setattr("evoprompt.experiments.cli.run._draw", lambda *given: None)
+    monkeypatch.setattr("evoprompt.experiments.cli.run._write_report", lambda *given: None)
 
 
 TASK = Calculator(CalculatorSettings(**SIZES))

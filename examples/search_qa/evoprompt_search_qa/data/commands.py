@@ -11,12 +11,14 @@ from evoprompt.support.errors import InputError
 from evoprompt.support.storage import require_folder
 from evoprompt_search_qa.data.sets import HUB_REPOSITORY, SETS, TRAIN_MIX
 
-app = typer.Typer(name="data", help="The questions of the real experiment.", no_args_is_help=True)
+app = typer.Typer(
+    name="data", help="Prepare the questions of the real experiment.", no_args_is_help=True
+)
 
 
 @app.callback()
 def group() -> None:
-    """The questions of the real experiment."""
+    """Prepare the questions of the real experiment."""
 
 
 @app.command()
@@ -52,8 +54,8 @@ def prepare(
     from evoprompt_search_qa.data.prepare import Preparation
     from evoprompt_search_qa.data.prepare import prepare as run
 
-    what = Preparation(source, train or TRAIN_MIX, test or tuple(SETS), validation, seed)
-    report = run(what, output)
+    preparation = Preparation(source, train or TRAIN_MIX, test or tuple(SETS), validation, seed)
+    report = run(preparation, output)
     for key, count in report.counts.items():
         name, split = key.split("/")
         read_as = "test" if split == "test" else "train"

@@ -1,4 +1,4 @@
-"""What two spellings of one question share, to find those that are asked twice."""
+"""Key that two spellings of one question share, for finding repeated questions."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from evoprompt_search_qa.scoring import normalise
 
 
 def question_key(text: str) -> str:
-    """What two spellings of one question share.
+    """Return a key that two spellings of one question share.
 
-    That is its letters and digits without articles, whatever its case, spaces, hyphens, quotes,
-    invisible characters, HTML entities and the form of its accents.
+    The key has its letters and digits without articles. It ignores case, spaces, hyphens, quotes,
+    invisible characters, HTML entities and the form of accents.
 
     >>> question_key("Who wrote  the &quot;Iliad&quot;?") == question_key("who wrote “Iliad”")
     True
     """
     # The acute accent alone is an apostrophe; NFKC would make a space of it.
     plain = html.unescape(html.unescape(text)).replace("\u00b4", "'")
-    kept = "".join(map(_plain, unicodedata.normalize("NFKC", plain)))
-    return normalise(kept).replace(" ", "")
+    plain_characters = "".join(map(_plain, unicodedata.normalize("NFKC", plain)))
+    return normalise(plain_characters).replace(" ", "")
 
 
 def _plain(character: str) -> str:

@@ -1,7 +1,7 @@
-"""Assembles the training mix and the test sets and writes them, with a report of what was found.
+"""Assembly of the training mix and the test sets as files, with a report of findings.
 
 Test sets are kept as they are, repeats included, because published numbers are means over all of
-them. Training questions that repeat another one, or that any test set asks, are left out.
+them. Training questions that repeat another one, or that are in a test set, are left out.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _LISTED = 1000
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """What to prepare.
+    """Settings of a preparation.
 
     Attributes:
-        source: where the sets are read; see ``sources.read``.
+        source: of the sets; see ``sources.read``.
         train: names of the sets to train on.
         test: names of the sets to test on.
         validation: training questions to hold out for validation.
@@ -44,15 +44,15 @@ class Preparation:
 
 @dataclass(slots=True)
 class Report:
-    """What was found.
+    """Findings of a preparation.
 
     Attributes:
-        counts: questions by set and split, of those kept.
-        files: where they were read, by set and split.
+        counts: number of remaining questions by set and split.
+        files: their sources, by set and split.
         skipped: bad rows, as ``place: reason``.
-        test_repeats: questions that a test set asks twice, or two of them ask; kept.
+        test_repeats: questions that are twice in a test set, or in two of them; kept.
         train_repeats: training questions that repeat another one; left out.
-        overlap: training questions that a test set asks; left out.
+        overlap: training questions that are in a test set; left out.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -63,22 +63,22 @@ class Report:
     overlap: list[str] = field(default_factory=list)
 
     def as_json(self) -> dict[str, object]:
-        """All counts, and the first 1,000 of every finding."""
+        """Return all counts, and the first 1,000 of every finding."""
         findings: dict[str, Sequence[str]] = {
             "bad rows (left out)": self.skipped,
             "repeats within the test sets (kept)": self.test_repeats,
             "repeats within the training mix (left out)": self.train_repeats,
             "training questions of a test set (left out)": self.overlap,
         }
-        told = {
-            name: {"count": len(found), "first": found[:_LISTED]}
-            for name, found in findings.items()
+        sections = {
+            name: {"count": len(entries), "first": entries[:_LISTED]}
+            for name, entries in findings.items()
         }
-        return {"questions": self.counts, "read from": self.files, **told}
+        return {"questions": self.counts, "read from": self.files, **sections}
 
 
-def prepare(what: Preparation, output: Path) -> Report:
-    """Writes ``train``, ``validation`` and ``test`` as parquet and ``report.json`` to ``output``.
+def prepare(preparation: Preparation, output: Path) -> Report:
+    """Write ``train``, ``validation`` and ``test`` as parquet and ``report.json`` to ``output``.
 
     Raises:
         InputError: a set is unknown or cannot be read, nothing is left to train or test on, or
@@ -87,29 +87,29 @@ def prepare(what: Preparation, output: Path) -> Report:
     if output.exists() and not output.is_dir():
         raise InputError(f"--output is {output}, which is a file; required: a folder to write")
     report = Report()
-    asked: dict[str, Record] = {}
-    test = _read_all(what, "test", report)
+    test_questions: dict[str, Record] = {}
+    test = _read_all(preparation, "test", report)
     for record in test:
-        first = asked.setdefault(question_key(record.question), record)
+        first = test_questions.setdefault(question_key(record.question), record)
         if first is not record:
             report.test_repeats.append(_repeat(first, record))
     mix: dict[str, Record] = {}
-    for record in _read_all(what, "train", report):
+    for record in _read_all(preparation, "train", report):
         key = question_key(record.question)
-        if key in asked:
-            report.overlap.append(_repeat(asked[key], record))
+        if key in test_questions:
+            report.overlap.append(_repeat(test_questions[key], record))
         elif (first := mix.setdefault(key, record)) is not record:
             report.train_repeats.append(_repeat(first, record))
     train = list(mix.values())
-    random.Random(what.seed).shuffle(train)
-    if what.validation and not 0 < what.validation < len(train):
+    random.Random(preparation.seed).shuffle(train)
+    if preparation.validation and not 0 < preparation.validation < len(train):
         raise InputError(
-            f"--validation is {what.validation}, but there are {len(train)} training questions; "
-            "required: fewer, so that some are left to train on"
+            f"--validation is {preparation.validation}, but there are {len(train)} training "
+            "questions; required: fewer, so that some are left to train on"
         )
     parts = {
-        "train": train[what.validation :],
-        "validation": train[: what.validation],
+        "train": train[preparation.validation :],
+        "validation": train[: preparation.validation],
         "test": test,
     }
     output.mkdir(parents=True, exist_ok=True)
@@ -122,29 +122,31 @@ def prepare(what: Preparation, output: Path) -> Report:
     return report
 
 
-def _read_all(what: Preparation, split: Split, report: Report) -> list[Record]:
+def _read_all(preparation: Preparation, split: Split, report: Report) -> list[Record]:
     records: list[Record] = []
-    for chosen in find_sets(what.train if split == "train" else what.test, split):
-        found = _unique(read(what.source, chosen, split, report.skipped.append), report)
-        if not found:
+    for chosen in find_sets(preparation.train if split == "train" else preparation.test, split):
+        new_records = _unique(
+            read(preparation.source, chosen, split, report.skipped.append), report
+        )
+        if not new_records:
             raise InputError(
-                f"{what.source} holds no usable {split} question of {chosen.name}; the first bad "
-                f"row: {report.skipped[-1] if report.skipped else 'none, it is empty'}; repair it "
-                "or leave the set out"
+                f"{preparation.source} holds no usable {split} question of {chosen.name}; the "
+                f"first bad row: {report.skipped[-1] if report.skipped else 'none, it is empty'}; "
+                "repair it or leave the set out"
             )
-        report.files[f"{chosen.name}/{split}"] = found[0].place.rpartition(":")[0]
-        records += found
+        report.files[f"{chosen.name}/{split}"] = new_records[0].location.rpartition(":")[0]
+        records += new_records
     return records
 
 
 def _unique(records: Iterable[Record], report: Report) -> list[Record]:
-    """The records of a set without those whose id came before."""
-    found: dict[str, Record] = {}
+    """Return the records of a set without those with the id of an earlier record."""
+    records_by_id: dict[str, Record] = {}
     for record in records:
-        first = found.setdefault(record.id, record)
+        first = records_by_id.setdefault(record.id, record)
         if first is not record:
-            report.skipped.append(f"{record.place}: repeats the 'id' of {first.place}")
-    return list(found.values())
+            report.skipped.append(f"{record.location}: repeats the 'id' of {first.location}")
+    return list(records_by_id.values())
 
 
 def _write(records: Sequence[Record], split: str, path: Path) -> None:
@@ -158,4 +160,4 @@ def _write(records: Sequence[Record], split: str, path: Path) -> None:
 def _repeat(first: Record, again: Record) -> str:
     alike = {*map(normalise, first.answers)} & {*map(normalise, again.answers)}
     answers = "the same answer" if alike else "other answers"
-    return f"{again.place}: {again.question!r} repeats {first.place}, with {answers}"
+    return f"{again.location}: {again.question!r} repeats {first.location}, with {answers}"

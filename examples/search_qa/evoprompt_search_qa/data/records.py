@@ -1,4 +1,4 @@
-"""One question as it is read from any source, and the row it is written as."""
+"""Question as it is read from any source, and the row in which it is written."""
 
 from __future__ import annotations
 
@@ -10,28 +10,29 @@ from pydantic import JsonValue
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A question with its answers.
+    """Question with its answers.
 
     Attributes:
         source: name of the set it belongs to.
         id: unique within the set.
-        question: what is asked, without any instruction.
+        question: its text, without any instruction.
         answers: every answer that counts as correct; never empty.
-        place: where it was read, as ``file:line``.
+        location: of its source, as ``file:line``.
     """
 
     source: str
     id: str
     question: str
     answers: tuple[str, ...]
-    place: str
+
+    location: str
 
 
-def parse(row: object, source: str, place: str) -> Record:
-    """The record in a row of ``id, question, golden_answers``.
+def parse(row: object, source: str, location: str) -> Record:
+    """Return the record in a row of ``id, question, golden_answers``.
 
     Raises:
-        ValueError: the row is no question; the message says why, without naming the place.
+        ValueError: the row is no question; the message has the reason, without the location.
     """
     if not isinstance(row, Mapping):
         raise ValueError(f"holds {type(row).__name__}; required: an object")
@@ -44,11 +45,11 @@ def parse(row: object, source: str, place: str) -> Record:
     identity = row.get("id")
     if isinstance(identity, bool) or not isinstance(identity, str | int) or identity == "":
         raise ValueError("has no 'id'; required: a text or a whole number")
-    return Record(source, str(identity), question.strip(), answers, place)
+    return Record(source, str(identity), question.strip(), answers, location)
 
 
 def to_row(record: Record, split: str, index: int) -> dict[str, JsonValue]:
-    """The row in the columns that Search-R1, veRL and TRL read."""
+    """Return the row in the columns that Search-R1, veRL and TRL read."""
     answers: list[JsonValue] = list(record.answers)
     return {
         "id": f"{record.source}/{record.id}",
@@ -63,7 +64,7 @@ def to_row(record: Record, split: str, index: int) -> dict[str, JsonValue]:
 
 
 def _texts(value: object) -> tuple[str, ...]:
-    """The texts in a text or a sequence, without empty ones."""
+    """Return the texts in a text or a sequence, without empty ones."""
     if isinstance(value, str):
         value = [value]
     if not isinstance(value, Sequence):

@@ -1,4 +1,4 @@
-"""The seven question sets of the paper's Table 1 and the splits they are used by."""
+"""The seven question sets of the paper's Table 1 and their splits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HUB_REPOSITORY = "RUC-NLPIR/FlashRAG_datasets"
 
 @dataclass(frozen=True, slots=True)
 class QuestionSet:
-    """One set.
+    """Question set of the paper.
 
     Attributes:
         name: its ``data_source``, and its configuration on the hub.
@@ -29,8 +29,8 @@ class QuestionSet:
 
 
 SETS: Mapping[str, QuestionSet] = {
-    found.name: found
-    for found in (
+    question_set.name: question_set
+    for question_set in (
         QuestionSet("nq", {"train": "train", "test": "test"}),
         QuestionSet("triviaqa", {"train": "train", "test": "test"}),
         QuestionSet("popqa", {"test": "test"}),
@@ -42,16 +42,16 @@ SETS: Mapping[str, QuestionSet] = {
 }
 
 TRAIN_MIX = ("nq", "hotpotqa")
-"""What Search-R1 and the paper train on."""
+"""Training sets of Search-R1 and the paper."""
 
 
 def find_sets(names: Iterable[str], split: Split) -> list[QuestionSet]:
-    """The sets of these names.
+    """Return the sets of these names.
 
     Raises:
         InputError: there is no such set, or it has no such split.
     """
-    able = [name for name, found in SETS.items() if split in found.splits]
+    able = [name for name, question_set in SETS.items() if split in question_set.splits]
     chosen = []
     for name in dict.fromkeys(names):
         if name not in able:

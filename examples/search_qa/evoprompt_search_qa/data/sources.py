@@ -1,4 +1,4 @@
-"""Where questions are read from: the Hugging Face hub, or local files of one line per question."""
+"""Sources of questions: the Hugging Face hub, or local files of one line per question."""
 
 from __future__ import annotations
 
@@ -12,38 +12,39 @@ from evoprompt_search_qa.data.records import Record, parse
 from evoprompt_search_qa.data.sets import QuestionSet, Split
 
 OnSkip = Callable[[str], None]
-"""Is told of every row that was left out, as ``place: reason``."""
+"""Callback for every row that was left out, with ``location: reason``."""
 
 Rows = Callable[[str, QuestionSet, Split], Iterator[tuple[str, object]]]
-"""Place and content of every row of a split of a set."""
+"""Location and content of every row of a split of a set."""
 
 _COLUMNS = ("id", "question", "golden_answers")
 
 
 def read(source: str, chosen: QuestionSet, split: Split, on_skip: OnSkip) -> Iterator[Record]:
-    """The questions of one split of one set; bad rows are left out and named.
+    """Yield the questions of one split of one set; leave out bad rows and name them.
 
     Args:
-        source: a folder of ``<set>_<split>.jsonl`` files, or whatever ``datasets.load_dataset``
-            takes with one configuration a set: a name on the hub or a clone of it.
+        source: a folder of ``<set>_<split>.jsonl`` files, or an argument of
+            ``datasets.load_dataset`` with one configuration a set: a name on the hub or a clone of
+            it.
         chosen: the set.
         split: which part of it.
-        on_skip: is told of bad rows.
+        on_skip: callback for bad rows.
 
     Raises:
         InputError: the set cannot be read at all.
     """
     folder = Path(source)
     rows: Rows = _local if folder.is_dir() and any(folder.glob("*.jsonl")) else _hub
-    for place, row in rows(source, chosen, split):
+    for location, row in rows(source, chosen, split):
         try:
-            yield parse(decode(row) if isinstance(row, bytes) else row, chosen.name, place)
+            yield parse(decode(row) if isinstance(row, bytes) else row, chosen.name, location)
         except ValueError as error:
-            on_skip(f"{place}: {error}")
+            on_skip(f"{location}: {error}")
 
 
 def _local(source: str, chosen: QuestionSet, split: Split) -> Iterator[tuple[str, bytes]]:
-    """Lines of a file; ``<set>_<split>proxy.jsonl`` stands in for a split that is not there."""
+    """Yield lines of a file; ``<set>_<split>proxy.jsonl`` replaces a split that is missing."""
     names = (f"{chosen.name}_{split}.jsonl", f"{chosen.name}_{split}proxy.jsonl")
     path = next((path for name in names if (path := Path(source) / name).is_file()), None)
     if path is None:
@@ -61,19 +62,19 @@ def _hub(source: str, chosen: QuestionSet, split: Split) -> Iterator[tuple[str, 
     import datasets
 
     name = chosen.splits[split]
-    where = f"{source}/{chosen.name}/{name}"
+    location = f"{source}/{chosen.name}/{name}"
     try:
-        found = datasets.load_dataset(source, chosen.name, split=name)
-        found = found.select_columns(_COLUMNS)
+        rows = datasets.load_dataset(source, chosen.name, split=name)
+        rows = rows.select_columns(_COLUMNS)
     except (ConnectionError, FileNotFoundError) as error:
         raise InputError(
-            f"{where} cannot be read ({error}); required: a data set on the Hugging Face hub, a "
+            f"{location} cannot be read ({error}); required: a data set on the Hugging Face hub, a "
             "clone of it, or a folder of <set>_<split>.jsonl files; check --source and the network"
         ) from error
     except (ValueError, datasets.exceptions.DatasetGenerationError) as error:
         raise InputError(
-            f"{where} does not look as required ({error}); required: the configuration "
+            f"{location} does not look as required ({error}); required: the configuration "
             f"{chosen.name!r}, the split {name!r} and the columns {', '.join(_COLUMNS)}"
         ) from error
-    for number, row in enumerate(found, start=1):
-        yield f"{where}:{number}", row
+    for number, row in enumerate(rows, start=1):
+        yield f"{location}:{number}", row

@@ -1,1 +1,1 @@
-"""The inference methods of the paper's Table 1: their steps and their words."""
+"""Inference methods of the paper's Table 1: their steps and their texts."""

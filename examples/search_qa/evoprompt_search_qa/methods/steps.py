@@ -1,7 +1,7 @@
-"""The inference methods of the paper's Table 1 beside the agent that is trained.
+"""Inference methods of the paper's Table 1 beside the trained agent.
 
-Each is written as if it answered a single question: a generator of what it wants, as the agent's
-own; all questions advance together. Departures from the published methods stand with each.
+Each is written for a single question, as a generator of requests like the agent's own; all
+questions advance together. Departures from the published methods are documented in each.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ _THOUGHT = re.compile(rf"{protocol.THINK}(.*?){protocol.END_THINK}", re.DOTALL)
 
 @dataclass(slots=True)
 class Attempt:
-    """One question on its way to an answer.
+    """Question on its way to an answer.
 
     Attributes:
-        question: what is asked.
-        instruction: how the policy is to behave.
-        placement: where the instruction goes in a prompt, as in training.
+        question: the question.
+        instruction: for the policy.
+        placement: of the instruction in a prompt, as in training.
         tokenizer: of the policy.
         limits: of the episode.
-        episode: what was said and shown so far; the answer is read from the last action.
+        episode: actions and observations so far; the answer is read from the last action.
     """
 
     question: Question
@@ -56,33 +56,33 @@ class Attempt:
     episode: Episode = field(default_factory=lambda: Episode([]))
 
     def prompt_ids(
-        self, given: str = "", *, instruction: str | None = None, question: str | None = None
+        self, passages: str = "", *, instruction: str | None = None, question: str | None = None
     ) -> list[int]:
-        """The prompt, with what is given with the question."""
+        """Return the prompt, with the passages before the question."""
         how = self.instruction if instruction is None else instruction
-        what = self.question.text if question is None else question
-        prompt = words.prompt(self.tokenizer, self.placement, how, what, given)
+        question_text = self.question.text if question is None else question
+        prompt = words.prompt(self.tokenizer, self.placement, how, question_text, passages)
         return encode(self.tokenizer, prompt)
 
-    def begin(self, given: str = "") -> None:
-        """Begins the episode, with what is given with the question as its first observation."""
-        self.episode = Episode(self.prompt_ids(given))
-        if given:
-            self.episode.turns.append(Turn("", given))
+    def begin(self, passages: str = "") -> None:
+        """Begin the episode; passages before the question are its first observation."""
+        self.episode = Episode(self.prompt_ids(passages))
+        if passages:
+            self.episode.turns.append(Turn("", passages))
 
     def show(self, text: str) -> None:
-        """Shows the policy something after its last action."""
+        """Show a text to the policy after its last action."""
         self.episode.show(self.tokenizer.encode(text, add_special_tokens=False), text)
 
     def say(self, episode: Episode, *stop: str) -> Generator[Want, Given, str]:
-        """The policy's next action in ``episode``, up to one of the texts; with ``yield from``."""
+        """Return the policy's next action in ``episode``, up to a stop text; for ``yield from``."""
         action = yield Sample(episode, Sampling(self.limits.turn_tokens, stop))
         if isinstance(action, Broken):
             raise _BrokenError(action)
         assert not isinstance(action, str)
-        said = str(self.tokenizer.decode(action.ids, skip_special_tokens=True))
-        ends = [at + len(text) for text in stop if (at := said.find(text)) >= 0]
-        episode.say(action, text := said[: min(ends)] if ends else said)
+        text_so_far = str(self.tokenizer.decode(action.ids, skip_special_tokens=True))
+        ends = [at + len(text) for text in stop if (at := text_so_far.find(text)) >= 0]
+        episode.say(action, text := text_so_far[: min(ends)] if ends else text_so_far)
         return text
 
 
@@ -93,7 +93,7 @@ class _BrokenError(EvopromptError):
 
 
 def look_up(query: str) -> Generator[Want, Given, str]:
-    """The passages for ``query``; with ``yield from``."""
+    """Return the passages for ``query``; for ``yield from``."""
     result = yield Call(protocol.SEARCHING.call, {protocol.SEARCHING.argument: query})
     if isinstance(result, Broken):
         raise _BrokenError(result)
@@ -102,17 +102,17 @@ def look_up(query: str) -> Generator[Want, Given, str]:
 
 
 def closed_book(attempt: Attempt) -> Steps:
-    """One action, whatever it holds; a query in it is not answered.
+    """Play one action; a query in it is not answered.
 
-    Direct answers, and chain of thought (Wei et al., 2022, arXiv 2201.11903) without examples: its
-    instruction asks for the thinking, as Kojima et al., 2022, arXiv 2205.11916.
+    This serves direct answers, and chain of thought (Wei et al., 2022, arXiv 2201.11903) without
+    examples: its instruction requests the thinking, as in Kojima et al., 2022, arXiv 2205.11916.
     """
     attempt.begin()
     yield from attempt.say(attempt.episode, protocol.END_ANSWER)
 
 
 def rag(attempt: Attempt) -> Steps:
-    """Passages for the question itself, given with it; then one action.
+    """Search for the question itself, and play one action after the passages.
 
     Retrieval-augmented generation (Lewis et al., 2020, arXiv 2005.11401). Departure: retriever and
     policy are taken as they are and the passages share one prompt, as in the baselines of
@@ -124,16 +124,17 @@ def rag(attempt: Attempt) -> Steps:
 
 
 def ircot(attempt: Attempt) -> Steps:
-    """Searches for the question, then for each thought, then answers.
+    """Search for the question, then for each thought, then answer.
 
     IRCoT (Trivedi et al., 2023, arXiv 2212.10509): when the searches are used up, the policy has to
-    answer from what was found. Departures: no worked examples in the prompt; passages stay where
+    answer from the passages so far. Departures: no worked examples in the prompt; passages stay
+        where
     they were found instead of being sorted anew before the question; a thought is what stands
     between the think tags, not a sentence.
     """
     query = attempt.question.text
-    given = words.passages(query, (yield from look_up(query)))
-    attempt.begin(given)
+    passages = words.passages(query, (yield from look_up(query)))
+    attempt.begin(passages)
     while attempt.episode.tool_calls < attempt.limits.calls:
         action = yield from attempt.say(attempt.episode, protocol.END_THINK, protocol.END_ANSWER)
         thought = _THOUGHT.search(action)
@@ -141,18 +142,18 @@ def ircot(attempt: Attempt) -> Steps:
             return
         query = thought.group(1).strip()
         attempt.show(words.passages(query, (yield from look_up(query))))
-    reading = attempt.prompt_ids(given, instruction=words.READER)
+    reading = attempt.prompt_ids(passages, instruction=words.READER)
     attempt.episode = replace(attempt.episode, prompt_ids=reading)
     yield from attempt.say(attempt.episode, protocol.END_ANSWER)
 
 
 def search_o1(attempt: Attempt) -> Steps:
-    """As the agent, with a digest in place of the passages, which it never sees.
+    """Play as the agent, with a digest in place of the passages, which it never sees.
 
-    Search-o1 (Li et al., 2025, arXiv 2501.05366): after each search the policy is asked aside to
-    read the passages with the question, the thoughts so far and the query in mind; only what it
-    makes of them enters the dialogue. Departures: the protocol's search tags instead of the paper's
-    marks; passages come from the one retriever of the evaluation, not from the web.
+    Search-o1 (Li et al., 2025, arXiv 2501.05366): after each search the policy reads the passages
+    in a separate prompt with the question, the thoughts so far and the query; only its digest
+    enters the dialogue. Departures: the protocol's search tags instead of the paper's marks;
+    passages come from the one retriever of the evaluation, not from the web.
     """
     attempt.begin()
     while True:
@@ -160,14 +161,14 @@ def search_o1(attempt: Attempt) -> Steps:
         query = protocol.find_query(action)
         if query is None or attempt.episode.tool_calls == attempt.limits.calls:
             return
-        given = words.passages(query, (yield from look_up(query)))
+        passages = words.passages(query, (yield from look_up(query)))
         thoughts = "".join(turn.action for turn in attempt.episode.turns)
         task = words.task_for_reader(attempt.question.text, thoughts, query)
-        aside = Episode(attempt.prompt_ids(given, instruction=words.READER, question=task))
+        aside = Episode(attempt.prompt_ids(passages, instruction=words.READER, question=task))
         reading = yield from attempt.say(aside, protocol.END_ANSWER)
-        # What the reader wrote in the wrong form may still help: that is for the agent to say.
-        found = protocol.find_answer([Turn(reading)])
-        attempt.show(words.digest(reading.strip() if found is None else found))
+        # A digest in the wrong form may still help; the agent decides.
+        digest = protocol.find_answer([Turn(reading)])
+        attempt.show(words.digest(reading.strip() if digest is None else digest))
 
 
 METHODS: Mapping[str, tuple[str, Callable[[Attempt], Steps]]] = {
@@ -181,7 +182,7 @@ METHODS: Mapping[str, tuple[str, Callable[[Attempt], Steps]]] = {
 
 
 def methods(placement: Placement) -> Mapping[str, Method]:
-    """The methods, for a language model whose instruction goes to ``placement``."""
+    """Return the methods, for a language model with instructions at ``placement``."""
     return {
         name: Method(title, words.INSTRUCTIONS[name], partial(_begin, steps, placement))
         for name, (title, steps) in METHODS.items()

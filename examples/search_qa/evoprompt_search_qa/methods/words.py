@@ -1,4 +1,4 @@
-"""What a language model is told under each method of the paper's Table 1."""
+"""Texts for a language model under each method of the paper's Table 1."""
 
 from __future__ import annotations
 
@@ -43,29 +43,33 @@ READER = (
     "it and drop the rest; if there is none, say so. Write the result between <answer> and "
     "</answer>."
 )
-"""For the policy when it only digests what a search has found."""
+"""For the policy when it only digests the passages of a search."""
 
 
 def prompt(
-    tokenizer: ChatTokenizer, placement: Placement, instruction: str, question: str, given: str
+    tokenizer: ChatTokenizer,
+    placement: Placement,
+    instruction: str,
+    question: str,
+    passages_text: str,
 ) -> Prompt:
-    """The prompt of an instruction and a question after what is given with it, as in training.
+    """Return the prompt of an instruction and a question after its passages, as in training.
 
-    Messages where the tokenizer has a chat template.
+    It consists of messages if the tokenizer has a chat template.
     """
-    asked = "\n\n".join(text for text in (given.strip(), question) if text)
+    user_text = "\n\n".join(text for text in (passages_text.strip(), question) if text)
     chats = tokenizer.chat_template is not None
-    plain: Prompt = [{"role": "user", "content": asked}] if chats else asked
+    plain: Prompt = [{"role": "user", "content": user_text}] if chats else user_text
     return PLACEMENTS[placement](plain, Candidate("asked", {INSTRUCTION: instruction}))
 
 
 def passages(query: str, result: str) -> str:
-    """What is shown when the method has searched for a query, not the policy."""
+    """Return the text after a search by the method, not by the policy."""
     return f"\n\nPassages found for: {query}\n{result}\n\n"
 
 
 def task_for_reader(question: str, thoughts: str, query: str) -> str:
-    """The question for the reader."""
+    """Return the question for the reader."""
     return (
         f"The question that is being worked on: {question}\n"
         f"The work so far:\n{thoughts}\n"
@@ -74,5 +78,5 @@ def task_for_reader(question: str, thoughts: str, query: str) -> str:
 
 
 def digest(reading: str) -> str:
-    """What is shown in place of passages, of what the reader made of them."""
+    """Return the text in place of passages, from the reader's digest."""
     return f"{protocol.SEARCHING.opening}{reading}{protocol.SEARCHING.closing}"

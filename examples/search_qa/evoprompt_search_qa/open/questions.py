@@ -16,7 +16,7 @@ SOURCE = "data_source"
 
 
 def read_questions(path: Path, limit: int | None = None) -> tuple[Question, ...]:
-    """The questions in the parquet file ``path``, the first ``limit`` of them.
+    """Return the questions in the parquet file ``path``, the first ``limit`` of them.
 
     Raises:
         InputError: there is no such file, or a row of it is no question with an answer.
@@ -42,16 +42,16 @@ def read_questions(path: Path, limit: int | None = None) -> tuple[Question, ...]
     return tuple(_question(row, f"{path}, row {number}") for number, row in enumerate(rows, 1))
 
 
-def _question(row: Mapping[str, JsonValue], place: str) -> Question:
+def _question(row: Mapping[str, JsonValue], location: str) -> Question:
     try:
-        found = question_from_row(row)
+        question = question_from_row(row)
     except InputError as error:
-        raise InputError(f"{place}: {error}") from error
-    if not found.answers:
+        raise InputError(f"{location}: {error}") from error
+    if not question.answers:
         raise InputError(
-            f"{place} has no answer: its columns are {sorted(row)}; required: golden_answers or "
+            f"{location} has no answer: its columns are {sorted(row)}; required: golden_answers or "
             "reward_model.ground_truth.target; drop the row or prepare the data again"
         )
     return Question(
-        found.id, found.text, found.answers, {SOURCE: str(row.get(SOURCE) or "unknown")}
+        question.id, question.text, question.answers, {SOURCE: str(row.get(SOURCE) or "unknown")}
     )

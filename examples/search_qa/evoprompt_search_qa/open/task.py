@@ -1,4 +1,4 @@
-"""The task ``search-qa-open``: what can be chosen, and how it is played."""
+"""Task ``search-qa-open``: its settings, and its episodes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SEED = (
 
 
 class OpenQaSettings(BaseModel):
-    """What can be chosen about the task.
+    """Settings of the task.
 
     Attributes:
         model: name on the Hugging Face hub, or folder, of the causal language model to train.
@@ -52,13 +52,13 @@ class OpenQaSettings(BaseModel):
         topk: passages a search.
         searches: most searches an episode; a further one ends it without an answer.
         turn_tokens: most tokens the policy may write before a search or answer.
-        observation_tokens: most tokens of passages it is shown.
+        observation_tokens: most tokens of passages in an observation.
         placement: whether the instruction precedes the question in the user's message (``user``),
             or is the system message (``append`` or ``replace``, the same here); plain text for a
             model without a chat template.
         invalid: whether the policy may try again after an action that neither searches nor answers,
             which then counts as a search (``retry``, Search-R1's agent), or the episode ends.
-        instruction: what to start from; by default one in the manner of Search-R1.
+        instruction: the seed; by default one in the manner of Search-R1.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -82,7 +82,7 @@ class OpenQaSettings(BaseModel):
 
     @property
     def limits(self) -> Limits:
-        """What an episode may use."""
+        """Return the limits of an episode."""
         return Limits(self.searches, self.turn_tokens, self.observation_tokens)
 
 
@@ -90,7 +90,7 @@ class OpenQa(Task):
     """Open questions, a search server, and any causal language model.
 
     Args:
-        settings: what was chosen.
+        settings: of the task.
     """
 
     Settings = OpenQaSettings
@@ -101,7 +101,7 @@ class OpenQa(Task):
 
     @classmethod
     def build(cls, settings: OpenQaSettings, context: BuildContext) -> OpenQa:
-        """Makes the task as ``settings`` describe it."""
+        """Return the task that ``settings`` describe."""
         return cls(settings)
 
     def __init__(self, settings: OpenQaSettings) -> None:
@@ -110,14 +110,14 @@ class OpenQa(Task):
         self.limits = settings.limits
         self.placement = settings.placement
         self.methods = methods(settings.placement)
-        own: dict[str, JsonValue] = {
+        defaults: dict[str, JsonValue] = {
             "model": settings.model,
             "prompt_tokens": settings.prompt_tokens,
         }
-        self.host_defaults = {"trl": own, "verl": own}
+        self.host_defaults = {"trl": defaults, "verl": defaults}
 
     def protocol(self, tokenizer: ChatTokenizer) -> Protocol:
-        """Search-R1's tags."""
+        """Return the protocol of Search-R1's tags."""
         return protocol.RETRYING if self.settings.invalid == "retry" else protocol.SEARCHING
 
     @cached_property
@@ -125,7 +125,7 @@ class OpenQa(Task):
         return {}
 
     def questions(self, split: str) -> tuple[Question, ...]:
-        """The questions of ``split``.
+        """Return the questions of ``split``.
 
         Raises:
             InputError: there is no such split, or its file cannot be used.
@@ -142,7 +142,7 @@ class OpenQa(Task):
         return self._splits[split]
 
     def caller(self, split: str) -> SearchTool:
-        """Asks the search server."""
+        """Return the caller of the search server."""
         return self._search
 
     @cached_property
@@ -150,7 +150,7 @@ class OpenQa(Task):
         return SearchTool(self.settings.retriever, self.settings.topk)
 
     def needs(self) -> Sequence[Need]:
-        """The three files of questions, and the search server."""
+        """Return the needs of the three files of questions, and of the search server."""
         chosen = self.settings
         return [
             questions("train", chosen.train),
@@ -160,9 +160,9 @@ class OpenQa(Task):
         ]
 
     def score(self, episode: Episode, question: Question) -> Score:
-        """Exact match; the kinds are the data sources."""
+        """Score by exact match; the kinds are the data sources."""
         return score(episode, question, str(question.row[SOURCE]))
 
     def diagnose(self, trajectory: Trajectory) -> Sequence[str]:
-        """What went wrong in a failed trajectory; see ``diagnosis.py``."""
+        """Return the diagnoses of a failed trajectory; see ``diagnosis.py``."""
         return diagnose(trajectory)

@@ -1,4 +1,4 @@
-"""The search server as the tool of many episodes that search at the same time."""
+"""Search server as the tool of many episodes that search at the same time."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from evoprompt_search_qa import protocol
 
 
 class SearchTool:
-    """Asks a search server, all queries together.
+    """Caller of a search server, with all queries together.
 
     Args:
         url: of the server.
         topk: passages a query.
-        attempts: how often a request is tried; eight take about two minutes, enough for a server
-            to be started again.
+        attempts: number of attempts per request; eight take about two minutes, enough for a restart
+            of a server.
     """
 
     def __init__(self, url: str, topk: int = 3, *, attempts: int = 8) -> None:
@@ -26,12 +26,12 @@ class SearchTool:
         self._joined: tuple[asyncio.AbstractEventLoop, RetrievalClient] | None = None
 
     def __call__(self, calls: Sequence[Call]) -> list[Result]:
-        """The best passages for each query, best first; ``Broken`` where the server failed.
+        """Return the best passages for each query, best first; ``Broken`` if the server failed.
 
         Raises:
-            RetrievalError: it failed for every query, so that going on would teach nothing.
+            RetrievalError: it failed for every query, so that training on would be useless.
         """
-        answers = asyncio.run(self._ask(calls))
+        answers = asyncio.run(self._search_all(calls))
         failed = [answer for answer in answers if isinstance(answer, BaseException)]
         for error in failed:
             if len(failed) == len(calls) or not isinstance(error, RetrievalError):
@@ -42,27 +42,27 @@ class SearchTool:
         ]
 
     async def one(self, call: Call) -> Result:
-        """The best passages for one query, while others ask theirs in the same event loop.
+        """Return the best passages for one query, among concurrent queries of the event loop.
 
         Raises:
             RetrievalError: the server failed.
         """
         loop = asyncio.get_running_loop()
         if self._joined is None or self._joined[0] is not loop:
-            # One client an event loop: its queries travel together, and answers are kept.
+            # One client an event loop: its queries are sent together, and answers are cached.
             self._joined = loop, self._client()
             await self._joined[1].__aenter__()
-        return await _found(self._joined[1], call)
+        return await _search(self._joined[1], call)
 
-    async def _ask(self, calls: Sequence[Call]) -> Sequence[str | BaseException]:
+    async def _search_all(self, calls: Sequence[Call]) -> Sequence[str | BaseException]:
         # One client per call: nothing of it has to outlive the call or be closed at exit.
         async with self._client() as client:
-            asked = (_found(client, call) for call in calls)
-            return await asyncio.gather(*asked, return_exceptions=True)
+            searches = (_search(client, call) for call in calls)
+            return await asyncio.gather(*searches, return_exceptions=True)
 
     def _client(self) -> RetrievalClient:
         return RetrievalClient(self._url, topk=self._topk, attempts=self._attempts)
 
 
-async def _found(client: RetrievalClient, call: Call) -> str:
+async def _search(client: RetrievalClient, call: Call) -> str:
     return protocol.listed(await client.search(str(call.arguments["query"])))

@@ -1,8 +1,8 @@
-"""How the demonstrators of the supervised stage follow an instruction, and the errors they make.
+"""Demonstrators of the supervised stage: how they follow an instruction, and their errors.
 
-This file is what makes instructions matter, by construction: every idea of the bank moves the odds
-of a strategy or of a slip. Demonstrators never search in several steps unless a sentence asks for
-it, so a policy trained on them does not either, while it can if it is told to.
+By construction, this file makes instructions matter: every idea of the bank moves the odds of a
+strategy or of a slip. Demonstrators never search in several steps unless a sentence requests it. So
+a policy trained on them does not either, but can do it under an instruction.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ HABITS: Mapping[str, float] = {
     "needless": -9.0,  # goes on searching when it has the answer
     "thinks": -6.0,  # writes down what it needs before each query
 }
-"""Log-odds of what demonstrators do unless a sentence tells them otherwise."""
+"""Log-odds of the demonstrators' habits without a sentence that changes them."""
 
 EFFECTS: Mapping[str, Mapping[str, float]] = {
     "one-fact": {"steps": 4.0},
@@ -61,27 +61,27 @@ _SLIP_PER_STEP = 0.3
 def demonstrate(
     question: HopQuestion, ideas: Sequence[str], rng: random.Random, *, careful: bool = False
 ) -> Script:
-    """One episode of a demonstrator who was told ``ideas``, right or wrong.
+    """Yield one episode of a demonstrator under ``ideas``, right or wrong.
 
-    A ``careful`` one always searches and never slips, whatever it was told.
+    A ``careful`` demonstrator always searches and never slips, whatever the ideas are.
     """
-    found = odds(HABITS, EFFECTS, ideas)
+    habit_odds = odds(HABITS, EFFECTS, ideas)
     if not set(STEP_IDEAS).intersection(ideas):
-        found["steps"] = -math.inf
+        habit_odds["steps"] = -math.inf
     if careful:
-        found |= {"direct": -math.inf, "slip": -math.inf}
-    strategy = choose({name: found[name] for name in ("direct", "single", "steps")}, rng)
-    thinks, slip = happens(found["thinks"], rng), chance(found["slip"])
+        habit_odds |= {"direct": -math.inf, "slip": -math.inf}
+    strategy = choose({name: habit_odds[name] for name in ("direct", "single", "steps")}, rng)
+    thinks, slip = happens(habit_odds["thinks"], rng), chance(habit_odds["slip"])
     answer = protocol.NO_IDEA
     if strategy != "direct":
-        needless = happens(found["needless"], rng)
-        steps = _step_by_step if strategy == "steps" else _at_once
-        made, query, facts, answer = yield from steps(question, thinks, slip, rng)
-        for _ in range(protocol.TINY_LIMITS.calls - made if needless else 0):
+        needless = happens(habit_odds["needless"], rng)
+        steps = _step_by_step if strategy == "steps" else _search_once
+        num_searches, query, facts, answer = yield from steps(question, thinks, slip, rng)
+        for _ in range(protocol.TINY_LIMITS.calls - num_searches if needless else 0):
             yield _search(query, thinks)
         if rng.random() < slip:
             answer = rng.choice(rng.choice(facts))
-    wordy, malformed = happens(found["wordy"], rng), happens(found["malformed"], rng)
+    wordy, malformed = happens(habit_odds["wordy"], rng), happens(habit_odds["malformed"], rng)
     body = f"the answer is {answer}" if wordy else answer
     broken = [body, f"{protocol.ANSWER} {body}", f"{body} {protocol.END_ANSWER}"]
     yield rng.choice(broken) if malformed else f"{protocol.ANSWER} {body} {protocol.END_ANSWER}"
@@ -91,17 +91,17 @@ Fact = tuple[str, str]
 """Subject and value of a passage."""
 
 Steps = Generator[str, str, tuple[int, str, Sequence[Fact], str]]
-"""Searches; ends with their number, the last query, what it found, and the answer."""
+"""Searches; ends with their number, the last query, its facts, and the answer."""
 
 
-def _at_once(question: HopQuestion, thinks: bool, slip: float, rng: random.Random) -> Steps:
-    """One search with the words of the question; believes the first result."""
+def _search_once(question: HopQuestion, thinks: bool, slip: float, rng: random.Random) -> Steps:
+    """Search once with the words of the question, and believe the first result."""
     facts = _facts((yield _search(question.description, thinks)))
     return 1, question.description, facts, facts[0][1]
 
 
 def _step_by_step(question: HopQuestion, thinks: bool, slip: float, rng: random.Random) -> Steps:
-    """One search a fact, each about the name that the one before has found."""
+    """Search once per fact, each time about the name that the search before has found."""
     answer, query, facts = question.path[0], "", list[Fact]()
     for relation in question.relations:
         if rng.random() < slip * _SLIP_PER_STEP:
@@ -117,7 +117,7 @@ def _search(query: str, thinks: bool) -> str:
     return f"{thought}{protocol.SEARCH} {query} {protocol.END_SEARCH}"
 
 
-def _facts(shown: str) -> list[Fact]:
-    """Subjects and values of passages such as ``the mayor of ulmburg is bo .``."""
-    words = shown.split()
+def _facts(passages: str) -> list[Fact]:
+    """Return subjects and values of passages such as ``the mayor of ulmburg is bo .``."""
+    words = passages.split()
     return list(zip(words[3::7], words[5::7], strict=True))

@@ -1,7 +1,7 @@
-"""Makes the policy that is shipped: ``python -m evoprompt_search_qa.tiny.pretrain`` (minutes).
+"""Pretraining of the shipped policy: ``python -m evoprompt_search_qa.tiny.pretrain`` (minutes).
 
-No world it sees here is ever used for training or testing by reinforcement, so answers must be
-copied from passages. The result is a plain transformers folder with a note on how it was made.
+No world of pretraining is ever used for training or testing by reinforcement, so answers must be
+copied from passages. The result is a plain transformers folder with a note on its making.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _INSTRUCTIONS = Instructions(
 
 
 def demonstrations(tokenizer: PreTrainedTokenizerFast) -> Draw:
-    """Draws demonstrations in worlds of their own."""
+    """Return a function that draws demonstrations in worlds of their own."""
     tasks = [SearchQa(SearchQaSettings.model_construct(world=seed)) for seed in PRETRAINING_WORLDS]
     scenes = [(task.world, Scene(task, tokenizer, "train")) for task in tasks]
 
-    def drawn(rng: random.Random, stage: Stage) -> Example:
+    def draw_example(rng: random.Random, stage: Stage) -> Example:
         world, scene = rng.choice(scenes)
         plain = stage == "plain"
         hops = 1 if plain else rng.choices((1, 2, 3), _HOPS)[0]
@@ -49,7 +49,7 @@ def demonstrations(tokenizer: PreTrainedTokenizerFast) -> Draw:
         script = demonstrate(question, ideas, rng, careful=stage != "all")
         return example(scene.play(_write(ideas, rng), question.text, script))
 
-    return drawn
+    return draw_example
 
 
 def _write(ideas: list[str], rng: random.Random) -> str:

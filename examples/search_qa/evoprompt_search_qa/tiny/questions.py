@@ -19,7 +19,7 @@ _SPLITS_SEED = 314159
 
 @dataclass(frozen=True, slots=True)
 class HopQuestion:
-    """A question with the chain of facts that answers it.
+    """Question with the chain of facts that answers it.
 
     Attributes:
         relations: relation of every hop, in the order they have to be looked up.
@@ -31,28 +31,28 @@ class HopQuestion:
 
     @property
     def hops(self) -> int:
-        """Number of facts needed, 1 to 3."""
+        """Return the number of facts needed, 1 to 3."""
         return len(self.relations)
 
     @property
     def answer(self) -> str:
-        """The only correct answer."""
+        """Return the only correct answer."""
         return self.path[-1]
 
     @property
     def description(self) -> str:
-        """What is asked for: ``the mayor of the birthplace of X``."""
+        """Return the description of the answer: ``the mayor of the birthplace of X``."""
         nested = " ".join(f"the {relation} of" for relation in reversed(self.relations))
         return f"{nested} {self.path[0]}"
 
     @property
     def text(self) -> str:
-        """The question in words."""
+        """Return the question in words."""
         return f"what is {self.description} ?"
 
 
 def draw(world: World, hops: int, rng: random.Random) -> HopQuestion:
-    """A random question of ``hops`` facts whose chain never meets a name twice."""
+    """Return a random question of ``hops`` facts whose chain has no name twice."""
     while True:
         names = entities()
         subject = rng.choice(names[rng.choice(list(names))])
@@ -73,7 +73,7 @@ def draw(world: World, hops: int, rng: random.Random) -> HopQuestion:
 
 
 def make_splits(world: World, sizes: Mapping[str, int]) -> dict[str, tuple[Question, ...]]:
-    """Splits of the given sizes, in which no question occurs twice.
+    """Return splits of the given sizes, in which no question occurs twice.
 
     Args:
         world: of the questions.
@@ -86,9 +86,12 @@ def make_splits(world: World, sizes: Mapping[str, int]) -> dict[str, tuple[Quest
     return {
         name: tuple(
             Question(
-                f"w{world.seed}-{name}-{number}", one.text, (one.answer,), {KIND: str(one.hops)}
+                f"w{world.seed}-{name}-{number}",
+                question.text,
+                (question.answer,),
+                {KIND: str(question.hops)},
             )
-            for number, one in enumerate(found)
+            for number, question in enumerate(questions)
         )
-        for name, found in splits.items()
+        for name, questions in splits.items()
     }

@@ -11,10 +11,10 @@ TOP_K = 3
 
 
 class Retriever:
-    """BM25 over one-sentence passages; answers are remembered, so that repeating one is free.
+    """BM25 search over one-sentence passages with a cache: a repeated query costs nothing.
 
     Args:
-        passages: what is searched, as words separated by spaces.
+        passages: to search, as words separated by spaces.
         top_k: passages returned, at most.
     """
 
@@ -24,13 +24,13 @@ class Retriever:
         self._vocabulary = {word for passage in passages for word in passage.split()}
         self._index = bm25s.BM25()
         self._index.index([passage.split() for passage in passages], show_progress=False)
-        self._known: dict[str, tuple[str, ...]] = {}
+        self._cache: dict[str, tuple[str, ...]] = {}
 
     def search(self, query: str) -> tuple[str, ...]:
-        """The best passages for ``query``, best first; fewer where nothing else shares a word."""
-        if query not in self._known:
-            self._known[query] = self._search(query)
-        return self._known[query]
+        """Return the best passages for ``query``, best first; fewer if fewer share a word."""
+        if query not in self._cache:
+            self._cache[query] = self._search(query)
+        return self._cache[query]
 
     def _search(self, query: str) -> tuple[str, ...]:
         words = [word for word in dict.fromkeys(query.split()) if word in self._vocabulary]

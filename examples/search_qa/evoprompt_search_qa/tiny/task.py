@@ -1,4 +1,4 @@
-"""The task as evoprompt sees it: questions, protocol, scoring, bank and diagnosis."""
+"""Task of evoprompt: questions, protocol, scoring, bank and diagnosis."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ CHAT_TEMPLATE = (
     "{% endfor %}"
     f"{{% if add_generation_prompt %}}{protocol.RESPONSE}{{% endif %}}"
 )
-"""Renders instruction and question as ``protocol.plain_prompt`` does; veRL speaks in messages."""
+"""Renders instruction and question as ``protocol.plain_prompt`` does; veRL uses messages."""
 
 PRETRAINING_WORLDS = range(1000, 1040)
 """Worlds of the supervised stage; nothing else may use them."""
 
 
 class SearchQaSettings(SplitSizes):
-    """What can be chosen about the task, besides the number of its questions.
+    """Settings of the task, besides the number of its questions.
 
     Attributes:
         world: seed of the knowledge base.
@@ -63,7 +63,7 @@ class SearchQa(TinyTask):
     """Multi-hop questions over a synthetic knowledge base, with a search tool.
 
     Args:
-        settings: what was chosen.
+        settings: of the task.
     """
 
     Settings = SearchQaSettings
@@ -88,33 +88,33 @@ class SearchQa(TinyTask):
 
     @property
     def render(self) -> Render:
-        """The instruction and the question, with the marks the policy was pretrained on.
+        """Return the function that renders instruction and question with the pretraining marks.
 
         In messages the instruction is the system's; ``CHAT_TEMPLATE`` adds the marks.
         """
         return _rendered
 
     def protocol(self, tokenizer: ChatTokenizer) -> Protocol:
-        """Tags, with single spaces between words."""
+        """Return the protocol of tags, with single spaces between words."""
         return protocol.TINY
 
     @cached_property
     def world(self) -> World:
-        """The knowledge base."""
+        """Return the knowledge base."""
         return World.random(self.settings.world)
 
     @cached_property
     def splits(self) -> dict[str, tuple[Question, ...]]:
-        """The questions by split, none of which occurs twice."""
+        """Return the questions by split; no question occurs twice."""
         return make_splits(self.world, self.settings.sizes)
 
     @cached_property
     def retriever(self) -> Retriever:
-        """Searches the knowledge base."""
+        """Return the retriever over the knowledge base."""
         return Retriever(self.world.passages)
 
     def caller(self, split: str) -> ToolCaller:
-        """Searches the knowledge base."""
+        """Return the caller that searches the knowledge base."""
 
         def search(query: str) -> str:
             """Facts that share words with the query."""
@@ -123,12 +123,12 @@ class SearchQa(TinyTask):
         return Tools([search], seconds=None)
 
     def score(self, episode: Episode, question: Question) -> Score:
-        """Exact match; the kinds are the numbers of hops."""
+        """Score by exact match; the kinds are the numbers of hops."""
         hops = question.row[KIND]
         return score(episode, question, "1 hop" if hops == "1" else f"{hops} hops")
 
     def diagnose(self, trajectory: Trajectory) -> Sequence[str]:
-        """What went wrong in a failed trajectory; see ``diagnosis.py``."""
+        """Return the diagnoses of a failed trajectory; see ``diagnosis.py``."""
         return diagnose(trajectory)
 
 

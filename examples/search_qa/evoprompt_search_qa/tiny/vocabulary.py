@@ -1,4 +1,4 @@
-"""The closed word list of the tiny policy and its tokenizer: one word, one token."""
+"""Closed word list of the tiny policy and its tokenizer: one word, one token."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ _TEMPLATE_WORDS = {"what", "is", "the", "of", "?", ".", "answer", "i", "need", "
 
 
 def words() -> list[str]:
-    """Every word the policy knows, in the order of their token ids."""
-    sentences = [bank.PROTOCOL_SENTENCE, *(s for said in bank.SENTENCES.values() for s in said)]
+    """Return every word of the policy, in the order of their token ids."""
+    sentences = [
+        bank.PROTOCOL_SENTENCE,
+        *(s for wordings in bank.SENTENCES.values() for s in wordings),
+    ]
     plain = {word for sentence in sentences for word in sentence.split()}
     plain |= {*_TEMPLATE_WORDS, protocol.NO_IDEA, *RELATIONS}
     names = [name for kind in entities().values() for name in kind]
@@ -26,7 +29,7 @@ def words() -> list[str]:
 
 
 def build_tokenizer() -> PreTrainedTokenizerFast:
-    """A tokenizer that splits at spaces and knows the words of the worlds.
+    """Return a tokenizer that splits at spaces and knows the words of the worlds.
 
     Only padding and end of sequence are special tokens: trainers drop special ones when they
     decode, and the tags have to stay.

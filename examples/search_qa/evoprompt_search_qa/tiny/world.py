@@ -58,40 +58,40 @@ _TAILS = ["b", "d", "g", "k", "l", "m", "n", "r", "s", "t", "v"]
 
 @cache
 def entities() -> Mapping[str, tuple[str, ...]]:
-    """All invented one-word names by type, the same in every world."""
+    """Return all invented one-word names by type, which are equal in every world."""
     rng = random.Random(_NAMES_SEED)
-    taken: set[str] = set()
+    used_names: set[str] = set()
     names: dict[str, tuple[str, ...]] = {}
     for kind, count in _COUNTS.items():
-        found: list[str] = []
-        while len(found) < count:
+        new_names: list[str] = []
+        while len(new_names) < count:
             stem = rng.choice(_HEADS) + rng.choice(_VOWELS) + rng.choice(_TAILS)
             name = stem + rng.choice(_ENDINGS[kind])
-            if name not in taken:
-                taken.add(name)
-                found.append(name)
-        names[kind] = tuple(found)
+            if name not in used_names:
+                used_names.add(name)
+                new_names.append(name)
+        names[kind] = tuple(new_names)
     return names
 
 
 @cache
 def entity_types() -> Mapping[str, str]:
-    """The type of every name."""
+    """Return the type of every name."""
     return {name: kind for kind, names in entities().items() for name in names}
 
 
 @cache
 def relations_of(kind: str) -> tuple[str, ...]:
-    """The relations whose subject is of type ``kind``; empty for one that only ends chains."""
+    """Return the relations whose subject is of type ``kind``; empty for a type that ends chains."""
     return tuple(relation for relation, (subject, _) in RELATIONS.items() if subject == kind)
 
 
 @dataclass(frozen=True)
 class World:
-    """One knowledge base: a value for every relation of every entity.
+    """Knowledge base: a value for every relation of every entity.
 
     Attributes:
-        seed: what the facts were drawn from.
+        seed: of the facts.
         facts: object by (relation, subject).
         passages: one sentence a fact, in random order.
     """
@@ -102,13 +102,13 @@ class World:
 
     @classmethod
     def random(cls, seed: int) -> World:
-        """The world that belongs to ``seed``."""
+        """Return the world of ``seed``."""
         rng = random.Random(seed)
         facts: dict[tuple[str, str], str] = {}
         for relation, (subject_type, object_type) in RELATIONS.items():
             for subject in entities()[subject_type]:
-                others = [name for name in entities()[object_type] if name != subject]
-                facts[relation, subject] = rng.choice(others)
+                candidates = [name for name in entities()[object_type] if name != subject]
+                facts[relation, subject] = rng.choice(candidates)
         passages = [
             f"the {relation} of {subject} is {value} ."
             for (relation, subject), value in facts.items()

@@ -53,7 +53,7 @@ def test_nothing_to_learn_from_and_an_unfinished_run_are_refused(
 ) -> None:
     given = ["distill", str(shutil.copytree(trained, tmp_path / "run")), "--arm", "told"]
     assert evoprompt(*given, "--budget", "1", "--name", "nothing") == 2
-    assert "told/0 earned a reward above 0" in capsys.readouterr().out
+    assert "told/0 had a reward above 0" in capsys.readouterr().out
     assert evoprompt(*given) == 2
     assert "nothing/0 of" in capsys.readouterr().err
 

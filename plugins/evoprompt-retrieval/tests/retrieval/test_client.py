@@ -75,7 +75,7 @@ def test_concurrent_queries_travel_together_and_each_is_asked_once() -> None:
 def test_the_answers_that_were_asked_for_last_are_kept_and_no_more() -> None:
     async def scenario() -> None:
         wire = Wire()
-        async with wire.client(kept=2) as client:
+        async with wire.client(cached=2) as client:
             for query in ("a", "b", "a", "c", "a", "b"):
                 assert await client.search(query) == (f"about {query}",)
         assert wire.requests == [["a"], ["b"], ["c"], ["b"]]
@@ -85,7 +85,7 @@ def test_the_answers_that_were_asked_for_last_are_kept_and_no_more() -> None:
 
 def test_more_queries_at_once_than_are_kept_all_have_their_answers() -> None:
     queries = [str(number) for number in range(20)]
-    assert ask(Wire().client(kept=2), *queries) == [(f"about {query}",) for query in queries]
+    assert ask(Wire().client(cached=2), *queries) == [(f"about {query}",) for query in queries]
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ class Replicas:
         self.rows: list[Mapping[str, Any]] = []
         self.pieces: list[int] = []
 
-    def ask(self, rows: Sequence[Mapping[str, Any]]) -> list[Score | None]:
+    def score_rows(self, rows: Sequence[Mapping[str, Any]]) -> list[Score | None]:
         self.rows += rows
         self.pieces.append(len(rows))
         self.prompts += [row["raw_prompt"][-1]["content"] for row in rows]
@@ -80,11 +80,11 @@ def trained(
     replicas, events = Replicas(scores), list[Event]()
 
     def started(self: VerlTrainingJob) -> None:
-        self._asker = replicas  # type: ignore[assignment]
+        self._evaluator = replicas  # type: ignore[assignment]
 
     tokenizer: Any = AutoTokenizer.from_pretrained(model)
     monkeypatch.setattr(job.trainer, "tokenizer", tokenizer, raising=False)
-    monkeypatch.setattr(VerlTrainingJob, "_started", started)
+    monkeypatch.setattr(VerlTrainingJob, "_start_workers", started)
     monkeypatch.setattr(job.trainer, "fit", lambda agent_loop_manager: None)
     engine = Engine(task.seed_instructions)
     engine.log.subscribe(events.append)
@@ -126,14 +126,14 @@ def test_episodes_that_broke_are_unscored_and_a_notice_says_why(
 ) -> None:
     scores = (Score(1.0, metrics={"accuracy": 1.0}), None)
     job, replicas, events = trained(small_model, tmp_path, monkeypatch, scores=scores)
-    Failures(tmp_path / "unscored.txt").note(ConnectionError("the colours are gone"))
+    Failures(tmp_path / "unscored.txt").record(ConnectionError("the colours are gone"))
     found = job.evaluate("Name any colour.", "test")
     assert (found.value, found.metrics["unscored"]) == (1.0, 0.5)
     (notice,) = events
     assert isinstance(notice, Notice)
     assert notice.message.endswith("the first: ConnectionError: the colours are gone")
     replicas.scores = (None,)
-    Failures(tmp_path / "unscored.txt").note(ConnectionError("the colours are gone"))
+    Failures(tmp_path / "unscored.txt").record(ConnectionError("the colours are gone"))
     with pytest.raises(InputError, match=r"none of 10 .* ConnectionError: the colours are gone"):
         job.evaluate("Name any colour.", "test")
 
@@ -147,13 +147,13 @@ def test_many_questions_are_asked_in_pieces_and_the_result_is_that_of_the_whole(
     monkeypatch.setattr(LongTest, "questions", lambda self, split: many)
     # Each question has its own score, however they are cut.
     monkeypatch.setattr(replicas, "scores", [scores[n % 7] for n in range(len(many))], raising=True)
-    asked = replicas.ask
+    asked = replicas.score_rows
 
     def own(rows: Sequence[Mapping[str, Any]]) -> list[Score | None]:
         asked(rows)
         return [replicas.scores[row["extra_info"]["index"]] for row in rows]
 
-    monkeypatch.setattr(replicas, "ask", own)
+    monkeypatch.setattr(replicas, "score_rows", own)
     found = job.evaluate("Name any colour.", "test")
     assert replicas.pieces == [2560, 2560, 880]
     accuracy = [score.metrics["accuracy"] for score in replicas.scores if score is not None]

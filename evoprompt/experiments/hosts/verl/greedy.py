@@ -1,4 +1,4 @@
-"""Asks questions outside of training, through veRL's validation path."""
+"""Greedy episodes outside of training, by veRL's validation path."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from evoprompt.agents.tasks import Score
 from evoprompt.experiments.hosts.verl.loop import SCORE
 from evoprompt.experiments.hosts.verl.rows import GREEDY
 
-_INDEX = "index"  # which veRL's dataset adds to a row, and its agent loop workers want
+_INDEX = "index"  # which veRL's dataset adds to a row, and its agent loop workers need
 
 
-class Asker:
-    """Plays episodes with the weights that the rollout replicas hold.
+class GreedyEvaluator:
+    """Evaluator that plays episodes with the weights of the rollout replicas.
 
-    Made before training begins: the methods it keeps are veRL's own, on which no engine is.
+    It is made before training begins: the methods that it stores are veRL's own, without an engine.
 
     Args:
-        trainer: whose replicas to ask.
-        manager: hands prompts to its agent loops.
+        trainer: with the replicas.
+        manager: sends prompts to its agent loops.
     """
 
     def __init__(self, trainer: PPOTrainer, manager: HostManager) -> None:
@@ -33,8 +33,8 @@ class Asker:
         self._generate = manager.generate_sequences
         self._sample = trainer.replay_buffer.sample
 
-    def ask(self, rows: Sequence[Mapping[str, object]]) -> list[Score | None]:
-        """The score of one greedy episode a row, in order; None where a tool broke.
+    def score_rows(self, rows: Sequence[Mapping[str, object]]) -> list[Score | None]:
+        """Return the score of one greedy episode per row, in order; None if a tool broke.
 
         Args:
             rows: dataset rows whose ``raw_prompt`` holds the instruction.
@@ -43,11 +43,11 @@ class Asker:
         uids = [str(uuid.uuid4()) for _ in rows]
         tag = {"is_prompt": True, "status": "pending", "global_steps": step}
         transfer_queue.kv_batch_put(uids, VALIDATION, tags=[dict(tag) for _ in uids])
-        asked = [
+        greedy_rows = [
             {**row, UID: uid, GREEDY: True, ROLLOUTS: 1, _INDEX: index}
             for index, (row, uid) in enumerate(zip(rows, uids, strict=True))
         ]
-        self._generate(batch_of(asked, global_steps=step, validate=True))
+        self._generate(batch_of(greedy_rows, global_steps=step, validate=True))
         batch, _ = self._sample(global_steps=step, partition_id=VALIDATION, batch_size=len(rows))
         scores: dict[str, Score] = {}
         if batch.keys:

@@ -1,4 +1,4 @@
-"""The policies that are kept at evaluations, and which of them a trial reports."""
+"""Policies that are saved at evaluations, and the choice of the one that a trial reports."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from evoprompt.support.validation import read_json
 _RECORD = "kept.json"
 
 
-class Kept(BaseModel):
-    """A policy as it was when it was saved, beside which this is written.
+class SavedPolicy(BaseModel):
+    """Policy as it was when it was saved; the record is written beside it.
 
     Attributes:
         rollouts: spent by then.
         best: the components of the best instruction.
-        test: the test split under that.
+        test: the evaluation of that instruction on the test split.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -31,8 +31,8 @@ class Kept(BaseModel):
     test: Evaluation
 
 
-class KeptPolicies:
-    """The folder ``policies`` of a trial.
+class SavedPolicies:
+    """Folder ``policies`` of a trial.
 
     Args:
         files: of the trial.
@@ -42,42 +42,42 @@ class KeptPolicies:
         self._root, self._link = files.policies, files.policy
 
     def folder(self, rollouts: int) -> Path:
-        """Where the policy of the evaluation after so many rollouts goes."""
+        """Return the folder for the policy of the evaluation after so many rollouts."""
         return self._root / str(rollouts)
 
-    def add(self, kept: Kept) -> None:
-        """Completes a folder in which a policy was saved."""
-        write_whole(self.folder(kept.rollouts) / _RECORD, to_json(kept))
+    def add(self, saved_policy: SavedPolicy) -> None:
+        """Write the record of a saved policy, which completes its folder."""
+        write_whole(self.folder(saved_policy.rollouts) / _RECORD, to_json(saved_policy))
 
-    def choose(self, points: Points, main_metric: MainMetric) -> tuple[Kept, str]:
-        """The policy with the best validation, of several the last; makes ``policy`` a link to it.
+    def choose(self, points: Points, main_metric: MainMetric) -> tuple[SavedPolicy, str]:
+        """Return the policy with the best validation, of several the last; link ``policy`` to it.
 
-        What a process kept that was killed before its next checkpoint does not take part unless it
-        was evaluated again.
+        A policy that a process saved before it was killed, after its last checkpoint, does not take
+        part unless it was evaluated again.
 
         Args:
             points: (rollouts, main metric) on validation.
             main_metric: of the task.
 
         Returns:
-            It, and in words that it is not the last one; empty if it is.
+            The policy, and a notice that it is not the last one; empty if it is.
 
         Raises:
             InputError: a record is damaged.
         """
         records = [(self.folder(rollouts) / _RECORD, value) for rollouts, value in points]
         remedy = "delete its folder to leave that policy out"
-        found = [
-            (read_json(file, Kept, "does not say how its policy did", remedy), value)
+        saved_policies = [
+            (read_json(file, SavedPolicy, "does not say how its policy did", remedy), value)
             for file, value in records
             if file.is_file()
         ]
-        chosen, value = max(reversed(found), key=lambda one: main_metric.merit(one[1]))
+        chosen, value = max(reversed(saved_policies), key=lambda pair: main_metric.merit(pair[1]))
         partial = self._link.with_name(f".{self._link.name}.partial")
         partial.unlink(missing_ok=True)
         partial.symlink_to(self.folder(chosen.rollouts).relative_to(self._link.parent))
         partial.replace(self._link)
-        last, final = found[-1]
+        last, final = saved_policies[-1]
         if chosen.rollouts == last.rollouts:
             return chosen, ""
         return chosen, (
