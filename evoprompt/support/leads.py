@@ -1,4 +1,4 @@
-"""The lead of one candidate over another, and what it shows."""
+"""Leads of one candidate over another, and the verdicts that they permit."""
 
 from __future__ import annotations
 
@@ -95,8 +95,8 @@ class Lead:
             useful: as for :meth:`odds`.
             error: the greatest chance to call a candidate better that is not, over all looks
                 together. Without it, odds of :data:`ADMIT` are required: up to a fifth of the
-                candidates that are exactly as good reach them, .06 where the others are dropped
-                early, and hardly any that is worse. Divide ``error`` where several are compared.
+                candidates that are exactly as good reach them, .06 if the latter are dropped
+                early, and hardly any that is worse. If several are compared, divide ``error``.
 
         >>> Lead(0.1, 0.04).verdict(0.05), Lead(0.1, 0.04).verdict(0.05, error=0.01)
         ('better', '')
