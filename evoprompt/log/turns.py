@@ -72,7 +72,7 @@ def thought_apart(
     opening: str = OPEN_THOUGHT,
     closing: str = CLOSE_THOUGHT,
     *,
-    opened: bool = False,
+    is_in_thought: bool = False,
     alone: bool = True,
 ) -> tuple[str, str, bool]:
     """Separate thoughts from an action: return thoughts, action, and whether a thought is open.
@@ -84,10 +84,10 @@ def thought_apart(
         action: the action.
         opening: mark before a thought.
         closing: mark after a thought.
-        opened: whether a thought began before the action.
+        is_in_thought: whether a thought began before the action.
         alone: whether ``closing`` without ``opening`` marks all text before it as thought.
     """
-    other = None if opened else _OTHER_MARK.search(action)
+    other = None if is_in_thought else _OTHER_MARK.search(action)
     if other is not None and other[1]:
         opening, closing, alone = other[1], _closing(other[1]), False
     elif other is not None and alone and (mark := other[2].replace("/", "", 1)) not in action:
@@ -95,7 +95,7 @@ def thought_apart(
     matches = re.finditer(rf"([`\"']?)({re.escape(opening)}|{re.escape(closing)})([`\"']?)", action)
     marks = [mark for mark in matches if not mark[1] or mark[1] != mark[3]]
     last = max((mark.start() for mark in marks if mark[2] == closing), default=-1)
-    thinks = opened or (alone and bool(marks) and marks[0][2] == closing)
+    thinks = is_in_thought or (alone and bool(marks) and marks[0][2] == closing)
     thoughts, spoken, start = [], "", 0
     for mark in marks:
         begin, end = mark.span(2)
