@@ -81,7 +81,7 @@ class Component:
         return cls(**dict(settings))
 
     def check(self, probe: bool = False) -> None:
-        """Check that the component can work in this environment, as far as possible offline.
+        """Check that the component can work here, as far as is visible without a request.
 
         ``evoprompt.plugins.build`` checks each component that it has built; ``attach``,
         ``evoprompt run`` and veRL's start also probe, so that a wrong key is reported before the

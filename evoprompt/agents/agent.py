@@ -16,7 +16,7 @@ from evoprompt.agents.protocol import Call, Move, Protocol
 from evoprompt.agents.thoughts import marks_of
 from evoprompt.agents.tokenizer import Tokenizer
 
-_PIECES = 1_000  # of frames whose tokens are cached, as they are repeated often
+_PIECES = 1_000  # of frames with cached tokens, as they are repeated often
 _TAIL = 32  # tokens in which a prompt may begin a thought
 _CHARACTERS = 64
 """Characters of a result that are read for each permitted token; no tokenizer needs as many."""
@@ -150,7 +150,7 @@ class Agent:
 
     def _move(self, action_text: str, episode: Episode, action: Action) -> Move:
         """Return the effect of an action; the prompt before it may have begun a thought."""
-        is_in_thought = self._marks.opened_by(self._decode(episode.context[-_TAIL:]))
+        is_in_thought = self._marks.is_open_after(self._decode(episode.context[-_TAIL:]))
         parted = self._marks.part(action_text, is_in_thought=is_in_thought)
         if parted.cut or not self._protocol.skips_special_tokens:
             return self._protocol.read(action_text, self._marks, is_in_thought=is_in_thought)

@@ -24,11 +24,11 @@ _MAX_FAULTS = 8
 """Unreadable calls after which reading stops, as each may take a scan to the end of the text."""
 _CONSTANTS = {"true": True, "false": False, "null": None}
 _ARGUMENTS = frozenset({"arguments", "parameters"})
-_BEGUN = re.compile(
+_CALL_START = re.compile(
     r"""\{[^{}]{0,200}["']name["']\s*:\s*["'][^"']*["']\s*,\s*["'](?:arguments|parameters)["']\s*:"""
 )
 """Beginning of an object that is meant as a call but cannot be read."""
-_NAMED = re.compile(r"""["']name["']\s*:\s*["']([\w./:-]+)["']""")
+_NAME_FIELD = re.compile(r"""["']name["']\s*:\s*["']([\w./:-]+)["']""")
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class CallForm(ABC):
         """Return the calls after an opening, and the position of their end."""
 
     def unread(self, name: str = UNNAMED, cause: str = "") -> Call:
-        """Return an unreadable call, whose fault the policy reads, so that it may try again."""
+        """Return an unreadable call with a fault for the policy, which may try again."""
         reason = f" ({cause})" if cause else ""
         return Call(name, {}, f"the call cannot be read{reason}; required: {self.requirement}")
 
@@ -87,7 +87,7 @@ class ObjectForm(CallForm):
         if isinstance(value, dict):
             is_call = isinstance(value.get(self.name), str) and bool(_ARGUMENTS & value.keys())
         else:
-            is_call = _BEGUN.match(bare) is not None
+            is_call = _CALL_START.match(bare) is not None
         return self.read(bare, 0)[0] if is_call else None
 
     def read(self, action: str, at: int) -> tuple[list[Call], int]:
@@ -97,7 +97,7 @@ class ObjectForm(CallForm):
             value, at, cause = _json_at(action, at)
             if cause:
                 following = action.find(self.opening, at) if self.opening else -1
-                named = _NAMED.search(action, at, following if following >= 0 else at + _GAP)
+                named = _NAME_FIELD.search(action, at, following if following >= 0 else at + _GAP)
                 return [*calls, self.unread(named[1] if named else UNNAMED, cause)], at
             calls.append(self._call(value))
             separator = re.compile(r"\s*[,;]\s*(?=\{)").match(action, at)
@@ -144,7 +144,7 @@ class NamedForm(CallForm):
 
 @dataclass(frozen=True)
 class LooseForm(CallForm):
-    """Name, then an object whose keys have no quotes and whose texts have special quotes.
+    """Name, then an object of keys without quotes and of texts in special quotes.
 
     Attributes:
         quote: mark before and after a text.

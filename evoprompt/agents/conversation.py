@@ -24,7 +24,7 @@ UNNAMED = "unnamed"
 """Name of the tool of a call without a name; every server and template requires a name."""
 
 _MARKS = (CALL, END_CALL, END)
-_UNSEEN = "\u200b"  # inserted into a text that only looks like a mark
+_ZERO_WIDTH_SPACE = "\u200b"  # inserted into a text that only looks like a mark
 
 
 def written_action(
@@ -96,5 +96,5 @@ def _escaped(text: str) -> str:
 
 def _quoted(text: str, marks: Sequence[str] = _MARKS) -> str:
     for mark in marks:
-        text = text.replace(mark, f"{mark[:-1]}{_UNSEEN}{mark[-1]}")
+        text = text.replace(mark, f"{mark[:-1]}{_ZERO_WIDTH_SPACE}{mark[-1]}")
     return text

@@ -112,7 +112,7 @@ class TagProtocol(Protocol):
 
     Attributes:
         call: tag of a call, and name of the tool.
-        argument: name of the tool's only argument, whose value is the text between the tags.
+        argument: name of the tool's only argument; the text between the tags is its value.
         answer: tag of the final answer.
         opening: text before a result.
         closing: text after a result.

@@ -32,9 +32,9 @@ KEY = "OPENAI_API_KEY"
 THINKING_TOKENS = 16_000
 """Tokens beyond the limit of an action, for models that think before they answer."""
 
-_DISPENSABLE = ("max_tokens", "temperature", "stop")
+_DISPENSABLE_PARAMETERS = ("max_tokens", "temperature", "stop")
 """Parameters that reasoning models refuse, and without which agents can work."""
-_OF_MESSAGES = frozenset({"role", "content", "name", "tool_calls", "tool_call_id"})
+_MESSAGE_FIELDS = frozenset({"role", "content", "name", "tool_calls", "tool_call_id"})
 """Message fields that every server accepts; some refuse further fields of their own messages."""
 _UNSUPPORTED = re.compile(
     r"unsupported|un(?:known|recogni[sz]ed|expected)|deprecated|obsolete|incompatible"
@@ -49,16 +49,18 @@ _UNSUPPORTED = re.compile(
 
 _BYTES_A_TOKEN = 1024  # of an answer with ids and log-probabilities
 _BYTES_AROUND = 2**24  # some servers repeat the tokens of the prompt
-_TOO_MUCH = re.compile(r"too (?:large|long|big|high)|exceed|at most|maximum", re.IGNORECASE)
+_LIMIT_EXCEEDED = re.compile(r"too (?:large|long|big|high)|exceed|at most|maximum", re.IGNORECASE)
 """Words of a server that supports a limit of tokens, but not such a large one."""
 
-_HALF = re.compile("[\ud800-\udfff]")
-_OF_THE_WIRE = ("content-encoding", "content-length", "transfer-encoding")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_TRANSFER_HEADERS = ("content-encoding", "content-length", "transfer-encoding")
 _ADDRESS = TypeAdapter(HttpUrl)
-_REACH_IT = "a server of OpenAI's protocol; start it, or check the address"
-_ALLOW_IT = "a quota and a rate that allow it; wait, ask for fewer at a time, or see the account"
+_SERVER_REMEDY = "a server of OpenAI's protocol; start it, or check the address"
+_QUOTA_REMEDY = (
+    "a quota and a rate that allow it; wait, ask for fewer at a time, or see the account"
+)
 
-_LONGEST: ContextVar[int] = ContextVar("_LONGEST", default=0)
+_MAX_ANSWER_TOKENS: ContextVar[int] = ContextVar("_MAX_ANSWER_TOKENS", default=0)
 """Maximum number of tokens of the requested answer."""
 
 ChoiceT = TypeVar("ChoiceT", bound=BaseModel)
@@ -82,7 +84,7 @@ class _BoundedClient(openai.DefaultAsyncHttpxClient):
         Raises:
             LmError: the response is too long.
         """
-        longest, read = _LONGEST.get(), bytearray()
+        longest, read = _MAX_ANSWER_TOKENS.get(), bytearray()
         response = await super().send(request, stream=True, **options)
         try:
             async for piece in response.aiter_bytes():
@@ -91,7 +93,7 @@ class _BoundedClient(openai.DefaultAsyncHttpxClient):
         finally:
             await response.aclose()
         headers = {
-            name: value for name, value in response.headers.items() if name not in _OF_THE_WIRE
+            name: value for name, value in response.headers.items() if name not in _TRANSFER_HEADERS
         }
         # The class belongs to the SDK's library: httpx2 since openai 3, httpx before.
         return type(response)(
@@ -243,7 +245,7 @@ class Server(Generic[ChoiceT]):
         limit = body.get("max_completion_tokens", body.get("max_tokens"))
         longest = limit if isinstance(limit, int) else 0
         with self._spending.paid(self._model, body, longest) as attempt:
-            _LONGEST.set(longest)
+            _MAX_ANSWER_TOKENS.set(longest)
             response = await client.post(self.path, body=body, cast_to=httpx.Response)
             try:
                 answered = self._read(response.content)
@@ -271,7 +273,7 @@ class Server(Generic[ChoiceT]):
                 text = ""
             if not text:
                 raise
-            return self.answered.model_validate_json(_HALF.sub("\ufffd", text))
+            return self.answered.model_validate_json(_SURROGATE.sub("\ufffd", text))
 
     def _may_pass(self, error: BaseException) -> bool:
         if isinstance(error, openai.APIConnectionError) and _has_no_connection(error):
@@ -283,7 +285,7 @@ class Server(Generic[ChoiceT]):
         match error:
             case openai.APIResponseValidationError():
                 garbage = masked(error.response.text)[:100]
-                return f"answered garbage: {garbage!r}; required: {_REACH_IT}"
+                return f"answered garbage: {garbage!r}; required: {_SERVER_REMEDY}"
             case openai.APIStatusError(status_code=status):
                 unset = "" if os.environ.get(self._key) else ", which is not set"
                 of_a_key = f"a key that may ask {self._model}; check {self._key}{unset}"
@@ -291,18 +293,18 @@ class Server(Generic[ChoiceT]):
                     401: of_a_key,
                     403: of_a_key,
                     404: f"a model that it serves; check the name {self._model} and the URL",
-                    429: _ALLOW_IT,
+                    429: _QUOTA_REMEDY,
                 }
                 objects = f"a request that {self._model} takes; see what it objects to"
-                usual = _REACH_IT if may_pass(error) else objects
+                usual = _SERVER_REMEDY if may_pass(error) else objects
                 excerpt = masked(error.response.text)[:200]
                 return f"answered {status}: {excerpt}; required: {remedies.get(status, usual)}"
             case openai.APIConnectionError():
                 cause = error.__cause__ or error
                 reason = str(cause) or type(cause).__name__
-                return f"does not answer ({reason}); required: {_REACH_IT}"
+                return f"does not answer ({reason}); required: {_SERVER_REMEDY}"
             case TimeoutError():
-                return f"gave no answer in {self._deadline:g} s; required: {_REACH_IT}"
+                return f"gave no answer in {self._deadline:g} s; required: {_SERVER_REMEDY}"
             case UnicodeEncodeError():
                 return (
                     "cannot be asked: the text holds half a character, or the key is not ASCII; "
@@ -348,9 +350,11 @@ def _refused_parameter(error: openai.APIStatusError, sent: Mapping[str, JsonValu
     message_text = error.response.text
     if error.status_code not in (400, 404, 422, 500) or not _UNSUPPORTED.search(message_text):
         return None
-    candidates = [name for name in _DISPENSABLE if name in sent]
-    candidates += sorted({name for message in _messages(sent) for name in message} - _OF_MESSAGES)
-    if "max_tokens" in candidates and _TOO_MUCH.search(message_text):
+    candidates = [name for name in _DISPENSABLE_PARAMETERS if name in sent]
+    candidates += sorted(
+        {name for message in _messages(sent) for name in message} - _MESSAGE_FIELDS
+    )
+    if "max_tokens" in candidates and _LIMIT_EXCEEDED.search(message_text):
         candidates.remove("max_tokens")
     if error.param in candidates:
         return error.param

@@ -177,8 +177,8 @@ class Task(Component, BankOwner, ABC):
             never empty.
         tools: typed functions with docstrings, which the policy may call.
         limits: limits of an episode.
-        evolving_tools: names of the tools whose descriptions evolve together with the instruction;
-            the first descriptions are the docstrings.
+        evolving_tools: names of the tools with descriptions that evolve together with the
+            instruction; the first descriptions are the docstrings.
         required: strings that every instruction must contain, such as protocol tags.
         placement: placement of the instruction in a prompt.
         host_defaults: settings by host, such as its model, if the configuration does not set them.
@@ -217,7 +217,7 @@ class Task(Component, BankOwner, ABC):
         """Check that the task has seed instructions.
 
         Raises:
-            InputError: it has none, and so no start of evolution.
+            InputError: it has none.
         """
         if not hasattr(self, "seed_instructions"):
             raise InputError(
@@ -284,7 +284,7 @@ def limits_of(
     """Return the limits of an episode of ``task``; without tools, it makes no calls.
 
     Args:
-        task: the task, whose limits apply in place of None.
+        task: the task; its limits apply in place of None.
         max_calls: maximum number of tool calls.
         turn_tokens: maximum number of tokens of an action.
     """
@@ -369,7 +369,7 @@ def scored(task: Task, episode: Episode, question: Question) -> Score | None:
     ``tool_calls`` and ``response_tokens`` are among its metrics, for any task.
 
     Raises:
-        InputError: the task does not return a score, or a number of it is not finite.
+        InputError: the task does not return a score, or one of its numbers is not finite.
     """
     if episode.end == "failed":
         return None

@@ -11,7 +11,7 @@ from evoprompt.agents.tokenizer import ChatTokenizer, Tokenizer, rendered
 from evoprompt.log.turns import CLOSE_THOUGHT, OPEN_THOUGHT, thought_apart
 from evoprompt.support.errors import InputError
 
-_ASKED, _THOUGHT, _SAID = "asked-4b1f", "thought-4b1f", "said-4b1f"
+_QUESTION, _THOUGHT, _ANSWER = "asked-4b1f", "thought-4b1f", "said-4b1f"
 _MARK = re.compile(r"<[^<>]+>|\[[^\[\]\s]+\]|\u25c1[^\u25c1\u25b7\s]+\u25b7")
 _CALL = {"type": "function", "id": "call00000", "function": {"name": "f", "arguments": {}}}
 
@@ -58,7 +58,7 @@ class Marks:
     alone: bool = True
     heading: str = ""
 
-    def opened_by(self, context: str) -> bool:
+    def is_open_after(self, context: str) -> bool:
         """Return whether the policy continues within a thought after ``context``."""
         return context.rstrip().endswith(self.opening)
 
@@ -90,7 +90,7 @@ def marks_of(tokenizer: Tokenizer) -> Marks:
         return Marks()
     chat: Any = tokenizer
     thinking = {"reasoning_content": _THOUGHT, "thinking": _THOUGHT}
-    for fields in ({"content": _SAID}, {"content": "", "tool_calls": [_CALL]}):
+    for fields in ({"content": _ANSWER}, {"content": "", "tool_calls": [_CALL]}):
         marks = _marks(chat, {"role": "assistant", **fields, **thinking})
         if marks is not None:
             return replace(marks, heading=_heading(chat, marks))
@@ -121,7 +121,7 @@ def reader_of(tokenizer: Tokenizer) -> Decode:
 
 
 def _marks(tokenizer: ChatTokenizer, message: dict[str, Any]) -> Marks | None:
-    question = {"role": "user", "content": _ASKED}
+    question = {"role": "user", "content": _QUESTION}
     text = _written(tokenizer, [question, message], going_on=False)
     prompt = _written(tokenizer, [question], going_on=True)
     before, thought, after = text.rpartition(_THOUGHT)
@@ -137,21 +137,21 @@ def _marks(tokenizer: ChatTokenizer, message: dict[str, Any]) -> Marks | None:
     plain = marks.part(usual).rest if marks.opening in usual else usual
     several = {"role": "assistant", "content": "", "tool_calls": [_CALL, _CALL]}
     calls = _written(tokenizer, [question, several], going_on=False)
-    calls = calls.rpartition(_ASKED)[2] if marks.opening not in calls else ""
+    calls = calls.rpartition(_QUESTION)[2] if marks.opening not in calls else ""
     return replace(marks, alone=marks.closing not in plain + calls)
 
 
 def _without_thought(message: dict[str, Any]) -> dict[str, Any]:
-    return {"role": "assistant", "content": message["content"] or _SAID}
+    return {"role": "assistant", "content": message["content"] or _ANSWER}
 
 
 def _heading(tokenizer: ChatTokenizer, marks: Marks) -> str:
     """Return the text of the template between the prompt and the text to the user."""
-    question = {"role": "user", "content": _ASKED}
+    question = {"role": "user", "content": _QUESTION}
     prompt = _written(tokenizer, [question], going_on=True)
     text = _written(
-        tokenizer, [question, {"role": "assistant", "content": _SAID}], going_on=False
-    ).rpartition(_SAID)[0]
+        tokenizer, [question, {"role": "assistant", "content": _ANSWER}], going_on=False
+    ).rpartition(_ANSWER)[0]
     return marks.part(text[len(prompt) :]).rest.strip() if text.startswith(prompt) else ""
 
 

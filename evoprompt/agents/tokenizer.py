@@ -140,7 +140,7 @@ def template_refusal(messages: Sequence[Mapping[str, Any]], error: Exception) ->
 
 
 class TemplateVariables:
-    """Tokenizer whose chat template always gets certain variables.
+    """Tokenizer with variables that its chat template always gets.
 
     Args:
         tokenizer: tokenizer of the policy, to which all further attributes belong.

@@ -1,4 +1,4 @@
-"""Protocol of the tool calls of a model's own chat template, whose form is detected."""
+"""Protocol of the tool calls in a model's own chat template, with detection of their form."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from evoprompt.agents.thoughts import Marks, marks_of
 from evoprompt.agents.tokenizer import ChatTokenizer, Tokenizer, rendered
 from evoprompt.support.errors import InputError
 
-_ASKED = "asked-4b1f"
+_QUESTION = "asked-4b1f"
 _RESULT = "result-4b1f-{}."
 _ODD_RESULT = " \"a\\b\"\n'<c>' & \u00fc {d} "
 _REMEDY = "choose one, or TagProtocol"
@@ -172,12 +172,14 @@ class ToolCallProtocol(Protocol):
             {"role": "tool", "name": function["name"], "tool_call_id": id_, "content": result}
             for function, id_, result in zip(functions, ids, results, strict=False)
         ]
-        question = {"role": "user", "content": _ASKED}
+        question = {"role": "user", "content": _QUESTION}
         text = self._rendered(
             [question, self._calling(ids, functions), *result_messages], bool(results)
         )
         prompt = self._rendered([question], True)
-        return text.removeprefix(prompt) if text.startswith(prompt) else text.rpartition(_ASKED)[2]
+        return (
+            text.removeprefix(prompt) if text.startswith(prompt) else text.rpartition(_QUESTION)[2]
+        )
 
     @staticmethod
     def _calling(ids: Sequence[str], functions: Sequence[dict[str, Any]]) -> dict[str, Any]:

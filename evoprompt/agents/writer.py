@@ -30,7 +30,7 @@ from evoprompt.types import INSTRUCTION, Candidate, Question, TaskContext, TextL
 
 Schemas = Sequence[Mapping[str, Any]]
 
-_COMPARED = 64  # number of rows whose system messages are compared
+_NUM_COMPARED = 64  # number of rows with system messages that are compared
 
 
 @dataclass(eq=False)
@@ -216,7 +216,7 @@ class PromptWriter(ABC):
         placement = placement_of(self.render)
         if placement is None:
             return None
-        best, samples, (trainer, base) = engine.best, self.samples()[:_COMPARED], self.origin()
+        best, samples, (trainer, base) = engine.best, self.samples()[:_NUM_COMPARED], self.origin()
         plain = bool(samples) and isinstance(samples[0], str)
         recipe = Recipe(
             candidate=best.id,

@@ -48,7 +48,7 @@ _TRANSIENT_KINDS = {
     *("URLError", "HTTPException", "gaierror", "IncompleteReadError"),  # Python's own
 }
 
-_LONGEST_PAUSE = 60.0  # seconds, if the server requests none
+_MAX_PAUSE = 60.0  # seconds, if the server requests none
 _CHARACTERS_A_TOKEN = 16  # in English text it is four
 
 
@@ -57,9 +57,9 @@ def retry_settings(
 ) -> dict[str, Any]:
     """Return tenacity's settings for an attempt and its retries after transient errors.
 
-    Between two attempts there is a random pause whose maximum doubles each time, or the pause in
-    seconds that the server requested. An attempt that would begin after the deadline is not waited
-    for.
+    Between two attempts there is a random pause with a maximum that doubles each time, or the pause
+    in seconds that the server requested. An attempt that would begin after the deadline is not
+    waited for.
 
     Args:
         attempts: maximum number of attempts, at least 1.
@@ -67,7 +67,7 @@ def retry_settings(
         passes: function that returns whether an error is transient, such as :func:`may_pass`.
         pause: longest pause before the second attempt, in seconds.
     """
-    random_pause = wait_random_exponential(pause, max=_LONGEST_PAUSE)
+    random_pause = wait_random_exponential(pause, max=_MAX_PAUSE)
 
     def wait(state: RetryCallState) -> float:
         error = state.outcome.exception() if state.outcome else None

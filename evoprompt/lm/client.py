@@ -94,7 +94,7 @@ class LanguageModel:
         directory: folder of the trial, for a relative ``record``; by default the working directory.
         spending: tracker of spending, which may be shared; by default a new tracker in memory.
         given: used instead of the named model: a ``dspy.LM``, or a function of a prompt that
-            returns a text, whose tokens are not counted.
+            returns a text; its tokens are not counted.
 
     Raises:
         InputError: the recording is unreadable.

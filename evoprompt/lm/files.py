@@ -18,7 +18,7 @@ _POLL_INTERVAL = 0.5  # seconds
 
 
 class AnswerFiles:
-    """Function of a prompt whose answers a person writes into a folder.
+    """Function of a prompt with answers that a person writes into a folder.
 
     The first request is ``1.request.md``, and its answer is the file ``1.answer.md`` in the same
     folder. An answer is read if it has more than white space and did not change between two polls.

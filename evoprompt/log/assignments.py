@@ -190,7 +190,7 @@ class AssignmentTracker:
 
 
 def _numbers(bits: int) -> set[int]:
-    """Return the numbers whose bits are set."""
+    """Return the numbers of the set bits."""
     return {number for number in range(bits.bit_length()) if bits >> number & 1}
 
 

@@ -39,7 +39,7 @@ class MainMetric:
         return self.merit(value) >= self.merit(target)
 
 
-_MANY = 0.03  # share of the rollouts
+_FAILURE_SHARE = 0.03  # share of the rollouts
 
 EMPTY = "the answer was empty"
 """Reason of the failure of a rollout without any text."""
@@ -89,7 +89,7 @@ class Failures:
     @property
     def are_many(self) -> bool:
         """Return whether at least two, and at least 3 % of the rollouts, failed."""
-        return self.failed >= max(_MANY * self.of, 2)
+        return self.failed >= max(_FAILURE_SHARE * self.of, 2)
 
     def with_one(self, reason: str) -> Failures:
         """Return the counts after one more rollout, which failed if there is a reason."""

@@ -16,7 +16,7 @@ from evoprompt.support.leads import rewards_of
 from evoprompt.support.storage import SavedRecord
 from evoprompt.types import Candidate, CandidateStats, Trajectory, Turn
 
-_MOST_LISTED = 64  # candidates in one event: a log line stays a line in a population of thousands
+_MAX_LISTED = 64  # candidates in one event: a log line stays a line in a population of thousands
 
 
 def summarise_ask(
@@ -31,8 +31,8 @@ def summarise_ask(
     The event also has the ``rollouts`` of each draw and the highest selection probabilities.
     """
     named = zip((stats.candidate.id for stats in candidate_stats), chances, strict=False)
-    likeliest = sorted(named, key=lambda pair: -pair[1])[:_MOST_LISTED]
-    counts = Counter(candidate.id for candidate in drawn_candidates).most_common(_MOST_LISTED)
+    likeliest = sorted(named, key=lambda pair: -pair[1])[:_MAX_LISTED]
+    counts = Counter(candidate.id for candidate in drawn_candidates).most_common(_MAX_LISTED)
     return Asked(step, dict(counts), rollouts, dict(likeliest))
 
 
@@ -67,7 +67,7 @@ def summarise_tell(
         else:
             rewards_by_group[assignment.group] = [reward]
     words = sum(len(candidates[id_].text.split()) * count for id_, count in used.items())
-    heaviest = sorted(candidate_stats, key=lambda stats: -stats.weight)[:_MOST_LISTED]
+    heaviest = sorted(candidate_stats, key=lambda stats: -stats.weight)[:_MAX_LISTED]
     groups = [group for group in rewards_by_group.values() if len(group) > 1]
     return Told(
         step,
@@ -91,7 +91,7 @@ TRIED = 24
 """Maximum number of candidates of a verification in the excerpts."""
 _CHARACTERS = 1_600  # of an excerpt, about
 _TURNS = 12  # the last ones
-_SHORTEST = 40  # characters of a text, however many there are
+_MIN_TEXT = 40  # characters of a text, however many there are
 _MAX_QUESTIONS = 8  # questions of a step
 _QUESTION = 160  # characters of a question
 
@@ -216,13 +216,13 @@ def _share(lengths: Sequence[int]) -> int:
     for done, length in enumerate(sorted(lengths)):
         share = room // (len(lengths) - done)
         if length > share:
-            return max(share, _SHORTEST)
+            return max(share, _MIN_TEXT)
         room -= length
     return max(lengths)
 
 
-_MANY_FAILED = 0.05  # share of a step's rollouts from which failures give a warning
-_NEXT_WARNING = 10  # times as many failures as at the last warning
+_WARNING_SHARE = 0.05  # share of a step's rollouts from which failures give a warning
+_WARNING_FACTOR = 10  # times as many failures as at the last warning
 
 
 class FailureWatch(SavedRecord):
@@ -263,8 +263,8 @@ class FailureWatch(SavedRecord):
         self.rollouts += len(trajectories)
         if is_first:
             self.reason = reasons[0]
-        has_many = bool(reasons) and len(reasons) >= _MANY_FAILED * len(trajectories)
-        is_warning = has_many and self.failed >= _NEXT_WARNING * self.failed_at_warning
+        has_many = bool(reasons) and len(reasons) >= _WARNING_SHARE * len(trajectories)
+        is_warning = has_many and self.failed >= _WARNING_FACTOR * self.failed_at_warning
         if is_warning:
             self.failed_at_warning = self.failed
         elif not is_first:

@@ -138,7 +138,7 @@ def _clean_observation(observation: str) -> str:
 
 _CHARACTERS = 4  # characters of English text per token, about
 _GAP = " [...] "
-_SHORTEST = 24  # characters; a piece that is clipped further is useless
+_MIN_PIECE = 24  # characters; a piece that is clipped further is useless
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +184,7 @@ def clip(text: str, characters: int) -> str:
     """
     if len(text) <= characters:
         return text
-    if characters < _SHORTEST:
+    if characters < _MIN_PIECE:
         return ""
     keep = characters - len(_GAP)
     return text[: keep // 2].rstrip() + _GAP + text[len(text) - (keep - keep // 2) :].lstrip()

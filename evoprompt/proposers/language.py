@@ -35,10 +35,10 @@ _ABOUT_A_TOOL = (
 )
 _TOKENS_A_WORD = 1.4
 _USUAL_WORDS = 200  # of an instruction, for an estimate
-_NONE = "(none)"
-_EARLIER = 6  # listed texts that are no longer in use, the latest ones
-_SENTENCES = 12  # listed sentences, the clearest ones
-_TEXT = 400  # characters of each listed text
+_EMPTY_LIST = "(none)"
+_MAX_EARLIER_TEXTS = 6  # listed texts that are no longer in use, the latest ones
+_MAX_SENTENCES = 12  # listed sentences, the clearest ones
+_MAX_TEXT = 400  # characters of each listed text
 _PROMPT, _TOOLS, _REWARD = 1_600, 2_400, 1_200  # characters
 
 
@@ -321,7 +321,7 @@ def setting_of(request: ProposalRequest, candidate: Candidate, component: str) -
         schemas = "\n".join(map(_schema, setting.tools))
         parts.append(f"The tools that can be called:\n{clip(schemas, _TOOLS)}")
     if setting.call:
-        parts.append(f"How the agent has to write a call:\n{clip(setting.call, _TEXT)}")
+        parts.append(f"How the agent has to write a call:\n{clip(setting.call, _MAX_TEXT)}")
     if setting.reward:
         parts.append(f"What the score rewards:\n{clip(setting.reward, _REWARD)}")
     other_components = {
@@ -329,7 +329,7 @@ def setting_of(request: ProposalRequest, candidate: Candidate, component: str) -
     }
     if other_components:
         listing = "\n".join(
-            f"- {setting.components.get(name) or _component_label(name)}: {clip(text, _TEXT)}"
+            f"- {setting.components.get(name) or _component_label(name)}: {clip(text, _MAX_TEXT)}"
             for name, text in other_components.items()
         )
         parts.append(f"Other texts that it works with, and that stay as they are:\n{listing}")
@@ -349,7 +349,7 @@ def tried_of(request: ProposalRequest, candidate: Candidate, component: str) -> 
         entry for entry in request.history if entry.candidate.id not in members and entry.groups
     ]
     listed = [("in use", member) for member in sorted(members.values(), key=_by_weight)]
-    listed += [("given up", entry) for entry in earlier[-_EARLIER:]]
+    listed += [("given up", entry) for entry in earlier[-_MAX_EARLIER_TEXTS:]]
     seen_texts = {candidate.components.get(component)}
     own_stats = [
         parent
@@ -361,7 +361,7 @@ def tried_of(request: ProposalRequest, candidate: Candidate, component: str) -> 
         text = stats.candidate.components.get(component)
         if text is not None and text not in seen_texts:
             seen_texts.add(text)
-            lines.append(f"- {state}, {_describe_reward(stats)}: {clip(text, _TEXT)}")
+            lines.append(f"- {state}, {_describe_reward(stats)}: {clip(text, _MAX_TEXT)}")
     if any(stats.step is not None and state == "given up" for state, stats in listed):
         lines.append(
             f"It is step {request.step} now. The agent has learned since the steps above, so a "
@@ -369,20 +369,20 @@ def tried_of(request: ProposalRequest, candidate: Candidate, component: str) -> 
         )
     clear_sentences = [
         sentence for sentence in request.sentences if sentence.verdict != "not shown"
-    ][:_SENTENCES]
+    ][:_MAX_SENTENCES]
     if clear_sentences and lines:
         lines.append("What single sentences add to the score, wherever they stand:")
         lines += [
-            f"- {clip(sentence.text, _TEXT)}: worth {sentence}" for sentence in clear_sentences
+            f"- {clip(sentence.text, _MAX_TEXT)}: worth {sentence}" for sentence in clear_sentences
         ]
-    return "\n".join(lines) or _NONE
+    return "\n".join(lines) or _EMPTY_LIST
 
 
 def refused_of(request: ProposalRequest) -> str:
     """Return the reasons for which the last proposals were rejected."""
     return (
-        "\n".join(f"- {clip(refusal, _TEXT)}" for refusal in dict.fromkeys(request.rejections))
-        or _NONE
+        "\n".join(f"- {clip(refusal, _MAX_TEXT)}" for refusal in dict.fromkeys(request.rejections))
+        or _EMPTY_LIST
     )
 
 

@@ -25,7 +25,7 @@ Variation = tuple[Genome, str]
 _TRIES_PER_PROPOSAL = 8
 _MAX_REMEDIES = 3  # in one proposal: some habits form only if several sentences demand them
 _SWAP = 1 / 4  # chance that a proposal also loses a sentence
-_BLIND = "any failure"
+_ANY_FAILURE = "any failure"
 
 
 class SentenceProposer(Proposer):
@@ -83,22 +83,22 @@ class SentenceProposer(Proposer):
             if len(proposals) == request.count:
                 break
             parent = request.rng.choice(parents)
-            genome, rationale = self.vary(parent, self.take_apart(parent), request)
-            text = self.put_together(genome)
+            genome, rationale = self.vary(parent, self.split_sentences(parent), request)
+            text = self.join_sentences(genome)
             if genome and text not in seen_texts:
                 seen_texts.add(text)
                 components = {**parent.components, self._varied(parent): text}
                 proposals.append(Proposal(components, (parent.id,), rationale))
         return proposals
 
-    def take_apart(self, candidate: Candidate) -> Genome:
+    def split_sentences(self, candidate: Candidate) -> Genome:
         """Return the sentences of an instruction, without the fixed ones."""
         all_sentences: Genome = self._sentence.findall(
             candidate.components[self._varied(candidate)].strip()
         )
         return [text for text in all_sentences if text not in self.bank.fixed]
 
-    def put_together(self, genome: Sequence[str]) -> str:
+    def join_sentences(self, genome: Sequence[str]) -> str:
         """Return the instruction of the fixed sentences and ``genome``."""
         return " ".join([*self.bank.fixed, *genome])
 
@@ -226,7 +226,7 @@ class SentenceEdit(SentenceProposer):
 
         The two cuts are independent (a messy crossover).
         """
-        mate = self.take_apart(other)
+        mate = self.split_sentences(other)
         head, tail = rng.randint(0, len(genome)), rng.randint(0, len(mate))
         return self.tidy([*genome[:head], *mate[tail:]])
 
@@ -245,12 +245,12 @@ class SentenceBlind(SentenceEdit):
     """
 
     def __init__(self, bank: SentenceBank, diagnose: Diagnose, most_sentences: int = 8) -> None:
-        bank = replace(bank, remedies={_BLIND: list(bank.sentences)})
+        bank = replace(bank, remedies={_ANY_FAILURE: list(bank.sentences)})
         super().__init__(bank, diagnose, most_sentences)
 
     def diagnoses(self, parent: Candidate, failures: Sequence[Trajectory]) -> Counter[str]:
         """Return a single uninformative diagnosis, if there are any."""
-        return Counter([_BLIND] if super().diagnoses(parent, failures) else [])
+        return Counter([_ANY_FAILURE] if super().diagnoses(parent, failures) else [])
 
 
 class SentenceRandom(SentenceProposer):

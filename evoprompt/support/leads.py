@@ -23,7 +23,7 @@ and *scaffold* lost .04 (docs/notes/2026-11-28-one-method.md).
 """
 DROP = 2.0
 """Odds at which a candidate is rejected; 10 cost 4 to 5 points of gain in 20,000 rollouts."""
-_LARGE = 10.0  # times the useful lead: scale of leads that a few questions show
+_LARGE_SCALE = 10.0  # times the useful lead: scale of leads that a few questions show
 _SHARE_OF_LARGE = 0.1  # of the mixture
 USEFUL = 0.05
 """Size of a useful lead, as a share of the range of rewards. With .2 a lead of the whole range
@@ -75,7 +75,7 @@ class Lead:
         """
         if not self.is_known:
             return 1.0
-        large = self._odds_at(_LARGE * useful)
+        large = self._odds_at(_LARGE_SCALE * useful)
         return (1 - _SHARE_OF_LARGE) * self._odds_at(useful) + _SHARE_OF_LARGE * large
 
     def _odds_at(self, scale: float) -> float:

@@ -35,7 +35,7 @@ RECIPE_FILE = "evoprompt.json"
 BEGUN_FILE = "evoprompt_state.begun.json"
 """Name of the engine's file while the checkpoint is being written."""
 
-_REMOVED = "removed-"
+_REMOVED_PREFIX = "removed-"
 _SENTINEL = "checkpoint-is-incomplete.txt"  # transformers', before a save on SIGTERM
 
 
@@ -313,7 +313,7 @@ def mend(directory: Path, prefix: str) -> list[Path]:
     for folder in incomplete:
         remove(folder)
     if directory.is_dir():
-        for folder in directory.glob(f".{_REMOVED}*"):  # a kill came while they were removed
+        for folder in directory.glob(f".{_REMOVED_PREFIX}*"):  # a kill came while they were removed
             shutil.rmtree(folder)
     if incomplete:
         warn(
@@ -342,7 +342,7 @@ def remove(folder: Path) -> None:
 
     A kill during the removal leaves nothing that looks like a checkpoint.
     """
-    doomed = folder.with_name(f".{_REMOVED}{folder.name}")
+    doomed = folder.with_name(f".{_REMOVED_PREFIX}{folder.name}")
     if doomed.exists():
         shutil.rmtree(doomed)
     folder.rename(doomed)

@@ -22,7 +22,7 @@ MASK = "***"
 _TAG = re.compile(r"<(/?)([^\W\d_][\w-]{0,60})>")
 _SECTION = re.compile(r"^\s*(?:[A-Z]\w+:\s*$|Parameters\b|:param|>>>)", re.MULTILINE)
 _MAX_ERROR = 2_000  # characters of an error message
-_LONGEST = 8_192  # characters of a secret
+_MAX_SECRET = 8_192  # characters of a secret
 _FRAMES = 3  # of an error's traceback, the innermost ones
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
@@ -36,7 +36,7 @@ _SECRET = re.compile(
     r"[_-]?token)|token|auth|dsn",
     re.IGNORECASE,
 )
-_SIGNED = frozenset({"key", "sig", "signature", "x-amz-signature"})
+_SECRET_PARAMETERS = frozenset({"key", "sig", "signature", "x-amz-signature"})
 """Names of secrets among the parameters of a URL; elsewhere they name other things."""
 _SECRET_VARIABLE = re.compile(
     r"(?:.*(?:key|token|secret|passw(?:or)?d|pass|passphrase|webhook)|(?:.*_)?(?:credentials?"
@@ -44,7 +44,7 @@ _SECRET_VARIABLE = re.compile(
     re.IGNORECASE,
 )
 _URL_SAFE = str.maketrans("+/", "-_")
-_SHORTEST = 6  # characters of a secret that is searched for; a shorter value may be any word
+_MIN_SECRET = 6  # characters of a secret that is searched for; a shorter value may be any word
 _setting_secrets: set[str] = set()  # secrets that settings have held in this process
 
 
@@ -113,7 +113,7 @@ def masked(text: str) -> str:
         if "://" in value:
             secrets |= _url_credentials(value)
     for secret in sorted(secrets, key=len, reverse=True):
-        for form in _forms(secret) if len(secret) >= _SHORTEST else ():
+        for form in _forms(secret) if len(secret) >= _MIN_SECRET else ():
             text = text.replace(form, MASK)
     return text
 
@@ -167,7 +167,7 @@ def masked_data(value: JsonValue, key: str = "") -> JsonValue:
     parameters = {
         parameter
         for before, name, parameter in _PARAMETER.findall(value)
-        if _is_secret(name) or (before != "--" and name.lower() in _SIGNED)
+        if _is_secret(name) or (before != "--" and name.lower() in _SECRET_PARAMETERS)
     }
     _setting_secrets.update(_url_credentials(value), parameters)
     for parameter in parameters:
@@ -208,7 +208,9 @@ def tags(text: str) -> list[tuple[str, bool]]:
 def format_error(error: BaseException) -> str:
     """Return an error as one line for a log: its type and its message, masked and cut."""
     try:
-        whole = masked(str(error)[: _MAX_ERROR + _LONGEST])  # before the cut, which may split a key
+        whole = masked(
+            str(error)[: _MAX_ERROR + _MAX_SECRET]
+        )  # before the cut, which may split a key
         message = " ".join(whole[:_MAX_ERROR].split())
     except Exception:  # the error of a plugin may fail to format itself
         message = "it says nothing"

@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 from evoprompt.support.errors import InputError
 from evoprompt.support.text import masked, masked_data
 
-_LONGEST = 100  # characters of a setting's name in a message
+_MAX_NAME = 100  # characters of a setting's name in a message
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -75,7 +75,7 @@ def explain(
 
     Args:
         error: error that the validation of ``model`` raised.
-        model: model whose fields are the known settings at the top level.
+        model: model with the known settings of the top level as fields.
         sections: settings by section, to which an unknown key at the top level may belong.
     """
     findings = []
@@ -101,7 +101,7 @@ def explain(
 
 
 def _cut(setting: str) -> str:
-    return setting if len(setting) <= _LONGEST else f"{setting[:_LONGEST]}..."
+    return setting if len(setting) <= _MAX_NAME else f"{setting[:_MAX_NAME]}..."
 
 
 def _describe_input(finding: ErrorDetails) -> str:
