@@ -1,4 +1,4 @@
-"""The base class of everything that a configuration names, and the context it is built in."""
+"""Base class of all components that a configuration can name, and the context for building them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["BuildContext", "Component", "NoSettings", "ProposerSyntax"]
 
 
 class NoSettings(BaseModel, extra="forbid"):
-    """Settings of a component that has nothing to set."""
+    """Settings of a component without settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class ProposerSyntax:
     """Syntax by which a user sets the proposer; messages name it as a remedy.
 
     Attributes:
-        writer: sets a proposer that asks a language model.
+        writer: sets a proposer that uses a language model.
         static: sets no proposer.
     """
 
@@ -37,11 +37,11 @@ class BuildContext:
 
     Attributes:
         task: the task of the run, if there is one.
-        directory: where the trial writes, for a component that keeps files of its own.
+        directory: folder of the trial, for a component that writes files.
         spending: account of all language models of the run.
         check: whether a component is checked as soon as it is built.
-        given: a language model that was handed over as an object, to be asked in place of the one
-            that the settings name; a ``dspy.LM``, or a function of a prompt.
+        given: a language model as an object, used instead of the model that the settings name; a
+            ``dspy.LM``, or a function of a prompt.
         syntax: how the user sets the proposer; that of Python if not given.
     """
 
@@ -72,7 +72,7 @@ class Component:
     def build(cls, settings: Any, context: BuildContext) -> Component:
         """Build a component from its settings, which are its arguments by default.
 
-        Import what is slow in here, and not where the class is defined.
+        Import slow modules in this method, and not in the module of the class.
 
         Args:
             settings: an instance of ``Settings``.
@@ -81,19 +81,19 @@ class Component:
         return cls(**dict(settings))
 
     def check(self, probe: bool = False) -> None:
-        """Check that the component can work here, as far as can be known without a request.
+        """Check that the component can work here, as far as is visible without a request.
 
         ``evoprompt.plugins.build`` checks each component that it has built; ``attach``,
-        ``evoprompt run`` and veRL's start also probe, so that a wrong key is found before the
+        ``evoprompt run`` and veRL's start also probe, so that a wrong key is reported before the
         training and not after it.
 
         Args:
             probe: also send one cheap request to the service behind it, unless the service has
-                answered before in this run.
+                responded before in this run.
 
         Raises:
-            InputError: it cannot; the message names what was given, what is required and the
-                remedy.
+            InputError: the component cannot work; the message names the given value, the
+                requirement and the remedy.
         """
 
     def notices(self) -> Sequence[str]:

@@ -1,8 +1,8 @@
 """An agent that acts in turns with tools: one loop for every trainer and every evaluation.
 
-``protocol`` says how text becomes an action and a result becomes text, ``tools`` what can be
-called, ``episode`` what one rollout leaves, ``agent`` is the loop itself, a generator without I/O,
-and ``drivers`` run it. Nothing here imports torch.
+``protocol`` converts text into actions and results into text, ``tools`` contains the functions that
+can be called, ``episode`` the record of a rollout, ``agent`` the loop itself, a generator without
+I/O, and ``drivers`` run it. No module of this package imports torch.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The agent: actions and tool results in turns, as a generator that does no I/O.
+"""Agent: actions and tool results in turns, as a generator that does no I/O.
 
-It says what it wants, a sample from the policy or the result of a tool call, and is given it by
-whoever runs it; see ``drivers``. Tokens are only ever appended, so that what a policy was trained
-on is what it is evaluated on.
+It yields requests, for a sample from the policy or the result of a tool call, and a driver sends
+it the responses; see ``drivers``. Tokens are only appended, so that a policy is evaluated on the
+same sequences on which it was trained.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from evoprompt.agents.protocol import Call, Move, Protocol
 from evoprompt.agents.thoughts import marks_of
 from evoprompt.agents.tokenizer import Tokenizer
 
-_PIECES = 1_000  # of frames whose tokens are remembered, as they come again and again
+_PIECES = 1_000  # of frames with cached tokens, as they are repeated often
 _TAIL = 32  # tokens in which a prompt may begin a thought
 _CHARACTERS = 64
-"""Of a result that are read for each token it may have; no tokenizer needs as many."""
+"""Characters of a result that are read for each permitted token; no tokenizer needs as many."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What an episode may use.
+    """Limits of an episode.
 
     Attributes:
-        calls: most tool calls; a further one ends the episode without an answer.
-        turn_tokens: most tokens per action.
-        observation_tokens: most tokens an observation, its frame included; what is longer is cut
-            at its end, within the frame.
+        calls: maximum number of tool calls; a further call ends the episode without an answer.
+        turn_tokens: maximum number of tokens of an action.
+        observation_tokens: maximum number of tokens of an observation, including its frame; a
+            longer one is cut at its end, within the frame.
     """
 
     calls: int
@@ -39,17 +39,17 @@ class Limits:
 
     @property
     def response_tokens(self) -> int:
-        """Most tokens an episode adds to its prompt."""
+        """Return the maximum number of tokens that an episode adds to its prompt."""
         return (self.calls + 1) * self.turn_tokens + self.calls * self.observation_tokens
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """Where an action ends, besides at the end of the text.
+    """Conditions that end an action, in addition to the end of the text.
 
     Attributes:
-        max_tokens: most tokens.
-        stop: it ends with the first of these texts.
+        max_tokens: maximum number of tokens.
+        stop: texts of which the first occurrence ends the action.
     """
 
     max_tokens: int
@@ -58,7 +58,7 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Wants what the policy says after ``episode.context``."""
+    """Request for the policy's action after ``episode.context``."""
 
     episode: Episode
     sampling: Sampling
@@ -67,20 +67,20 @@ class Sample:
 Want = Sample | Call
 Given = Action | Result
 EpisodeSteps = Generator[Want, Given, Episode]
-"""An episode on its way; a ``Sample`` is to be answered by an ``Action`` or ``Broken``, a ``Call``
-by a ``Result``."""
+"""An episode in progress; the response to a ``Sample`` is an ``Action`` or ``Broken``, that to a
+``Call`` is a ``Result``."""
 
 
 class Agent:
-    """Plays episodes of a protocol.
+    """Player of episodes with a protocol.
 
     Args:
-        protocol: how calls, results and answers are written.
-        tokenizer: of the policy.
-        limits: what an episode may use.
+        protocol: protocol of calls, results and answers.
+        tokenizer: tokenizer of the policy.
+        limits: limits of an episode.
 
     Raises:
-        InputError: the tokenizer breaks what the protocol writes.
+        InputError: the tokenizer changes the marks of the protocol.
     """
 
     def __init__(self, protocol: Protocol, tokenizer: Tokenizer, limits: Limits) -> None:
@@ -93,7 +93,7 @@ class Agent:
         self._piece = lru_cache(_PIECES)(self._encode)
 
     def play(self, prompt_ids: Sequence[int]) -> EpisodeSteps:
-        """The steps of one episode after the prompt; the generator returns it at its end."""
+        """Run one episode after the prompt, step by step; the generator returns it at its end."""
         episode = Episode(list(prompt_ids))
         calls = 0
         while True:
@@ -102,8 +102,8 @@ class Agent:
                 episode.fail(action)
                 return episode
             assert isinstance(action, Action)
-            said = self._decode(action.ids)
-            move = self._move(said, episode, action)
+            action_text = self._decode(action.ids)
+            move = self._move(action_text, episode, action)
             episode.say(action, move.text)
             calls += len(move.calls)
             if not move.calls or calls > self.limits.calls:
@@ -122,39 +122,39 @@ class Agent:
                     return episode
                 assert isinstance(result, str)
                 results.append(result)
-            episode.show(*self.observation(move.calls, results, said))
+            episode.show(*self.observation(move.calls, results, action_text))
 
     def observation(
-        self, calls: Sequence[Call], results: Sequence[str], said: str = ""
+        self, calls: Sequence[Call], results: Sequence[str], action_text: str = ""
     ) -> tuple[list[int], str]:
-        """What the policy is shown after its calls: tokens and text, cut where it is too long.
+        """Return the observation after calls, as tokens and text, cut if it is too long.
 
         Args:
-            calls: of the action.
-            results: one per call.
-            said: the action, special tokens included.
+            calls: calls of the action.
+            results: a result for each call.
+            action_text: the action, including special tokens.
         """
-        frame = self._protocol.frame(calls, said)
+        frame = self._protocol.frame(calls, action_text)
         pieces = [self._piece(text) for text in frame]
         room = max(0, self.limits.observation_tokens - sum(map(len, pieces))) // len(results)
         ids, text = list(pieces[0]), frame[0]
         for result, piece, after in zip(results, pieces[1:], frame[1:], strict=True):
-            shown = self._protocol.shown(result[: room * _CHARACTERS])
-            body = self._encode(shown)
+            body_text = self._protocol.shown(result[: room * _CHARACTERS])
+            body = self._encode(body_text)
             if len(body) > room or len(result) > room * _CHARACTERS:
                 body = body[:room]
-                shown = self._decode(body)
+                body_text = self._decode(body)
             ids += [*body, *piece]
-            text += shown + after
+            text += body_text + after
         return ids, text
 
-    def _move(self, said: str, episode: Episode, action: Action) -> Move:
-        """What an action does, before which the prompt may have begun a thought."""
-        opened = self._marks.opened_by(self._decode(episode.context[-_TAIL:]))
-        parted = self._marks.part(said, opened=opened)
+    def _move(self, action_text: str, episode: Episode, action: Action) -> Move:
+        """Return the effect of an action; the prompt before it may have begun a thought."""
+        is_in_thought = self._marks.is_open_after(self._decode(episode.context[-_TAIL:]))
+        parted = self._marks.part(action_text, is_in_thought=is_in_thought)
         if parted.cut or not self._protocol.skips_special_tokens:
-            return self._protocol.read(said, self._marks, opened=opened)
-        if not parted.thought and parted.rest == said:
+            return self._protocol.read(action_text, self._marks, is_in_thought=is_in_thought)
+        if not parted.thought and parted.rest == action_text:
             plain = str(self._tokenizer.decode(action.ids, skip_special_tokens=True))
         else:
             ids = self._encode(self._marks.answer(parted.rest))

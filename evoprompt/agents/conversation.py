@@ -1,9 +1,9 @@
-"""Native tool calls as text: how an answer of a server stands in an episode.
+"""Native tool calls as text: the form of a server's answer in an episode.
 
-A server that is asked in chat messages sends calls and wants their results as fields of their own.
-Here they are written in one form, as Qwen's chat template has it, so that the agent's loop and
-whoever reads an episode need not know of it. What goes back to the server is its own message, as it
-came; see ``evoprompt.agents.endpoint``.
+A chat server sends calls, and requires their results, as separate fields of messages. This module
+writes them in a single form, that of Qwen's chat template, so that the agent's loop and readers of
+an episode need no such fields. The server gets its own messages back unchanged; see
+``evoprompt.agents.endpoint``.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from evoprompt.log.turns import CLOSE_THOUGHT, OPEN_THOUGHT
 CALL, END_CALL = "<tool_call>", "</tool_call>"
 RESULT, END_RESULT = "<tool_response>", "</tool_response>"
 END = "<|im_end|>"
-"""Ends an action."""
+"""Mark that ends an action."""
 UNNAMED = "unnamed"
-"""Stands for the name of a tool where a call has none; no server and no template takes none."""
+"""Name of the tool of a call without a name; every server and template requires a name."""
 
 _MARKS = (CALL, END_CALL, END)
-_UNSEEN = "\u200b"  # within what looks like a mark and is none
+_ZERO_WIDTH_SPACE = "\u200b"  # inserted into a text that only looks like a mark
 
 
 def written_action(
@@ -34,13 +34,13 @@ def written_action(
     *,
     cut: bool = False,
 ) -> str:
-    r"""An action as the text of an episode; arguments that are no JSON stay a text.
+    r"""Return an action as the text of an episode; arguments that are not JSON stay a text.
 
     Args:
-        content: what was said beside the calls; what looks like a call in it is none.
+        content: text in addition to the calls; marks of calls in it do not count.
         calls: names and arguments, the latter a text, an object, or nothing.
-        thought: what was thought before it, where the server told it apart.
-        cut: whether nothing was said after the thought.
+        thought: thought before it, if the server separated it.
+        cut: whether the action ended within the thought.
 
     >>> written_action("Hm.", [("look", '{"at": "left"}')])
     'Hm.\n<tool_call>\n{"name": "look", "arguments": {"at": "left"}}\n</tool_call>'
@@ -50,37 +50,37 @@ def written_action(
     parts = [f"{OPEN_THOUGHT}{apart}{closing}"] if thought else []
     parts += [_quoted(content)] if content else []
     for name, arguments in calls:
-        given = arguments
+        json_arguments = arguments
         with suppress(ValueError, RecursionError):
-            given = read_arguments(arguments) if isinstance(arguments, str) else arguments
-        call = json.dumps({"name": name, "arguments": given}, ensure_ascii=False)
+            json_arguments = read_arguments(arguments) if isinstance(arguments, str) else arguments
+        call = json.dumps({"name": name, "arguments": json_arguments}, ensure_ascii=False)
         parts.append(f"{CALL}\n{_escaped(call)}\n{END_CALL}")
     return "\n".join(parts)
 
 
 def written_results(results: Sequence[str]) -> str:
-    """The results of an action's calls as the text of an episode, up to the next action."""
-    shown = "\n".join(f"{RESULT}\n{result}\n{END_RESULT}" for result in results)
-    return f"{END}\n{shown}\n"
+    """Return the results of an action's calls as the text of an episode, up to the next action."""
+    body = "\n".join(f"{RESULT}\n{result}\n{END_RESULT}" for result in results)
+    return f"{END}\n{body}\n"
 
 
 def read_results(observation: str, calls: int) -> list[str]:
-    """The results of ``calls`` in what :func:`written_results` wrote.
+    """Return the results of ``calls`` calls from a text of :func:`written_results`.
 
-    Of several calls there are more results than calls where one of them holds such marks itself.
+    With several calls, there are more results than calls if a result contains such marks itself.
     """
     body = observation.removeprefix(f"{END}\n{RESULT}\n").removesuffix(f"\n{END_RESULT}\n")
     return [body] if calls == 1 else body.split(f"\n{END_RESULT}\n{RESULT}\n")
 
 
-def read_arguments(written: str) -> JsonValue:
-    """Arguments that are written as a text, by the letter of JSON.
+def read_arguments(text: str) -> JsonValue:
+    """Return the arguments in a text of strict JSON.
 
     Raises:
-        ValueError: it is no JSON.
+        ValueError: the text is not JSON.
     """
-    found: JsonValue = json.loads(written or "{}", parse_constant=_refuse)
-    return found
+    arguments: JsonValue = json.loads(text or "{}", parse_constant=_refuse)
+    return arguments
 
 
 def _refuse(constant: str) -> None:
@@ -88,7 +88,7 @@ def _refuse(constant: str) -> None:
 
 
 def _escaped(text: str) -> str:
-    """JSON that means the same and holds no mark."""
+    """Return JSON with the same value and without marks."""
     for mark in _MARKS:
         text = text.replace(mark, f"\\u003c{mark[1:]}")
     return text
@@ -96,5 +96,5 @@ def _escaped(text: str) -> str:
 
 def _quoted(text: str, marks: Sequence[str] = _MARKS) -> str:
     for mark in marks:
-        text = text.replace(mark, f"{mark[:-1]}{_UNSEEN}{mark[-1]}")
+        text = text.replace(mark, f"{mark[:-1]}{_ZERO_WIDTH_SPACE}{mark[-1]}")
     return text

@@ -1,4 +1,4 @@
-"""Run agents: many episodes in step, or one among others of an event loop."""
+"""Drivers of agents: many episodes in lockstep, or a single one in an event loop."""
 
 from __future__ import annotations
 
@@ -11,42 +11,42 @@ from evoprompt.agents.episode import Action, Broken, Episode, Result
 from evoprompt.agents.protocol import Call
 
 CallMany = Callable[[Sequence[Call]], Sequence[Result]]
-"""Answers calls of many episodes, in order."""
+"""Function that returns the results of calls of many episodes, in order."""
 
 
 class ToolCaller(Protocol):
-    """What answers calls: functions in this process, or a server."""
+    """Caller of tools: functions in this process, or a server."""
 
     def __call__(self, calls: Sequence[Call], /) -> Sequence[Result]:
-        """The results of calls of many episodes, in order; an exception ends all of them."""
+        """Return the results of calls of many episodes, in order; an exception ends all of them."""
         ...
 
     async def one(self, call: Call, /) -> Result:
-        """The result of one call, while the event loop goes on; an exception ends its episode."""
+        """Return the result of one call without blocking; an exception ends its episode."""
         ...
 
 
 class Sampler(Protocol):
-    """Where tokens come from: a model in this process or a server."""
+    """Source of tokens: a model in this process or a server."""
 
     def __call__(
         self, episodes: Sequence[Episode], sampling: Sampling, *, greedy: bool
     ) -> Sequence[Action | Broken]:
-        """One action after the context of each episode."""
+        """Return one action after the context of each episode."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Lockstep:
-    """What keeps the processes of a distributed training in step.
+    """Synchronization of the processes of a distributed training.
 
-    Each has to sample equally often and for equally many, because weights may be sharded over the
-    processes or a server be shared by them.
+    All processes have to sample equally often and for the same number of episodes, because weights
+    may be sharded over the processes, or the processes may share a server.
 
     Attributes:
-        max_over_ranks: the largest of the numbers that all processes call it with.
-        prompt_ids: what is continued, unread, for a process that has less to do than another.
-        sampling: of the agents.
+        max_over_ranks: function that returns the largest of the arguments of all processes.
+        prompt_ids: prompt that a process with fewer episodes continues; the result is discarded.
+        sampling: sampling of the agents.
     """
 
     max_over_ranks: Callable[[int], int]
@@ -62,27 +62,29 @@ def play(
     greedy: bool = False,
     lockstep: Lockstep | None = None,
 ) -> list[Episode]:
-    """Plays episodes side by side, so that sampler and tools see large batches.
+    """Play episodes in parallel, so that sampler and tools get large batches.
 
     Args:
-        plays: from ``Agent.play``, or of any other method that wants samples and calls.
-        sampler: writes the actions.
-        call: calls the tools, as a ``ToolCaller`` does.
-        greedy: take the most likely tokens, instead of drawing them.
-        lockstep: for distributed training; all plays must then sample alike.
+        plays: from ``Agent.play``, or from any method that yields samples and calls.
+        sampler: sampler of the actions.
+        call: caller of the tools, such as a ``ToolCaller``.
+        greedy: take the most likely tokens, instead of sampling.
+        lockstep: for distributed training; all plays must then have the same sampling.
     """
     running = [_Running(play) for play in plays]
-    live = [one for one in running if one.wants is not None]
+    active = [episode for episode in running if episode.request is not None]
     while True:
-        while calls := [one.wants for one in live if isinstance(one.wants, Call)]:
+        while calls := [e.request for e in active if isinstance(e.request, Call)]:
             results = iter(call(calls))
-            live = [
-                one for one in live if not isinstance(one.wants, Call) or one.advance(next(results))
+            active = [
+                episode
+                for episode in active
+                if not isinstance(episode.request, Call) or episode.advance(next(results))
             ]
-        idle = lockstep.max_over_ranks(len(live)) - len(live) if lockstep else 0
-        if not live and not idle:
-            return [one.episode for one in running]
-        live = _sampled(live, sampler, greedy=greedy, lockstep=lockstep, idle=idle)
+        idle = lockstep.max_over_ranks(len(active)) - len(active) if lockstep else 0
+        if not active and not idle:
+            return [episode.episode for episode in running]
+        active = _sample_actions(active, sampler, greedy=greedy, lockstep=lockstep, idle=idle)
 
 
 async def play_one(
@@ -90,65 +92,68 @@ async def play_one(
     sample: Callable[[Sample], Awaitable[Action | Broken]],
     call: Callable[[Call], Awaitable[Result]],
 ) -> Episode:
-    """Plays one episode; an error that ``sample`` or ``call`` raises is passed on.
+    """Play one episode; an error of ``sample`` or ``call`` is raised.
 
     Args:
-        play: the episode, as of ``Agent.play``.
-        sample: writes an action.
-        call: calls a tool.
+        play: the episode, such as from ``Agent.play``.
+        sample: function that samples an action.
+        call: function that calls a tool.
     """
     running = _Running(play)
-    while (wants := running.wants) is not None:
-        given: Given = await (call(wants) if isinstance(wants, Call) else sample(wants))
-        running.advance(given)
+    while (request := running.request) is not None:
+        response: Given = await (call(request) if isinstance(request, Call) else sample(request))
+        running.advance(response)
     return running.episode
 
 
 class _Running:
-    """An episode on its way.
+    """Episode in progress.
 
     Attributes:
-        wants: what it waits for, None when it has ended.
-        episode: as it ended.
+        request: request that it waits for; None after its end.
+        episode: the complete episode, after its end.
     """
 
     def __init__(self, play: EpisodeSteps) -> None:
         self._play = play
-        self.wants: Want | None = None
+        self.request: Want | None = None
         self.episode: Episode
         self.advance(None)
 
-    def advance(self, given: Given | None) -> bool:
-        """Hands over what was wanted; whether it wants more."""
+    def advance(self, response: Given | None) -> bool:
+        """Send the response to the request; return whether there is a further request."""
         try:
-            self.wants = next(self._play) if given is None else self._play.send(given)
+            self.request = next(self._play) if response is None else self._play.send(response)
         except StopIteration as ended:
-            self.wants, self.episode = None, ended.value
-        return self.wants is not None
+            self.request, self.episode = None, ended.value
+        return self.request is not None
 
 
-def _sampled(
-    live: Sequence[_Running],
+def _sample_actions(
+    active: Sequence[_Running],
     sampler: Sampler,
     *,
     greedy: bool,
     lockstep: Lockstep | None,
     idle: int,
 ) -> list[_Running]:
-    """Gives every live episode its next action; returns those that go on."""
-    wanted: dict[Sampling, list[Episode]] = {}
+    """Send every active episode its next action; return the episodes that continue."""
+    episodes_by_sampling: dict[Sampling, list[Episode]] = {}
     if lockstep:
-        wanted[lockstep.sampling] = []
-    for one in live:
-        assert isinstance(one.wants, Sample)
-        wanted.setdefault(one.wants.sampling, []).append(one.wants.episode)
-    given = {}
-    for sampling, episodes in wanted.items():
+        episodes_by_sampling[lockstep.sampling] = []
+    for running in active:
+        assert isinstance(running.request, Sample)
+        episodes_by_sampling.setdefault(running.request.sampling, []).append(
+            running.request.episode
+        )
+    actions_by_sampling = {}
+    for sampling, episodes in episodes_by_sampling.items():
         fillers = [Episode(list(lockstep.prompt_ids)) for _ in range(idle)] if lockstep else []
         actions = sampler([*episodes, *fillers], sampling, greedy=greedy)
-        given[sampling] = iter(actions)
+        actions_by_sampling[sampling] = iter(actions)
     return [
-        one
-        for one in live
-        if isinstance(one.wants, Sample) and one.advance(next(given[one.wants.sampling]))
+        running
+        for running in active
+        if isinstance(running.request, Sample)
+        and running.advance(next(actions_by_sampling[running.request.sampling]))
     ]

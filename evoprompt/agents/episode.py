@@ -1,4 +1,4 @@
-"""One rollout token by token, whichever policy, trainer or evaluation played it."""
+"""Record of a rollout, token by token, of any policy, trainer or evaluation."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Decode = Callable[[list[list[int]]], list[str]]
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What the policy said in one go.
+    """Text of the policy in one turn.
 
     Attributes:
-        ids: its tokens.
-        logprobs: log-probability of each at the sampling temperature, in nats; None where the
-            sampler does not tell.
-        message: what a server said it in, which is to go back as it came; None for tokens.
+        ids: tokens of the action.
+        logprobs: log-probability of each token at the sampling temperature, in nats; None if the
+            sampler does not return any.
+        message: message of a server, which is sent back unchanged; None for tokens.
     """
 
     ids: list[int]
@@ -31,31 +31,31 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A sampler or a tool failed, which says nothing about the policy."""
+    """Failure of a sampler or a tool, which is no evidence about the policy."""
 
     error: str
 
 
 Result = str | Broken
-"""What a tool call came to: a text for the policy to read, or the tool failed."""
+"""Result of a tool call: a text for the policy to read, or a failure of the tool."""
 
 
 @dataclass(slots=True)
 class Episode:
-    """What one rollout said and saw.
+    """Actions and observations of one rollout.
 
     Attributes:
         prompt_ids: tokens of the prompt.
         completion_ids: actions and observations in order.
-        policy_mask: 1 for each completion token that the policy chose, 0 for what it was shown.
+        policy_mask: 1 for each completion token that the policy chose, 0 for observations.
         logprobs: log-probability of each chosen token at the sampling temperature, in nats; 0
-            for the others.
+            for observations.
         turns: the same as text.
-        messages: of the server that said each turn, None where it was tokens.
-        end: why it ended; ``"cut in thought"`` when the policy still thought at its limit of
-            tokens, ``"failed"`` when sampler or tool broke, which says nothing about the policy.
-        answer: the final answer, None without one.
-        error: what broke; empty if nothing did.
+        messages: message of the server in each turn; None for a turn of tokens.
+        end: reason of the end; ``"cut in thought"`` if the policy still thought at its limit of
+            tokens, ``"failed"`` if sampler or tool broke, which is no evidence about the policy.
+        answer: the final answer; None if there is none.
+        error: error of the sampler or tool; empty if there was none.
     """
 
     prompt_ids: list[int]
@@ -70,22 +70,22 @@ class Episode:
 
     @property
     def context(self) -> list[int]:
-        """All tokens so far, after which the policy goes on."""
+        """Return all tokens so far, which the policy continues."""
         return self.prompt_ids + self.completion_ids
 
     @property
     def tool_calls(self) -> int:
-        """Number of actions that were followed by an observation."""
+        """Return the number of actions with an observation after them."""
         return sum(bool(turn.observation) for turn in self.turns)
 
     def say(self, action: Action, text: str) -> None:
-        """Appends what the policy said; ``text`` is what counts of it."""
+        """Append an action of the policy; ``text`` is the part of it that counts."""
         self._append(action.ids, action.logprobs, by_policy=True)
         self.turns.append(Turn(text))
         self.messages.append(action.message)
 
     def show(self, ids: Sequence[int], text: str) -> None:
-        """Appends what the policy is shown after its last action, or before its first."""
+        """Append an observation after the last action, or before the first."""
         self._append(ids, None, by_policy=False)
         if not self.turns:
             self.turns.append(Turn(""))
@@ -93,7 +93,7 @@ class Episode:
         self.turns[-1] = replace(self.turns[-1], observation=text)
 
     def fail(self, broken: Broken) -> None:
-        """Ends the episode because something broke."""
+        """End the episode because a sampler or a tool failed."""
         self.end, self.error = "failed", broken.error
 
     def _append(
@@ -105,14 +105,14 @@ class Episode:
 
 
 def split(ids: Sequence[int], mask: Sequence[int | bool]) -> list[tuple[list[int], list[int]]]:
-    """Pairs of the tokens of an action and those of the observation after it, oldest first.
+    """Return pairs of an action's tokens and those of the observation after it, oldest first.
 
-    The first action is empty where the policy was shown something before it spoke, the last
-    observation where it spoke last.
+    The first action is empty if an observation comes first, the last observation is empty if an
+    action comes last.
 
     Args:
         ids: tokens that followed the prompt, without padding.
-        mask: of the same length; true where the policy chose the token.
+        mask: of the same length; true if the policy chose the token.
 
     >>> split([1, 2, 3, 4], [1, 1, 0, 1])
     [([1, 2], [3]), ([4], [])]
@@ -130,29 +130,30 @@ def split(ids: Sequence[int], mask: Sequence[int | bool]) -> list[tuple[list[int
 
 
 def token_metrics(mask: Sequence[int | bool]) -> dict[str, float]:
-    """``response_tokens``, the policy's own, and ``tool_calls``, the observations it got.
+    """Return ``response_tokens``, of the policy's own tokens, and ``tool_calls``, of observations.
 
     Args:
-        mask: of the tokens that followed the prompt, true where the policy chose the token.
+        mask: mask of the tokens after the prompt; true if the policy chose the token.
 
     >>> token_metrics([1, 1, 0, 0, 1, 0])
     {'response_tokens': 3.0, 'tool_calls': 2.0}
     """
-    chosen = [bool(one) for one in mask]
+    chosen = [bool(flag) for flag in mask]
     observations = sum(not policy for policy, _ in groupby(chosen))
     return {"response_tokens": float(sum(chosen)), "tool_calls": float(observations)}
 
 
 def turns(ids: Sequence[int], mask: Sequence[int | bool], decode: Decode) -> tuple[Turn, ...]:
-    """The actions and the observations that followed them, as text; see :func:`split`.
+    """Return the actions and the observations after them, as text; see :func:`split`.
 
     Args:
         ids: tokens that followed the prompt, without padding.
-        mask: of the same length.
-        decode: texts of spans of tokens.
+        mask: mask of the same length.
+        decode: function that decodes spans of tokens.
     """
     pairs = split(ids, mask)
     texts = iter(decode([span for pair in pairs for span in pair if span]))
     return tuple(
-        Turn(next(texts) if said else "", next(texts) if shown else "") for said, shown in pairs
+        Turn(next(texts) if action else "", next(texts) if observation else "")
+        for action, observation in pairs
     )

@@ -1,7 +1,7 @@
-"""How text becomes an action, and the result of a tool becomes text.
+"""Protocols that convert text into actions, and results of tools into text.
 
-Everything here reads single actions: what stands in a prompt or an observation never counts.
-Malformed actions are an outcome, never an exception.
+A protocol reads single actions: text in a prompt or an observation never counts. A malformed action
+is an outcome, never an exception.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from evoprompt.support.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Wants the result of a tool.
+    """Request for the result of a tool.
 
     Attributes:
-        name: of the tool.
-        arguments: as the policy wrote them; whether they fit is for the tool to say.
-        fault: why no tool can be asked, for the policy to read; empty if one can.
+        name: name of the tool.
+        arguments: arguments as the policy wrote them; the tool checks them.
+        fault: reason why no tool can be called, for the policy to read; empty if there is none.
     """
 
     name: str
@@ -37,13 +37,13 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """What an action does; with neither calls nor an answer it is malformed.
+    """Effect of an action; an action with neither calls nor an answer is malformed.
 
     Attributes:
         text: the text that counts; thoughts are marked in it, see ``evoprompt.log.turns``.
         calls: the tools it calls.
         answer: its final answer.
-        cut: whether it ended within a thought, so that nothing was said.
+        cut: whether it ended within a thought, and so has no further text.
     """
 
     text: str
@@ -53,7 +53,7 @@ class Move:
 
 
 class Protocol(ABC):
-    """How a policy calls tools, is shown results and answers.
+    """Form in which a policy calls tools, reads results and answers.
 
     Attributes:
         stop: texts that end an action.
@@ -64,35 +64,39 @@ class Protocol(ABC):
     skips_special_tokens: ClassVar[bool] = False
 
     @abstractmethod
-    def act(self, said: str) -> Move:
-        """What an action does; a thought is no part of ``said``."""
+    def act(self, action: str) -> Move:
+        """Return the effect of an action; ``action`` does not contain the thought."""
 
     @abstractmethod
     def require(self, tokenizer: Tokenizer) -> None:
-        """Raises InputError if ``tokenizer`` breaks what the protocol writes."""
+        """Require that ``tokenizer`` keeps the marks of the protocol.
+
+        Raises:
+            InputError: it changes them.
+        """
 
     @abstractmethod
-    def frame(self, calls: Sequence[Call], said: str) -> Sequence[str]:
-        """The texts before, between and after the results of calls, one more than there are.
+    def frame(self, calls: Sequence[Call], action: str) -> Sequence[str]:
+        """Return the texts before, between and after the results: one more than calls.
 
         Args:
-            calls: of one action, at least one.
-            said: the action, special tokens included.
+            calls: calls of one action, at least one.
+            action: the action, special tokens included.
         """
 
     def shown(self, result: str) -> str:
-        """A result as it stands within its frame."""
+        """Return a result in the form that it has within its frame."""
         return result
 
-    def read(self, said: str, marks: Marks | None = None, *, opened: bool = False) -> Move:
-        """What an action does, its thought left aside.
+    def read(self, action: str, marks: Marks | None = None, *, is_in_thought: bool = False) -> Move:
+        """Return the effect of an action, after removing its thought.
 
         Args:
-            said: the action.
-            marks: of thoughts, by default the usual ones.
-            opened: whether a thought had begun before it.
+            action: the action.
+            marks: marks of thoughts, by default the usual ones.
+            is_in_thought: whether a thought began before the action.
         """
-        parted = (marks or Marks()).part(said, opened=opened)
+        parted = (marks or Marks()).part(action, is_in_thought=is_in_thought)
         if parted.cut:
             return Move(parted.text, cut=True)
         move = self.act(parted.rest)
@@ -101,20 +105,20 @@ class Protocol(ABC):
 
 @dataclass(frozen=True)
 class TagProtocol(Protocol):
-    r"""One tool, called by tags in plain text, as in arXiv 2503.09516.
+    r"""Protocol with a single tool, called by tags in plain text, as in arXiv 2503.09516.
 
     An action that ends with ``<call> ... </call>`` is followed by the result between the texts
-    ``opening`` and ``closing``; one with an answer ends the episode.
+    ``opening`` and ``closing``; an action with an answer ends the episode.
 
     Attributes:
         call: tag of a call, and name of the tool.
-        argument: name of the tool's one argument, which is what stands between the tags.
+        argument: name of the tool's only argument; the text between the tags is its value.
         answer: tag of the final answer.
         opening: text before a result.
-        closing: text after it.
-        ends_at_answer: whether an action ends where an answer is closed, too.
-        retry: what the policy is told of an action with neither, which counts like a call; empty
-            where that ends the episode.
+        closing: text after a result.
+        ends_at_answer: whether an action also ends at the closing tag of an answer.
+        retry: message to the policy after an action with neither, which counts as a call; empty
+            if such an action ends the episode.
 
     >>> tags = TagProtocol("look", "at", "say", opening="\n<seen>\n", closing="\n</seen>\n")
     >>> tags.read("Hm. <look> left </look><look>").calls
@@ -135,52 +139,56 @@ class TagProtocol(Protocol):
 
     @property
     def stop(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The closing tags."""
+        """Return the closing tags."""
         call, answer = f"</{self.call}>", f"</{self.answer}>"
         return (call, answer) if self.ends_at_answer else (call,)
 
     def require(self, tokenizer: Tokenizer) -> None:
-        """Raises InputError if a tag comes back changed, or not at all as it is a special token."""
+        """Require that tags come back unchanged.
+
+        Raises:
+            InputError: a tag comes back changed, or not at all because it is a special token.
+        """
         for name in (self.call, self.answer):
-            given = f"<{name}> x </{name}>"
-            ids = tokenizer.encode(given, add_special_tokens=False)
+            text = f"<{name}> x </{name}>"
+            ids = tokenizer.encode(text, add_special_tokens=False)
             back = str(tokenizer.decode(ids, skip_special_tokens=True))
             if f"<{name}>" not in back or f"</{name}>" not in back:
                 raise InputError(
-                    f"the policy's tokenizer turns {given!r} into {back!r}, so that no action "
+                    f"the policy's tokenizer turns {text!r} into {back!r}, so that no action "
                     "could be read; required: tags that come back as they are; choose another "
                     "protocol, or add the tags to the tokenizer as ordinary tokens"
                 )
 
-    def act(self, said: str) -> Move:
-        """What an action does; text after the first closing tag does not count.
+    def act(self, action: str) -> Move:
+        """Return the effect of an action; text after the first closing tag does not count.
 
-        Samplers stop at a token, and the token that closes a tag may hold the beginning of more.
+        Samplers stop at a token, and the token that closes a tag may contain further text.
         """
-        ends = [at + len(tag) for tag in self.stop if (at := said.find(tag)) >= 0]
-        text = said[: min(ends)] if ends else said
-        given = self.find_call(text)
-        if given is not None:
-            return Move(text, (Call(self.call, {self.argument: given}),))
+        ends = [at + len(tag) for tag in self.stop if (at := action.find(tag)) >= 0]
+        text = action[: min(ends)] if ends else action
+        argument = self.find_call(text)
+        if argument is not None:
+            return Move(text, (Call(self.call, {self.argument: argument}),))
         answer = self.find_answer(text)
         if answer is None and self.retry:
             return Move(text, (Call(self.call, {}, fault=self.retry),))
         return Move(text, answer=answer)
 
-    def frame(self, calls: Sequence[Call], said: str) -> Sequence[str]:
-        """The texts around the one result; what is told of a fault is no result."""
+    def frame(self, calls: Sequence[Call], action: str) -> Sequence[str]:
+        """Return the texts around the result; the text of a fault has no result tags."""
         (call,) = calls
         return ("\n\n", "\n\n") if call.fault else (self.opening, self.closing)
 
     def find_call(self, action: str) -> str | None:
-        """The argument of the call that an action ends with, or None if it calls no tool."""
+        """Return the argument of the call that ends an action, or None without a call."""
         match = self._call.search(action)
         return match.group(1).strip() if match else None
 
     def find_answer(self, action: str) -> str | None:
-        """The last complete answer of an action, or None."""
-        found = self._answer.findall(action)
-        return str(found[-1]).strip() if found else None
+        """Return the last complete answer of an action, or None."""
+        answers = self._answer.findall(action)
+        return str(answers[-1]).strip() if answers else None
 
     @cached_property
     def _call(self) -> re.Pattern[str]:
@@ -194,7 +202,7 @@ class TagProtocol(Protocol):
 
 
 class AnswerProtocol(Protocol):
-    """No tools: whatever the policy says is its answer.
+    """Protocol without tools: the text of the policy is its answer.
 
     >>> AnswerProtocol().read(" 42 ").answer
     '42'
@@ -203,12 +211,12 @@ class AnswerProtocol(Protocol):
     skips_special_tokens: ClassVar[bool] = True
 
     def require(self, tokenizer: Tokenizer) -> None:
-        """Takes any tokenizer."""
+        """Accept any tokenizer."""
 
-    def act(self, said: str) -> Move:
-        """The answer; silence is malformed."""
-        return Move(said, answer=said.strip() or None)
+    def act(self, action: str) -> Move:
+        """Return the answer; an empty action is malformed."""
+        return Move(action, answer=action.strip() or None)
 
-    def frame(self, calls: Sequence[Call], said: str) -> Sequence[str]:
-        """Never needed, as there is nothing to call."""
+    def frame(self, calls: Sequence[Call], action: str) -> Sequence[str]:
+        """Return empty texts; there are no calls."""
         return [""] * (len(calls) + 1)

@@ -1,4 +1,4 @@
-"""How a policy was asked in training: all that a chat template has to do again."""
+"""Recipe of the prompts of a training, from which a chat template can repeat them."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ from evoprompt.support.validation import read_json
 from evoprompt.types import Candidate
 
 PROBES = ("What is the capital of France?", " {{ two }}\n\nlines, an é and 東京 ")
-"""Questions whose tokens tell whether an export asks as the training did."""
+"""Questions whose tokens show whether an export makes the same prompts as the training."""
 
 
 class Recipe(BaseModel):
-    """The best candidate, and how the prompts of the training were made from it.
+    """Best candidate, and the form of the training's prompts.
 
     Attributes:
         candidate: id of the best candidate.
         components: its texts.
-        statement: whether it is shown to be better than the first instruction, in words.
-        placement: where the instruction stands.
+        statement: sentence about the evidence that it is better than the first instruction.
+        placement: placement of the instruction in the prompt.
         template: the chat template of the training; None for plain text.
         system: the system message that all questions of the training had; empty if none, or
             different ones.
         tools: schemas that the chat template showed, with their own descriptions.
         settings: further variables of the chat template, such as ``enable_thinking``.
-        around: special tokens that the tokenizer puts before and after plain text.
-        probes: tokens of :data:`PROBES`, as the training's own tokenizer gave them.
+        around: special tokens of the tokenizer before and after plain text.
+        probes: tokens of :data:`PROBES` by the tokenizer of the training.
         base: name or folder of the model that the training started from.
         step: engine step, in steps.
-        rollouts: spent until then.
+        rollouts: rollouts spent until that step.
         trainer: name of the trainer.
-        task: name of the task; empty where a trainer brought its own dataset.
+        task: name of the task; empty if the trainer has its own dataset.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -69,28 +69,28 @@ class Recipe(BaseModel):
 
     @property
     def best(self) -> Candidate:
-        """The candidate."""
+        """Return the best candidate."""
         return Candidate(self.candidate, self.components)
 
     @property
     def schemas(self) -> list[dict[str, Any]]:
-        """The tools as the policy was shown them under this candidate."""
+        """Return the tools with the descriptions of this candidate."""
         return described(self.tools, self.best.tool_descriptions)
 
     def prompt(self, question: str) -> str | Sequence[Message]:
-        """The prompt of a question, as the training would have made it."""
+        """Return the prompt of a question, as the training would have made it."""
         render = PLACEMENTS[self.placement]
         if self.template is None:
             return render(question, self.best)
-        own = [{"role": "system", "content": self.system}] if self.system else []
-        return render([*own, {"role": "user", "content": question}], self.best)
+        system_messages = [{"role": "system", "content": self.system}] if self.system else []
+        return render([*system_messages, {"role": "user", "content": question}], self.best)
 
     @classmethod
     def read(cls, folder: Path) -> Recipe:
-        """The recipe in ``folder``.
+        """Return the recipe in ``folder``.
 
         Raises:
-            InputError: there is none, or it is damaged.
+            InputError: the recipe is missing or damaged.
         """
         try:
             return read_json(folder / RECIPE_FILE, cls, "is damaged", "export again")
@@ -102,17 +102,17 @@ class Recipe(BaseModel):
 
 
 def placement_of(render: Render) -> Placement | None:
-    """The name of a placement; None for a function that is not one of ours."""
-    own = render.render if isinstance(render, ShowsTools) else render
-    return next((name for name, function in PLACEMENTS.items() if function is own), None)
+    """Return the name of a placement; None for a function that is not evoprompt's."""
+    inner = render.render if isinstance(render, ShowsTools) else render
+    return next((name for name, function in PLACEMENTS.items() if function is inner), None)
 
 
 def common_system(prompts: Sequence[Prompt], placement: Placement) -> str:
-    """The system message that all ``prompts`` begin with; empty unless it is one text."""
+    """Return the system message that all ``prompts`` share; empty if there is no single one."""
     if PLACEMENTS[placement] is replace_system_message:
         return ""
-    found = {_system(prompt) for prompt in prompts}
-    return found.pop() if len(found) == 1 else ""
+    systems = {_system(prompt) for prompt in prompts}
+    return systems.pop() if len(systems) == 1 else ""
 
 
 def _system(prompt: Prompt) -> str:

@@ -1,4 +1,4 @@
-"""Requests to a server of OpenAI's protocol: paid for, made again, without what a model refuses."""
+"""Requests to a server of OpenAI's protocol, with payment, retries and supported parameters."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from evoprompt.support.errors import BudgetError, InputError, LmError, causes, w
 from evoprompt.support.text import keep_secret, masked
 
 KEY = "OPENAI_API_KEY"
-"""Environment variable that holds the key; a server without keys needs none."""
+"""Environment variable of the key; a server without keys needs none."""
 
 THINKING_TOKENS = 16_000
-"""Beyond the limit of an action, for models that think before they answer."""
+"""Tokens beyond the limit of an action, for models that think before they answer."""
 
-_DISPENSABLE = ("max_tokens", "temperature", "stop")
-"""Parameters that models which think refuse; agents can do without."""
-_OF_MESSAGES = frozenset({"role", "content", "name", "tool_calls", "tool_call_id"})
-"""Fields that every server takes; others of its own messages some servers refuse."""
-_NOT_TAKEN = re.compile(
+_DISPENSABLE_PARAMETERS = ("max_tokens", "temperature", "stop")
+"""Parameters that reasoning models refuse, and without which agents can work."""
+_MESSAGE_FIELDS = frozenset({"role", "content", "name", "tool_calls", "tool_call_id"})
+"""Message fields that every server accepts; some refuse further fields of their own messages."""
+_UNSUPPORTED = re.compile(
     r"unsupported|un(?:known|recogni[sz]ed|expected)|deprecated|obsolete|incompatible"
     r"|only the default|extra (?:input|field)|invalid (?:parameter|argument|field)|that support"
     r"|only (?:be |\S+ (?:is )?)(?:set|allow|support|accept)|must (?:be )?(?:1\b|left|omit|unset)"
@@ -46,76 +46,83 @@ _NOT_TAKEN = re.compile(
     r"(?:support|permit|allow|accept|avail|specif|used|set\b|compatible)",
     re.IGNORECASE,
 )
-"""Words of a server that takes a parameter, or its value, from nobody."""
+"""Words of a server that supports a parameter, or its value, in no request."""
 
-_BYTES_A_TOKEN = 1024  # of an answer that also holds ids and log-probabilities
+_BYTES_A_TOKEN = 1024  # of an answer with ids and log-probabilities
 _BYTES_AROUND = 2**24  # some servers repeat the tokens of the prompt
-_TOO_MUCH = re.compile(r"too (?:large|long|big|high)|exceed|at most|maximum", re.IGNORECASE)
-"""Words of a server that takes a limit of tokens, but not so many."""
+_LIMIT_EXCEEDED = re.compile(r"too (?:large|long|big|high)|exceed|at most|maximum", re.IGNORECASE)
+"""Words of a server that supports a limit of tokens, but not such a large one."""
 
-_HALF = re.compile("[\ud800-\udfff]")
-_OF_THE_WIRE = ("content-encoding", "content-length", "transfer-encoding")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_TRANSFER_HEADERS = ("content-encoding", "content-length", "transfer-encoding")
 _ADDRESS = TypeAdapter(HttpUrl)
-_REACH_IT = "a server of OpenAI's protocol; start it, or check the address"
-_ALLOW_IT = "a quota and a rate that allow it; wait, ask for fewer at a time, or see the account"
+_SERVER_REMEDY = "a server of OpenAI's protocol; start it, or check the address"
+_QUOTA_REMEDY = (
+    "a quota and a rate that allow it; wait, ask for fewer at a time, or see the account"
+)
 
-_LONGEST: ContextVar[int] = ContextVar("_LONGEST", default=0)
-"""Most tokens of the answer that is asked for."""
+_MAX_ANSWER_TOKENS: ContextVar[int] = ContextVar("_MAX_ANSWER_TOKENS", default=0)
+"""Maximum number of tokens of the requested answer."""
 
 ChoiceT = TypeVar("ChoiceT", bound=BaseModel)
 
 
 class Answered(BaseModel, Generic[ChoiceT]):
-    """What a server answers; other fields are not looked at, and usage may be anything."""
+    """Response of a server; further fields are ignored, and usage may be any value."""
 
     choices: list[ChoiceT] = Field(min_length=1)
     usage: JsonValue = None
 
 
 class _BoundedClient(openai.DefaultAsyncHttpxClient):
-    """Stops reading an answer, be it an error, that is longer than it can be."""
+    """Client that stops reading a response, also an error, beyond its longest possible size."""
 
     async def send(
-        self, request: httpx.Request, *, stream: bool = False, **given: Any
+        self, request: httpx.Request, *, stream: bool = False, **options: Any
     ) -> httpx.Response:
-        """The response with its whole body.
+        """Return the response with its whole body.
 
         Raises:
-            LmError: it is too long.
+            LmError: the response is too long.
         """
         self.cookies.clear()  # else all episodes share those of one answer
-        longest, read = _LONGEST.get(), bytearray()
-        came = await super().send(request, stream=True, **given)
+        longest, read = _MAX_ANSWER_TOKENS.get(), bytearray()
+        response = await super().send(request, stream=True, **options)
         try:
-            async for piece in came.aiter_bytes():
+            async for piece in response.aiter_bytes():
                 read += piece
                 require_size(len(read), _BYTES_AROUND + _BYTES_A_TOKEN * longest, longest)
         finally:
-            await came.aclose()
-        headers = {name: value for name, value in came.headers.items() if name not in _OF_THE_WIRE}
-        # Of the library that the SDK is based on: httpx2 since openai 3, httpx before.
-        return type(came)(came.status_code, headers=headers, content=bytes(read), request=request)
+            await response.aclose()
+        headers = {
+            name: value for name, value in response.headers.items() if name not in _TRANSFER_HEADERS
+        }
+        # The class belongs to the SDK's library: httpx2 since openai 3, httpx before.
+        return type(response)(
+            response.status_code, headers=headers, content=bytes(read), request=request
+        )
 
 
 class Server(Generic[ChoiceT]):
-    """A model on a server; a subclass says which path of it is asked, and what that answers.
+    """Model on a server; a subclass has the path of the requests and the form of a response.
 
     Args:
-        model: as the server names it.
-        base_url: of the server, such as ``http://127.0.0.1:8000/v1``.
-        temperature: of sampling, where it is not greedy; None sends none.
-        connections: requests at a time.
+        model: the server's name of the model.
+        base_url: address of the server, such as ``http://127.0.0.1:8000/v1``.
+        temperature: temperature of sampling that is not greedy; None sends none.
+        connections: maximum number of concurrent requests.
         timeout: longest silence of the server, in seconds.
-        deadline: for one answer, all attempts together, in seconds; twice ``timeout`` by default.
-        attempts: how often to try after rate limits, server and network errors, at least 1.
+        deadline: seconds for one answer, over all attempts; by default twice ``timeout``.
+        attempts: maximum number of attempts after rate limits, server and network errors, at least
+            1.
         pause: longest pause before the second attempt, in seconds; it doubles from then on.
-        key: environment variable that holds the key.
-        spending: counts and limits what requests cost; they are counted in memory by default.
+        key: environment variable of the key.
+        spending: account that counts and limits the cost of requests; by default in memory.
         extra_body: further fields of every request, such as ``chat_template_kwargs``, ``min_p`` or
-            ``reasoning_effort``; they win.
+            ``reasoning_effort``; they override the usual ones.
 
     Raises:
-        InputError: ``base_url`` is no address.
+        InputError: ``base_url`` is not an address.
     """
 
     path: str
@@ -166,7 +173,7 @@ class Server(Generic[ChoiceT]):
         return {**body, **self._extra}
 
     def _client(self) -> openai.AsyncOpenAI:
-        """A client that makes one attempt a request."""
+        """Return a client that makes a single attempt for a request."""
         key = os.environ.get(self._key)
         if key:
             keep_secret(key)
@@ -179,13 +186,13 @@ class Server(Generic[ChoiceT]):
         )
 
     def _choices(self, bodies: Sequence[Mapping[str, JsonValue]]) -> list[ChoiceT | Broken]:
-        """The first choice for each body; ``Broken`` where the server gave none."""
+        """Return the first choice for each body, or ``Broken`` if the server gave none."""
 
         async def ask() -> list[ChoiceT | Broken]:
-            places = asyncio.Semaphore(self._connections)
+            slots = asyncio.Semaphore(self._connections)
 
-            async def one(body: Mapping[str, JsonValue]) -> ChoiceT | Broken:
-                async with places:
+            async def ask_one(body: Mapping[str, JsonValue]) -> ChoiceT | Broken:
+                async with slots:
                     try:
                         return await self._ask(client, body)
                     except BudgetError:
@@ -194,58 +201,58 @@ class Server(Generic[ChoiceT]):
                         return Broken(str(error))
 
             async with self._client() as client:
-                return list(await asyncio.gather(*map(one, bodies)))
+                return list(await asyncio.gather(*map(ask_one, bodies)))
 
         return completed(ask())
 
     async def _ask(self, client: openai.AsyncOpenAI, body: Mapping[str, JsonValue]) -> ChoiceT:
-        """The first choice for ``body``.
+        """Return the first choice for ``body``.
 
         Raises:
-            BudgetError: the budget does not leave enough for it.
-            LmError: the server gave none.
+            BudgetError: the budget does not leave enough for the request.
+            LmError: the server gave no choice.
         """
         policy = retry_settings(self._attempts, self._deadline, self._may_pass, self._pause)
         try:
             async with asyncio.timeout(self._deadline):
                 answered: Answered[ChoiceT] = await AsyncRetrying(**policy)(
-                    self._once, client, body
+                    self._attempt, client, body
                 )
         except BudgetError:
             raise
         except (openai.OpenAIError, LmError, TimeoutError, UnicodeEncodeError) as error:
-            raise LmError(f"{self._where} {self._explained(error)}") from error
+            raise LmError(f"{self._where} {self._explain(error)}") from error
         self._answered = True
         return answered.choices[0]
 
-    async def _once(
+    async def _attempt(
         self, client: openai.AsyncOpenAI, body: Mapping[str, JsonValue]
     ) -> Answered[ChoiceT]:
-        """One attempt, and another one without each parameter that the model refuses."""
+        """Make one attempt, and repeat it without each parameter that the model refuses."""
         while True:
-            sent = self._taken(body)
+            sent = self._supported(body)
             try:
-                return await self._paid(client, sent)
+                return await self._send_paid(client, sent)
             except openai.APIStatusError as error:
                 if not self._can_do_without(_refused_parameter(error, sent), sent):
                     raise
             except openai.APIConnectionError as error:
-                if isinstance(error.__cause__, LmError):  # of our own client
+                if isinstance(error.__cause__, LmError):  # raised by _BoundedClient
                     raise error.__cause__ from None
                 raise
 
-    async def _paid(
+    async def _send_paid(
         self, client: openai.AsyncOpenAI, body: Mapping[str, JsonValue]
     ) -> Answered[ChoiceT]:
         limit = body.get("max_completion_tokens", body.get("max_tokens"))
         longest = limit if isinstance(limit, int) else 0
         with self._spending.paid(self._model, body, longest) as attempt:
-            _LONGEST.set(longest)
+            _MAX_ANSWER_TOKENS.set(longest)
             response = await client.post(self.path, body=body, cast_to=httpx.Response)
             try:
                 answered = self._read(response.content)
             except ValidationError as error:
-                status = _told_status(response.content)
+                status = _status_in_body(response.content)
                 if status is None:
                     raise openai.APIResponseValidationError(response, None) from error
                 response.status_code = status
@@ -258,7 +265,7 @@ class Server(Generic[ChoiceT]):
         return answered
 
     def _read(self, content: bytes) -> Answered[ChoiceT]:
-        """An answer, also one with a byte order mark or with halves of characters in its texts."""
+        """Parse a response, also with a byte order mark or with lone surrogates in its texts."""
         try:
             return self.answered.model_validate_json(content)
         except ValidationError:
@@ -268,7 +275,7 @@ class Server(Generic[ChoiceT]):
                 text = ""
             if not text:
                 raise
-            return self.answered.model_validate_json(_HALF.sub("\ufffd", text))
+            return self.answered.model_validate_json(_SURROGATE.sub("\ufffd", text))
 
     def _may_pass(self, error: BaseException) -> bool:
         if isinstance(error, openai.APIStatusError):
@@ -276,15 +283,15 @@ class Server(Generic[ChoiceT]):
             if is_account_empty(answer.status_code, answer.content):
                 return False
         if isinstance(error, openai.APIConnectionError) and _has_no_connection(error):
-            return self._answered  # else no server is there
+            return self._answered  # without an earlier answer there is no server
         return isinstance(error, openai.APIResponseValidationError) or may_pass(error)
 
-    def _explained(self, error: Exception) -> str:
-        """What the last attempt came to, and what is required."""
+    def _explain(self, error: Exception) -> str:
+        """Describe the outcome of the last attempt, and the remedy."""
         match error:
             case openai.APIResponseValidationError():
                 garbage = masked(error.response.text)[:100]
-                return f"answered garbage: {garbage!r}; required: {_REACH_IT}"
+                return f"answered garbage: {garbage!r}; required: {_SERVER_REMEDY}"
             case openai.APIStatusError(status_code=status):
                 unset = "" if os.environ.get(self._key) else ", which is not set"
                 of_a_key = f"a key that may ask {self._model}; check {self._key}{unset}"
@@ -292,18 +299,18 @@ class Server(Generic[ChoiceT]):
                     401: of_a_key,
                     403: of_a_key,
                     404: f"a model that it serves; check the name {self._model} and the URL",
-                    429: _ALLOW_IT,
+                    429: _QUOTA_REMEDY,
                 }
                 objects = f"a request that {self._model} takes; see what it objects to"
-                usual = _REACH_IT if may_pass(error) else objects
-                said = masked(error.response.text)[:200]
-                return f"answered {status}: {said}; required: {remedies.get(status, usual)}"
+                usual = _SERVER_REMEDY if may_pass(error) else objects
+                excerpt = masked(error.response.text)[:200]
+                return f"answered {status}: {excerpt}; required: {remedies.get(status, usual)}"
             case openai.APIConnectionError():
                 cause = error.__cause__ or error
-                why = str(cause) or type(cause).__name__
-                return f"does not answer ({why}); required: {_REACH_IT}"
+                reason = str(cause) or type(cause).__name__
+                return f"does not answer ({reason}); required: {_SERVER_REMEDY}"
             case TimeoutError():
-                return f"gave no answer in {self._deadline:g} s; required: {_REACH_IT}"
+                return f"gave no answer in {self._deadline:g} s; required: {_SERVER_REMEDY}"
             case UnicodeEncodeError():
                 return (
                     "cannot be asked: the text holds half a character, or the key is not ASCII; "
@@ -311,8 +318,8 @@ class Server(Generic[ChoiceT]):
                 )
         return str(error)
 
-    def _taken(self, body: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-        """``body`` without what the model is known to refuse."""
+    def _supported(self, body: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+        """Return ``body`` without the parameters that the model refuses."""
         sent = {name: value for name, value in body.items() if name not in self._refuses}
         if "messages" in sent:
             sent["messages"] = [
@@ -325,7 +332,7 @@ class Server(Generic[ChoiceT]):
         return sent
 
     def _can_do_without(self, name: str | None, sent: Mapping[str, JsonValue]) -> bool:
-        """Whether the parameter that the server refuses can be, and from now on is, left out."""
+        """Return whether the refused parameter can be left out; leave it out from now on."""
         if name is None:
             return False
         if name not in self._refuses:
@@ -341,32 +348,38 @@ class Server(Generic[ChoiceT]):
 
 
 def _refused_parameter(error: openai.APIStatusError, sent: Mapping[str, JsonValue]) -> str | None:
-    """Which parameter that was sent a server refuses, and agents can do without; None if none.
+    """Return the dispensable parameter that a server refuses; None if there is none.
 
-    Gateways often name it in their message alone, within that of the provider behind them. A limit
-    that is too large for the context of a model is none that it refuses.
+    Gateways often name it only in their message, within that of the provider behind them. A limit
+    that is too large for the context of a model is not a refused parameter.
     """
-    said = error.response.text
-    if error.status_code not in (400, 404, 422, 500) or not _NOT_TAKEN.search(said):
+    message_text = error.response.text
+    if error.status_code not in (400, 404, 422, 500) or not _UNSUPPORTED.search(message_text):
         return None
-    candidates = [name for name in _DISPENSABLE if name in sent]
-    candidates += sorted({name for message in _messages(sent) for name in message} - _OF_MESSAGES)
-    if "max_tokens" in candidates and _TOO_MUCH.search(said):
+    candidates = [name for name in _DISPENSABLE_PARAMETERS if name in sent]
+    candidates += sorted(
+        {name for message in _messages(sent) for name in message} - _MESSAGE_FIELDS
+    )
+    if "max_tokens" in candidates and _LIMIT_EXCEEDED.search(message_text):
         candidates.remove("max_tokens")
     if error.param in candidates:
         return error.param
-    places = {name: re.search(rf"(?<![\w-]){name}(?![\w-])", said) for name in candidates}
-    found = {name: place.start() for name, place in places.items() if place}
-    return min(found, key=found.__getitem__, default=None)
+    matches = {name: re.search(rf"(?<![\w-]){name}(?![\w-])", message_text) for name in candidates}
+    positions = {name: match.start() for name, match in matches.items() if match}
+    return min(positions, key=positions.__getitem__, default=None)
 
 
 def _messages(body: Mapping[str, JsonValue]) -> list[dict[str, JsonValue]]:
-    found = body.get("messages")
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    messages = body.get("messages")
+    return (
+        [message for message in messages if isinstance(message, dict)]
+        if isinstance(messages, list)
+        else []
+    )
 
 
-def _told_status(content: bytes) -> int | None:
-    """The status of an error that came as if it were an answer, as from gateways."""
+def _status_in_body(content: bytes) -> int | None:
+    """Return the status of an error that was sent as a normal response, as gateways do."""
     with suppress(ValueError, RecursionError, LookupError, TypeError):
         status = int(json.loads(content)["error"]["code"])
         return status if status in range(400, 600) else None
@@ -380,5 +393,5 @@ def _has_no_connection(error: openai.APIConnectionError) -> bool:
 
 @functools.cache
 def _certificates() -> ssl.SSLContext:
-    """Read once, as that takes longer than an answer of a server nearby."""
+    """Load the certificates once, as that takes longer than a response of a local server."""
     return httpx.create_ssl_context()

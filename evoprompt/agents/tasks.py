@@ -1,7 +1,7 @@
-"""What a task must offer so that any host can train it, and what a host must.
+"""Interfaces of tasks, which any host can train, and of hosts.
 
-A task brings the questions, the tools, the protocol and the scoring; a host brings the trainer. The
-core knows none of them: it finds both by their names in the configuration.
+A task provides the questions, the tools, the protocol and the scoring; a host provides the trainer.
+The core depends on neither: it loads both by their names in the configuration.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ class Trial:
     """One training run of one arm with one seed.
 
     Attributes:
-        seed: seeds the trainer, the policy's sampling and the order of the questions.
-        directory: where the trainer may write its checkpoints.
+        seed: seed of the trainer, the policy's sampling and the order of the questions.
+        directory: folder for the trainer's checkpoints.
         budget: rollouts after which training ends, verification included.
         evaluate_every: rollouts between two evaluation points.
         resume: continue from the newest checkpoint in ``directory`` if there is one.
-        policy: folder that ``TrainingJob.save`` wrote, to start from; None for the task's own.
-        task: the section of a configuration that names the task, by which other processes of a
-            training build it again; empty where it was not built by its name.
+        policy: folder of ``TrainingJob.save`` to start from; None for the task's own policy.
+        task: section of the configuration that names the task, from which further processes of a
+            training build it again; empty if it was not built by its name.
         keeps_policies: whether the policy of each evaluation is kept and tested.
     """
 
@@ -74,64 +74,66 @@ class Trial:
 
     @property
     def evaluations(self) -> int:
-        """Number of evaluations on validation, before the first step and at the end included."""
+        """Return the number of evaluations on validation, including before the first step.
+
+        The evaluation at the end is included, too.
+        """
         return math.ceil(self.budget / self.evaluate_every) + 1
 
     @property
     def policies(self) -> int:
-        """Number of policies that are saved and tested in all."""
+        """Return the number of policies that are saved and tested in all."""
         return self.evaluations if self.keeps_policies else 1
 
 
 class TrainingJob(Interface):
-    """A policy in a trainer, ready to be trained."""
+    """Policy in a trainer, ready to be trained."""
 
     @property
     def trainer(self) -> object:
-        """The host's own trainer object, to which the engine is attached."""
+        """Return the host's own trainer object, to which the engine is attached."""
         ...
 
     @property
     def render(self) -> Render:
-        """Places the instruction in the task's prompts; to be handed to ``attach``."""
+        """Return the function that places the instruction in prompts, for ``attach``."""
         ...
 
     def train(self, engine: Engine, on_evaluation: Callable[[Evaluation], None]) -> None:
-        """Trains until ``engine.rollouts`` reaches the budget.
+        """Train until ``engine.rollouts`` reaches the budget.
 
         ``on_evaluation`` is called at step 0, every ``evaluate_every`` rollouts and at the end with
         an evaluation of the current policy under ``engine.best`` on the validation split; it may
-        call ``evaluate`` and ``save``. A resumed
-        training goes on where its newest checkpoint was saved, the engine included, and does not
-        repeat what was evaluated before.
+        call ``evaluate`` and ``save``. A resumed training continues from its newest checkpoint,
+        engine included, and does not repeat earlier evaluations.
         """
         ...
 
     def save(self, folder: Path) -> None:
-        """Writes the current policy to ``folder``, whole or not at all, in the host's format."""
+        """Write the current policy to ``folder`` in the host's format, completely or not at all."""
         ...
 
     def stop(self) -> None:
-        """Asks a running ``train`` to save a checkpoint and return after the current step."""
+        """Make a running ``train`` save a checkpoint and return after the current step."""
         ...
 
     def evaluate(self, written: Written, split: str) -> Evaluation:
-        """Evaluates the policy under ``written``, decoding greedily.
+        """Evaluate the policy under the instruction ``written``, decoding greedily.
 
-        Training goes on as it would have without.
+        Training continues as it would have without the evaluation.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """Another way to answer the questions of a task than its agent, to be compared with it.
+    """Alternative method of answering a task's questions, for comparison with its agent.
 
     Attributes:
-        title: in tables.
-        instruction: in every prompt.
-        begin: one episode, from the tokenizer of the policy, what an episode may use, the question
-            and the instruction.
+        title: its name in tables.
+        instruction: its instruction, in every prompt.
+        begin: function that begins an episode, from the tokenizer of the policy, the limits of an
+            episode, the question and the instruction.
     """
 
     title: str
@@ -140,47 +142,48 @@ class Method:
 
 
 class Policy(ABC):
-    """A model that answers the questions of a task by any method, decoding greedily."""
+    """Model that answers the questions of a task with any method, decoding greedily."""
 
     @property
     def name(self) -> str:
-        """Name of the model, or its folder; an evaluation that is continued knows it by that."""
+        """Return the name of the model, or its folder, which identifies it in later evaluations."""
         return str(getattr(self.tokenizer, "name_or_path", ""))
 
     @property
     @abstractmethod
     def tokenizer(self) -> ChatTokenizer:
-        """Of the policy."""
+        """Return the tokenizer of the policy."""
 
     @property
     @abstractmethod
     def limits(self) -> Limits:
-        """What an episode may use."""
+        """Return the limits of an episode."""
 
     @abstractmethod
     def answer(self, plays: Sequence[EpisodeSteps], call: CallMany) -> list[Episode]:
-        """The episodes of ``plays``, in order; ``call`` answers their calls."""
+        """Return the episodes of ``plays``, in order; ``call`` returns results of their calls."""
 
 
 class Task(Component, BankOwner, ABC):
-    """A tool, its questions and how an episode is scored; whichever host trains it.
+    """Tools, questions and scoring of a task, for any host.
 
     Subclass it. ``seed_instructions``, ``questions`` and ``score`` are required; all else has a
-    default that suits a model which calls tools in the way of its own chat template.
+    default that suits a model which calls tools in the form of its own chat template.
 
     Attributes:
-        main_metric: by which number evaluations are compared: ``REWARD``, or a name in
+        main_metric: metric by which evaluations are compared: ``REWARD``, or a name in
             ``Score.metrics``.
-        seed_instructions: where evolution starts, and what the static arm keeps; never empty.
+        seed_instructions: instructions from which evolution starts, and which the static arm keeps;
+            never empty.
         tools: typed functions with docstrings, which the policy may call.
-        limits: what an episode may use.
-        evolving_tools: names of the tools whose descriptions evolve beside the instruction; the
-            first ones are the docstrings.
-        required: substrings every instruction must hold, such as protocol tags.
-        placement: where the instruction goes in a prompt.
-        host_defaults: settings by host, such as its model, where the configuration is silent.
-        methods: other ways to answer its questions than the agent's, for ``evoprompt eval``.
-        call_seconds: of a core, that a call of its tools takes, for estimates of time.
+        limits: limits of an episode.
+        evolving_tools: names of the tools with descriptions that evolve together with the
+            instruction; the first descriptions are the docstrings.
+        required: strings that every instruction must contain, such as protocol tags.
+        placement: placement of the instruction in a prompt.
+        host_defaults: settings by host, such as its model, if the configuration does not set them.
+        methods: alternatives to the agent for answering its questions, for ``evoprompt eval``.
+        call_seconds: core seconds of a call of its tools, for estimates of time.
     """
 
     role = "task"
@@ -197,21 +200,21 @@ class Task(Component, BankOwner, ABC):
 
     @abstractmethod
     def questions(self, split: str) -> Sequence[Question]:
-        """The questions of ``"train"``, ``"validation"``, ``"test"`` and any further split.
+        """Return the questions of ``"train"``, ``"validation"``, ``"test"`` or any further split.
 
         Raises:
-            InputError: there is no such split.
+            InputError: the split does not exist.
         """
 
     @abstractmethod
     def score(self, episode: Episode, question: Question) -> Score:
-        """What ``episode`` is worth; it reads what the policy said, never the prompt.
+        """Score ``episode`` by the text of the policy, never by the prompt.
 
-        Not asked of episodes that ended as ``"failed"``.
+        Not called for episodes that ended as ``"failed"``.
         """
 
     def check(self, probe: bool = False) -> None:
-        """Makes sure that it has instructions to start from.
+        """Check that the task has seed instructions.
 
         Raises:
             InputError: it has none.
@@ -224,51 +227,51 @@ class Task(Component, BankOwner, ABC):
 
     @property
     def render(self) -> Render:
-        """Places an instruction in the prompt of a question."""
+        """Return the function that places an instruction in the prompt of a question."""
         return ShowsTools(PLACEMENTS[self.placement])
 
     @property
     def seeds(self) -> Sequence[Written]:
-        """The seed instructions, each with the descriptions of the tools that evolve.
+        """Return the seed instructions, each with the descriptions of the tools that evolve.
 
         Raises:
-            InputError: a tool is to evolve that there is not.
+            InputError: an evolving tool does not exist.
         """
         if not self.evolving_tools:
             return self.seed_instructions
-        found = Tools(self.tools).descriptions
-        unknown = [name for name in self.evolving_tools if name not in found]
+        all_descriptions = Tools(self.tools).descriptions
+        unknown = [name for name in self.evolving_tools if name not in all_descriptions]
         if unknown:
             raise InputError(
                 f"the description of {', '.join(unknown)} is to evolve; required: tools of the "
-                f"task, {', '.join(found) or 'which has none'}; correct evolving_tools"
+                f"task, {', '.join(all_descriptions) or 'which has none'}; correct evolving_tools"
             )
-        descriptions = {f"{TOOL}{name}": found[name] for name in self.evolving_tools}
+        descriptions = {f"{TOOL}{name}": all_descriptions[name] for name in self.evolving_tools}
         return [{INSTRUCTION: seed, **descriptions} for seed in self.seed_instructions]
 
     def protocol(self, tokenizer: ChatTokenizer) -> Protocol:
-        """How the policy calls tools and answers; without tools, all it says is its answer.
+        """Return the protocol of calls and answers; without tools, all text is the answer.
 
         Raises:
-            InputError: the tokenizer does not suit it.
+            InputError: the tokenizer does not suit the protocol.
         """
         return ToolCallProtocol(tokenizer) if self.tools else AnswerProtocol()
 
     def caller(self, split: str) -> ToolCaller:
-        """What answers the calls in episodes of the questions of ``split``."""
+        """Return the caller of the tools in episodes of the questions of ``split``."""
         return Tools(self.tools)
 
     def sampler(self, model: Any, tokenizer: Any, temperature: float) -> Sampler | None:
-        """Samples actions of ``model`` for one play, faster than ``transformers`` would.
+        """Return a sampler of ``model`` for one play that is faster than ``transformers``.
 
-        None, as by default, where it cannot; the model is then sampled as any other.
+        None, as by default, if there is none; the model is then sampled like any model.
         """
         return None
 
     def needs(self) -> Sequence[Need]:
-        """What it needs of this machine besides what a host does, such as files or a server.
+        """Return requirements on this machine beyond those of a host, such as files or a server.
 
-        Asked before anything starts, and more than once.
+        Called before the start, and possibly repeatedly.
         """
         return ()
 
@@ -278,27 +281,27 @@ def limits_of(
     max_calls: int | None = None,
     turn_tokens: int | None = None,
 ) -> Limits:
-    """What an episode of ``task`` may use; it makes no calls where there is nothing to call.
+    """Return the limits of an episode of ``task``; without tools, it makes no calls.
 
     Args:
-        task: whose limits hold where None is given.
-        max_calls: most tool calls.
-        turn_tokens: most tokens of an action.
+        task: the task; its limits apply in place of None.
+        max_calls: maximum number of tool calls.
+        turn_tokens: maximum number of tokens of an action.
     """
     callable_ = bool(task.tools) or type(task).caller is not Task.caller
-    own = task.limits if callable_ else replace(task.limits, calls=0)
+    limits = task.limits if callable_ else replace(task.limits, calls=0)
     return Limits(
-        calls=own.calls if max_calls is None else max_calls,
-        turn_tokens=turn_tokens or own.turn_tokens,
-        observation_tokens=own.observation_tokens,
+        calls=limits.calls if max_calls is None else max_calls,
+        turn_tokens=turn_tokens or limits.turn_tokens,
+        observation_tokens=limits.observation_tokens,
     )
 
 
 def require_questions(task: Task) -> None:
-    """Makes sure that each split that a run uses has questions.
+    """Require that each split that a run uses has questions.
 
     Raises:
-        InputError: one has none.
+        InputError: a split has none.
     """
     for split in ("train", "validation", "test"):
         if not len(task.questions(split)):
@@ -309,19 +312,19 @@ def require_questions(task: Task) -> None:
 
 
 class EpisodeRunner:
-    """Begins the episodes of a task.
+    """Runner of the episodes of a task.
 
     Args:
-        task: whose questions to play.
-        tokenizer: of the policy.
-        limits: what an episode may use; those of the task if not given.
-        variables: of the chat template, such as ``enable_thinking``; in every prompt and between
-            the turns.
+        task: task of the questions.
+        tokenizer: tokenizer of the policy.
+        limits: limits of an episode; by default those of the task.
+        variables: variables of the chat template, such as ``enable_thinking``, for every prompt and
+            between the turns.
 
     Attributes:
-        agent: plays the episodes.
-        tokenizer: of the policy, with the variables.
-        schemas: of the tools, as the chat template shows them to the policy.
+        agent: agent that plays the episodes.
+        tokenizer: tokenizer of the policy, with the variables.
+        schemas: schemas of the tools, as the chat template shows them to the policy.
 
     Raises:
         InputError: the tokenizer does not suit the task's protocol or tools.
@@ -342,41 +345,41 @@ class EpisodeRunner:
         self.tokenizer = tokenizer
 
     def prompt(self, question: Question) -> Prompt:
-        """A chat message, or plain text for a policy that was never taught to chat."""
+        """Return a chat message, or plain text for a policy without a chat template."""
         if self.tokenizer.chat_template is None:
             return question.text
         return [{"role": "user", "content": question.text}]
 
     def encode(self, prompt: Prompt) -> list[int]:
-        """The tokens of a prompt, the tools that the chat template shows included."""
+        """Return the tokens of a prompt, including the tools that the chat template shows."""
         return encode(self.tokenizer, prompt, self.schemas)
 
     def play(self, prompt: Prompt) -> EpisodeSteps:
-        """The steps of one episode after a prompt in which the instruction has been placed."""
+        """Return the steps of one episode after a prompt that contains the instruction."""
         return self.agent.play(self.encode(prompt))
 
 
 CUT_IN_THOUGHT = "It still thought at the limit of tokens of a turn, and so gave no answer."
-"""Feedback of an episode that never answered, where the task has none of its own."""
+"""Feedback of an episode without an answer, if the task has no feedback."""
 
 
 def scored(task: Task, episode: Episode, question: Question) -> Score | None:
-    """The task's score of an episode, None for one that broke, which says nothing of the policy.
+    """Return the task's score of an episode; None for a failed one, which is no evidence.
 
     ``tool_calls`` and ``response_tokens`` are among its metrics, for any task.
 
     Raises:
-        InputError: what the task returns is no score, or has no finite reward.
+        InputError: the task does not return a score, or one of its numbers is not finite.
     """
     if episode.end == "failed":
         return None
-    found = task.score(episode, question)
-    if not isinstance(found, Score):
+    score = task.score(episode, question)
+    if not isinstance(score, Score):
         raise InputError(
-            f"{type(task).__name__}.score returned a {type(found).__name__} for question "
+            f"{type(task).__name__}.score returned a {type(score).__name__} for question "
             f"{question.id!r}; required: an evoprompt.agents.tasks.Score; change the task"
         )
-    for name, value in (("reward", found.reward), *found.metrics.items()):
+    for name, value in (("reward", score.reward), *score.metrics.items()):
         if not math.isfinite(value):
             raise InputError(
                 f"{type(task).__name__}.score gave the {name} {value} for question "
@@ -386,19 +389,19 @@ def scored(task: Task, episode: Episode, question: Question) -> Score | None:
         "tool_calls": float(episode.tool_calls),
         "response_tokens": float(sum(episode.policy_mask)),
     }
-    feedback = found.feedback or (CUT_IN_THOUGHT if episode.end == "cut in thought" else "")
-    return replace(found, feedback=feedback, metrics={**usual, **found.metrics})
+    feedback = score.feedback or (CUT_IN_THOUGHT if episode.end == "cut in thought" else "")
+    return replace(score, feedback=feedback, metrics={**usual, **score.metrics})
 
 
 class Host(Component, ABC):
-    """A trainer, configured: it trains any task that it supports."""
+    """Trainer with settings, which trains any task that it supports."""
 
     role = "host"
 
     def plan(self, task: Task, trial: Trial) -> Plan:
-        """What ``trial`` would do and need; empty for a host that does not know beforehand.
+        """Return the work and the requirements of ``trial``; empty if they are unknown beforehand.
 
-        Loads no weights, and writes and downloads nothing.
+        Load no weights, and write and download nothing.
 
         Raises:
             InputError: the host does not support the task, or its settings are wrong.
@@ -407,7 +410,7 @@ class Host(Component, ABC):
 
     @abstractmethod
     def prepare(self, task: Task, trial: Trial) -> TrainingJob:
-        """The policy in the host's trainer, ready to be trained.
+        """Return the policy in the host's trainer, ready to be trained.
 
         Raises:
             InputError: the host does not support the task, or its settings are wrong.
@@ -415,17 +418,17 @@ class Host(Component, ABC):
 
 
 POLICY = "policy"
-"""Subject of a need for the model that comes with a task; a host that asks a server has its own."""
+"""Subject of a need for the model of a task; a host that uses a server has a different model."""
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Something a trial needs of the machine it runs on.
+    """Requirement of a trial on its machine.
 
     Attributes:
-        subject: what it is, in a word or two: ``"GPU"``, ``"model"``.
-        text: what was found.
-        remedy: what to do about it where it is missing; empty where it is there.
+        subject: its name in a word or two: ``"GPU"``, ``"model"``.
+        text: description of the state of this machine.
+        remedy: remedy if the requirement is not met; empty if it is met.
     """
 
     subject: str
@@ -434,35 +437,35 @@ class Need:
 
     @property
     def missing(self) -> bool:
-        """Whether the trial cannot run for the lack of it."""
+        """Return whether the trial cannot run because the requirement is not met."""
         return bool(self.remedy)
 
 
 SAMPLING = ("generation", "tools")
-"""Parts of a step that a rollout takes which is not trained on."""
+"""Parts of a step that a rollout outside of training needs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a trial would do and need, found without loading a model.
+    """Work and requirements of a trial, determined without loading a model.
 
     Attributes:
-        figures: what to know beforehand, such as rollouts and tokens a step: names and texts.
-        needs: what it needs of this machine, whether it is there or not.
-        rollouts_per_step: rollouts of a training step, from which follows how often a run
-            evolves; None where it is not known.
-        isolated: whether each trial needs a process of its own, as what its trainer holds of a GPU
-            is given back only when the process ends.
-        rollouts_per_question: of one question in one step, which its candidates share out; None
-            where it is not known.
+        figures: names and texts of facts about it, such as rollouts and tokens of a step.
+        needs: requirements on this machine, met or not.
+        rollouts_per_step: rollouts of a training step, which determine the number of generations
+            of a run; None if unknown.
+        isolated: whether each trial needs a separate process, because the GPU memory of its trainer
+            is released only at the end of the process.
+        rollouts_per_question: rollouts of one question in one step, over all its candidates; None
+            if unknown.
         several: whether a question can have several candidates in a step.
-        notices: what a person should know before it starts, with what to do about it.
-        iterations: requests to the proposer at most, where the host optimizes by itself; None where
+        notices: messages for the user before the start, with remedies.
+        iterations: maximum number of requests to the proposer if the host itself optimizes; None if
             an engine evolves.
-        seconds: of a training step, by part, an estimate; empty where it is not known. A rollout
-            outside of training takes the parts :data:`SAMPLING` alone.
-        gpus: that train; 0 for a CPU.
-        evaluated: questions that evaluations and tests ask in all.
+        seconds: estimated seconds of a training step, by part; empty if unknown. A rollout outside
+            of training takes only the parts :data:`SAMPLING`.
+        gpus: number of GPUs that train; 0 for a CPU.
+        evaluated: total number of questions of evaluations and tests.
     """
 
     figures: Sequence[tuple[str, str]] = ()

@@ -1,4 +1,4 @@
-"""What a policy thinks before it speaks: told apart by the marks of its own chat template."""
+"""Separation of a policy's thoughts, by the marks of its own chat template."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from evoprompt.agents.tokenizer import ChatTokenizer, Tokenizer, rendered
 from evoprompt.log.turns import CLOSE_THOUGHT, OPEN_THOUGHT, thought_apart
 from evoprompt.support.errors import InputError
 
-_ASKED, _THOUGHT, _SAID = "asked-4b1f", "thought-4b1f", "said-4b1f"
+_QUESTION, _THOUGHT, _ANSWER = "asked-4b1f", "thought-4b1f", "said-4b1f"
 _MARK = re.compile(r"<[^<>]+>|\[[^\[\]\s]+\]|\u25c1[^\u25c1\u25b7\s]+\u25b7")
 _CALL = {"type": "function", "id": "call00000", "function": {"name": "f", "arguments": {}}}
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """An action, taken apart.
+    """Action of a policy, separated into thought and text.
 
     Attributes:
-        thought: what the policy said to itself; empty for any that does not think.
-        rest: what it said beside that.
-        cut: whether it ended within a thought, so that it said nothing.
+        thought: thought of the policy; empty for a policy that does not think.
+        rest: text without the thought.
+        cut: whether the action ended within a thought, and so has no further text.
     """
 
     thought: str
@@ -32,7 +32,7 @@ class Said:
 
     @property
     def text(self) -> str:
-        """Thought and rest, the thought marked in one way whichever the model."""
+        """Return thought and text, the thought in the same marks for every model."""
         if not self.thought and not self.cut:
             return self.rest
         closing = "" if self.cut else CLOSE_THOUGHT
@@ -41,13 +41,13 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    r"""How a policy marks its thoughts.
+    r"""Marks of a policy around its thoughts.
 
     Attributes:
-        opening: stands before a thought, if the prompt does not end with it.
-        closing: stands after it.
-        alone: whether ``closing`` says that all before it was thought, without ``opening``.
-        heading: stands before what is said to the user, where a template has such a mark.
+        opening: mark before a thought, unless the prompt ends with it.
+        closing: mark after a thought.
+        alone: whether ``closing`` without ``opening`` marks all text before it as thought.
+        heading: mark before the text to the user, if a template has such a mark.
 
     >>> Marks().part("3 times a.</think>\n\n3")
     Said(thought='3 times a.', rest='3', cut=False)
@@ -58,49 +58,50 @@ class Marks:
     alone: bool = True
     heading: str = ""
 
-    def opened_by(self, context: str) -> bool:
-        """Whether the policy goes on within a thought after ``context``."""
+    def is_open_after(self, context: str) -> bool:
+        """Return whether the policy continues within a thought after ``context``."""
         return context.rstrip().endswith(self.opening)
 
-    def part(self, said: str, *, opened: bool = False) -> Said:
-        """Thought and rest of an action.
+    def part(self, action: str, *, is_in_thought: bool = False) -> Said:
+        """Separate the thought of an action from its text.
 
         Args:
-            said: the action, special tokens included.
-            opened: whether a thought had begun before it.
+            action: the action, including special tokens.
+            is_in_thought: whether a thought began before the action.
         """
         thought, spoken, cut = thought_apart(
-            said, self.opening, self.closing, opened=opened, alone=self.alone
+            action, self.opening, self.closing, is_in_thought=is_in_thought, alone=self.alone
         )
         if cut:
             return Said(thought, "", cut=True)
-        return Said(thought, spoken if spoken == said else spoken.strip())
+        return Said(thought, spoken if spoken == action else spoken.strip())
 
-    def answer(self, rest: str) -> str:
-        """What of ``rest`` is said to the user; empty where its heading never came."""
+    def answer(self, text: str) -> str:
+        """Return the text to the user in ``text``; empty if its heading is missing."""
         if not self.heading:
-            return rest
-        _, headed, answer = rest.rpartition(self.heading)
-        return answer if headed or _MARK.search(rest) is None else ""
+            return text
+        _, headed, answer = text.rpartition(self.heading)
+        return answer if headed or _MARK.search(text) is None else ""
 
 
 def marks_of(tokenizer: Tokenizer) -> Marks:
-    """The marks that the chat template of ``tokenizer`` writes; the usual ones if it has none."""
+    """Return the marks in the chat template of ``tokenizer``; the usual ones without a template."""
     if getattr(tokenizer, "chat_template", None) is None:
         return Marks()
     chat: Any = tokenizer
     thinking = {"reasoning_content": _THOUGHT, "thinking": _THOUGHT}
-    for said in ({"content": _SAID}, {"content": "", "tool_calls": [_CALL]}):
-        marks = _marks(chat, {"role": "assistant", **said, **thinking})
+    for fields in ({"content": _ANSWER}, {"content": "", "tool_calls": [_CALL]}):
+        marks = _marks(chat, {"role": "assistant", **fields, **thinking})
         if marks is not None:
             return replace(marks, heading=_heading(chat, marks))
     return Marks()
 
 
 def reader_of(tokenizer: Tokenizer) -> Decode:
-    """Decodes what a policy said and saw, for people and writers; special tokens are left out.
+    """Return a decoder of actions and observations for users and proposers.
 
-    Where the marks of a thought are special tokens, it stands between the usual marks.
+    It leaves out special tokens. If the marks of a thought are special tokens, the thought gets the
+    usual marks.
     """
 
     def plain(ids: list[int]) -> str:
@@ -115,14 +116,14 @@ def reader_of(tokenizer: Tokenizer) -> Decode:
 
     marks = marks_of(tokenizer)
     opening = tokenizer.encode(marks.opening, add_special_tokens=False)
-    one = plain if marks.opening in plain(opening) else read
-    return lambda spans: [one(list(ids)) for ids in spans]
+    decode = plain if marks.opening in plain(opening) else read
+    return lambda spans: [decode(list(ids)) for ids in spans]
 
 
 def _marks(tokenizer: ChatTokenizer, message: dict[str, Any]) -> Marks | None:
-    asked = {"role": "user", "content": _ASKED}
-    text = _written(tokenizer, [asked, message], going_on=False)
-    prompt = _written(tokenizer, [asked], going_on=True)
+    question = {"role": "user", "content": _QUESTION}
+    text = _written(tokenizer, [question, message], going_on=False)
+    prompt = _written(tokenizer, [question], going_on=True)
     before, thought, after = text.rpartition(_THOUGHT)
     if not thought:
         return None
@@ -131,26 +132,26 @@ def _marks(tokenizer: ChatTokenizer, message: dict[str, Any]) -> Marks | None:
     closing = _MARK.match(after.lstrip())
     if closing is None or _MARK.search(opening) is None:
         return None
-    usual = _written(tokenizer, [asked, _bare(message), asked], going_on=False)
+    usual = _written(tokenizer, [question, _without_thought(message), question], going_on=False)
     marks = Marks(opening, closing.group())
     plain = marks.part(usual).rest if marks.opening in usual else usual
     several = {"role": "assistant", "content": "", "tool_calls": [_CALL, _CALL]}
-    calls = _written(tokenizer, [asked, several], going_on=False)
-    calls = calls.rpartition(_ASKED)[2] if marks.opening not in calls else ""
+    calls = _written(tokenizer, [question, several], going_on=False)
+    calls = calls.rpartition(_QUESTION)[2] if marks.opening not in calls else ""
     return replace(marks, alone=marks.closing not in plain + calls)
 
 
-def _bare(message: dict[str, Any]) -> dict[str, Any]:
-    return {"role": "assistant", "content": message["content"] or _SAID}
+def _without_thought(message: dict[str, Any]) -> dict[str, Any]:
+    return {"role": "assistant", "content": message["content"] or _ANSWER}
 
 
 def _heading(tokenizer: ChatTokenizer, marks: Marks) -> str:
-    """What the template puts between the prompt and what is said to the user."""
-    asked = {"role": "user", "content": _ASKED}
-    prompt = _written(tokenizer, [asked], going_on=True)
+    """Return the text of the template between the prompt and the text to the user."""
+    question = {"role": "user", "content": _QUESTION}
+    prompt = _written(tokenizer, [question], going_on=True)
     text = _written(
-        tokenizer, [asked, {"role": "assistant", "content": _SAID}], going_on=False
-    ).rpartition(_SAID)[0]
+        tokenizer, [question, {"role": "assistant", "content": _ANSWER}], going_on=False
+    ).rpartition(_ANSWER)[0]
     return marks.part(text[len(prompt) :]).rest.strip() if text.startswith(prompt) else ""
 
 

@@ -1,4 +1,4 @@
-"""The part of a tokenizer that agents use, and how a prompt becomes tokens."""
+"""Interfaces of the tokenizers of agents, and the conversion of prompts into tokens."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ _PROBE = "probe-4b1f"
 
 
 class Tokenizer(Protocol):
-    """The part of a ``transformers`` tokenizer that an agent needs."""
+    """Part of the interface of a ``transformers`` tokenizer that an agent needs."""
 
     @property
     def eos_token_id(self) -> Any:
-        """The token that ends a text, None if there is none."""
+        """Return the token that ends a text; None if there is none."""
         ...
 
     def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
-        """Token ids of ``text``."""
+        """Return the token ids of ``text``."""
         ...
 
     def decode(self, token_ids: list[int], skip_special_tokens: bool) -> str | list[str]:
-        """Text of token ids."""
+        """Return the text of token ids."""
         ...
 
 
 class ChatTokenizer(Tokenizer, Protocol):
-    """A tokenizer that may have a chat template."""
+    """Tokenizer that may have a chat template."""
 
     @property
     def chat_template(self) -> Any:
-        """The template, None for a model that was never taught to chat."""
+        """Return the template; None for a model that was never taught to chat."""
         ...
 
     @property
     def eos_token(self) -> Any:
-        """Text of ``eos_token_id``."""
+        """Return the text of ``eos_token_id``."""
         ...
 
     def apply_chat_template(
@@ -52,29 +52,29 @@ class ChatTokenizer(Tokenizer, Protocol):
         add_generation_prompt: bool,
         tokenize: bool,
     ) -> Any:
-        """The conversation as text, or as tokens."""
+        """Return the conversation as text, or as tokens."""
         ...
 
 
 def encode(
     tokenizer: ChatTokenizer, prompt: Prompt, tools: Sequence[Mapping[str, Any]] = ()
 ) -> list[int]:
-    """Token ids of a prompt: messages by the chat template, plain text as it is.
+    """Return the token ids of a prompt: messages by the chat template, plain text unchanged.
 
     Args:
-        tokenizer: of the policy.
+        tokenizer: tokenizer of the policy.
         prompt: messages or plain text.
-        tools: schemas that the template shows to the policy; descriptions that come with the
-            messages take the place of those in here.
+        tools: schemas that the template shows to the policy; descriptions in the messages replace
+            those of the schemas.
 
     Raises:
-        InputError: messages or tools are given, and the tokenizer has no chat template; or a tool
-            is described that there is not.
+        InputError: messages or tools are given, and the tokenizer has no chat template; or the
+            tool of a description does not exist.
     """
     if isinstance(prompt, str) and not tools:
         return tokenizer.encode(prompt, add_special_tokens=True)
-    given = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
-    messages, descriptions = without_tool_descriptions(given)
+    conversation = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
+    messages, descriptions = without_tool_descriptions(conversation)
     if tokenizer.chat_template is None:
         raise InputError(
             "the prompt is a conversation, but the tokenizer has no chat template; required: a "
@@ -93,13 +93,13 @@ def rendered(
     *,
     going_on: bool = True,
 ) -> str:
-    """A conversation as the chat template writes it; whatever renders one here does it by this.
+    """Render a conversation with the chat template; all rendering here uses this function.
 
     Args:
-        tokenizer: of the policy.
-        messages: of the conversation.
+        tokenizer: tokenizer of the policy.
+        messages: messages of the conversation.
         tools: schemas that the template shows.
-        going_on: whether the policy speaks next.
+        going_on: whether the next message is the policy's.
 
     Raises:
         InputError: the template refuses the conversation, or leaves its system message out.
@@ -108,43 +108,43 @@ def rendered(
         text = tokenizer.apply_chat_template(
             messages, tools=list(tools) or None, add_generation_prompt=going_on, tokenize=False
         )
-    except Exception as error:  # jinja's own, or whatever a template raises
+    except Exception as error:  # an error of jinja, or any error that a template raises
         raise template_refusal(messages, error) from error
     if not messages or messages[0].get("role") != "system":
         return str(text)
     system = messages[0]["content"]
-    told = system.strip() if isinstance(system, str) else ""
-    if (told and told in str(text)) or _PROBE in str(system):
+    system_text = system.strip() if isinstance(system, str) else ""
+    if (system_text and system_text in str(text)) or _PROBE in str(system):
         return str(text)
-    shown = _PROBE if isinstance(system, str) else [{"type": "text", "text": _PROBE}]
-    probe = [{"role": "system", "content": shown}, *messages[1:]]
+    probe_content = _PROBE if isinstance(system, str) else [{"type": "text", "text": _PROBE}]
+    probe = [{"role": "system", "content": probe_content}, *messages[1:]]
     if _PROBE not in rendered(tokenizer, probe, tools, going_on=going_on):
         raise template_refusal(messages, ValueError("it leaves the system message out"))
     return str(text)
 
 
 def template_refusal(messages: Sequence[Mapping[str, Any]], error: Exception) -> InputError:
-    """The error that says that a chat template does not take ``messages``, and what to do."""
-    told = " ".join(str(error).split())[:300]
+    """Return the error for a chat template that refuses ``messages``, with the remedy."""
+    reason = " ".join(str(error).split())[:300]
     if any(message.get("role") == "system" for message in messages):
         return InputError(
-            f"the chat template does not take a system message ({told}); required: a template "
+            f"the chat template does not take a system message ({reason}); required: a template "
             'with a system role, or the instruction in the first user message: placement "user" '
             "of a task, evoprompt.placement=user under veRL, or attach(..., "
             "render=evoprompt.hosting.prompts.user_prefix)"
         )
     return InputError(
-        f"the chat template cannot render the conversation ({told}); required: messages in roles "
+        f"the chat template cannot render the conversation ({reason}); required: messages in roles "
         "that the template knows; change the prompts, or choose another model"
     )
 
 
 class TemplateVariables:
-    """A tokenizer whose chat template always sees certain variables.
+    """Tokenizer with variables that its chat template always gets.
 
     Args:
-        tokenizer: of the policy; all else is its own.
-        variables: such as ``enable_thinking``, as ``chat_template_kwargs`` of trainers hold them.
+        tokenizer: tokenizer of the policy, to which all further attributes belong.
+        variables: variables such as ``enable_thinking``, like ``chat_template_kwargs`` of trainers.
     """
 
     def __init__(self, tokenizer: ChatTokenizer, variables: Mapping[str, Any]) -> None:
@@ -157,47 +157,47 @@ class TemplateVariables:
         return getattr(self._tokenizer, name)
 
     def apply_chat_template(
-        self, conversation: Sequence[Any], tools: list[Any] | None = None, **given: Any
+        self, conversation: Sequence[Any], tools: list[Any] | None = None, **options: Any
     ) -> Any:
-        """A conversation, or several, as text or tokens, with the variables."""
+        """Render a conversation, or several, as text or tokens, with the variables."""
         return self._tokenizer.apply_chat_template(
-            [*conversation], tools=tools, **{**self._variables, **given}
+            [*conversation], tools=tools, **{**self._variables, **options}
         )
 
 
 def described(
     schemas: Sequence[Mapping[str, Any]], descriptions: Mapping[str, str]
 ) -> list[dict[str, Any]]:
-    """The schemas with other descriptions, for the tools that have one.
+    """Return the schemas with new descriptions, for the tools that have one.
 
     Args:
-        schemas: in the form of OpenAI's API.
-        descriptions: by the names of tools.
+        schemas: schemas in the form of OpenAI's API.
+        descriptions: descriptions by the names of tools.
 
     Raises:
-        InputError: a tool is described that there is not.
+        InputError: the tool of a description does not exist.
     """
     if not descriptions:
         return [dict(schema) for schema in schemas]
-    known = [str(schema["function"]["name"]) for schema in schemas]
-    unknown = [name for name in descriptions if name not in known]
+    names = [str(schema["function"]["name"]) for schema in schemas]
+    unknown = [name for name in descriptions if name not in names]
     if unknown:
         raise InputError(
             f"the tools {', '.join(unknown)} are described; required: tools of the task, "
-            f"{', '.join(known) or 'which has none'}; correct the names of the components"
+            f"{', '.join(names) or 'which has none'}; correct the names of the components"
         )
     return [
         {**schema, "function": {**schema["function"], "description": descriptions[name]}}
         if name in descriptions
         else dict(schema)
-        for name, schema in zip(known, schemas, strict=True)
+        for name, schema in zip(names, schemas, strict=True)
     ]
 
 
 class TextTokenizer:
-    """Stands in where the policy's own tokenizer is not known: tokens are words, or parts of them.
+    """Substitute for an unknown tokenizer of a policy: tokens are words, or parts of them.
 
-    Messages and tools are kept as JSON, so that they can be read back; limits in tokens hold
+    Messages and tools are kept as JSON, so that they can be read back; limits in tokens apply
     roughly.
 
     >>> tokenizer = TextTokenizer()
@@ -214,7 +214,7 @@ class TextTokenizer:
         self._texts: list[str] = []
 
     def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
-        """A number for each word, mark and run of spaces; there are no special tokens."""
+        """Return a number for each word, mark and run of spaces, without special tokens."""
         ids = []
         for piece in re.findall(r"\s?\w{1,6}|\s?[^\w\s]|\s+", text):
             if piece not in self._ids:
@@ -224,7 +224,7 @@ class TextTokenizer:
         return ids
 
     def decode(self, token_ids: list[int], skip_special_tokens: bool) -> str:
-        """The text as it was encoded."""
+        """Return the encoded text."""
         return "".join(self._texts[token] for token in token_ids)
 
     def apply_chat_template(
@@ -235,7 +235,7 @@ class TextTokenizer:
         add_generation_prompt: bool,
         tokenize: bool,
     ) -> str:
-        """Messages and tools as JSON; then, where results come last, their calls as text."""
+        """Return messages and tools as JSON, and the calls of final results as text."""
         start = next(
             (at for at, message in enumerate(conversation) if message.get("tool_calls")),
             len(conversation),

@@ -1,4 +1,4 @@
-"""The tool calls of a model's own chat template, whose form is read off the template."""
+"""Protocol of the tool calls in a model's own chat template, with detection of their form."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from evoprompt.agents.thoughts import Marks, marks_of
 from evoprompt.agents.tokenizer import ChatTokenizer, Tokenizer, rendered
 from evoprompt.support.errors import InputError
 
-_ASKED = "asked-4b1f"
+_QUESTION = "asked-4b1f"
 _RESULT = "result-4b1f-{}."
 _ODD_RESULT = " \"a\\b\"\n'<c>' & \u00fc {d} "
 _REMEDY = "choose one, or TagProtocol"
 
 
 class ToolCallProtocol(Protocol):
-    """The tool calls of the model's own chat template.
+    """Protocol of the tool calls of the model's own chat template.
 
-    What is read off is the form of a call, what stands around a result, and how a thought is
-    marked. An action without a call is the final answer.
+    The form of a call, the text around a result, and the marks of a thought are detected. An action
+    without a call is the final answer.
 
     Args:
-        tokenizer: of the policy.
+        tokenizer: tokenizer of the policy.
 
     Raises:
         InputError: the tokenizer has no chat template, or the template shows no tool calls or
-            results, or in a form that cannot be read back.
+            results, or shows them in an unreadable form.
     """
 
     def __init__(self, tokenizer: ChatTokenizer) -> None:
@@ -44,20 +44,24 @@ class ToolCallProtocol(Protocol):
         self._tokenizer = tokenizer
         self._marks = marks_of(tokenizer)
         self._around = lru_cache(1_000)(self._frame)
-        self._form, self._end = self._learn()
-        found = self._around(NAMES[:1])
+        self._form, self._end = self._detect_form()
+        frame = self._around(NAMES[:1])
         specials = _special_tokens(tokenizer) | {self._end, str(tokenizer.eos_token)}
-        written = self._tail(self._one()).partition(self._end)[0]
+        after_arguments = self._tail(self._single_call()).partition(self._end)[0]
         self._ends = tuple(
-            special for special in sorted(specials) if special and special not in written
+            special for special in sorted(specials) if special and special not in after_arguments
         )
-        self._shows_as_is = self._shown(_ODD_RESULT, found) == _ODD_RESULT
-        one = self._one()
-        if self.read(one).calls != (Call(NAMES[0], {KEY: VALUE}),):
-            raise _unreadable(one)
+        self._shows_as_is = self._render_result(_ODD_RESULT, frame) == _ODD_RESULT
+        call = self._single_call()
+        if self.read(call).calls != (Call(NAMES[0], {KEY: VALUE}),):
+            raise _unreadable(call)
 
     def require(self, tokenizer: Tokenizer) -> None:
-        """Raises InputError if the mark of a call does not survive ``tokenizer``."""
+        """Require that ``tokenizer`` keeps the mark of a call.
+
+        Raises:
+            InputError: it does not.
+        """
         opening = self._form.opening
         ids = tokenizer.encode(opening, add_special_tokens=False)
         back = str(tokenizer.decode(ids, skip_special_tokens=False))
@@ -67,20 +71,20 @@ class ToolCallProtocol(Protocol):
                 f"{back!r}; required: the tokenizer that the chat template was made for"
             )
 
-    def read(self, said: str, marks: Marks | None = None, *, opened: bool = False) -> Move:
-        """What an action does, its thought left aside, which the template marks in its own way."""
-        return super().read(said, marks or self._marks, opened=opened)
+    def read(self, action: str, marks: Marks | None = None, *, is_in_thought: bool = False) -> Move:
+        """Return the effect of an action, after removing its thought in the template's marks."""
+        return super().read(action, marks or self._marks, is_in_thought=is_in_thought)
 
-    def act(self, said: str) -> Move:
-        """What an action does.
+    def act(self, action: str) -> Move:
+        """Return the effect of an action.
 
-        A call that cannot be read has a fault, and so has an action of more calls than the
-        template takes at a time: the policy is told, and may make it again.
+        An unreadable call has a fault, and so has an action with more calls than the template
+        permits in one turn: the policy reads the fault, and may call again.
         """
-        text = said.rstrip()
+        text = action.rstrip()
         while ends := [end for end in self._ends if text.endswith(end)]:
             text = text.removesuffix(max(ends, key=len)).rstrip()
-        text = said[: len(text)] if len(text) < len(said.rstrip()) else said
+        text = action[: len(text)] if len(text) < len(action.rstrip()) else action
         calls = self._form.calls(text)
         if calls is None:
             return Move(text, answer=self._marks.answer(text).strip() or None)
@@ -89,49 +93,49 @@ class ToolCallProtocol(Protocol):
             calls = [Call(calls[0].name, {}, fault)]
         return Move(text, tuple(calls) if self._frames(calls) else ())
 
-    def frame(self, calls: Sequence[Call], said: str) -> Sequence[str]:
-        """The texts around the results, up to where the policy goes on."""
-        first, *others = self._around(tuple(call.name for call in calls))
-        ended = said.rstrip().endswith(self._ends)
-        return first if ended else f"{self._end}{first}", *others
+    def frame(self, calls: Sequence[Call], action: str) -> Sequence[str]:
+        """Return the texts around the results, up to the next action."""
+        first, *further = self._around(tuple(call.name for call in calls))
+        is_ended = action.rstrip().endswith(self._ends)
+        return first if is_ended else f"{self._end}{first}", *further
 
     def shown(self, result: str) -> str:
-        """A result as the template writes it, which may be as JSON."""
-        return result if self._shows_as_is else self._shown(result, self._around(NAMES[:1]))
+        """Return a result as the template writes it, possibly as JSON."""
+        return result if self._shows_as_is else self._render_result(result, self._around(NAMES[:1]))
 
     def example(self, schema: Mapping[str, Any]) -> str:
-        """A call of the tool of ``schema`` as the template writes it, ``...`` for its arguments."""
+        """Return a call of the tool of ``schema`` in the template's form, ``...`` as arguments."""
         function = schema.get("function", schema)
         names = function.get("parameters", {}).get("properties", {})
         call = {"name": function["name"], "arguments": dict.fromkeys(names, "...")}
         return self._of([call], []).partition(self._end)[0].strip()
 
-    def _shown(self, result: str, frame: Sequence[str]) -> str:
+    def _render_result(self, result: str, frame: Sequence[str]) -> str:
         tail = self._tail(self._written(NAMES[:1], [result])).partition(self._end)[2]
         return tail.removeprefix(frame[0]).removesuffix(frame[1])
 
     def _frames(self, calls: Sequence[Call]) -> bool:
-        """Whether the template shows the results of so many calls; some take one at a time."""
+        """Return whether the template shows so many results; some permit one call a turn."""
         try:
             self._around(tuple(call.name for call in calls))
         except InputError:
             return False
         return True
 
-    def _learn(self) -> tuple[CallForm, str]:
-        """The form of a call, and what ends an action that makes one."""
-        one = self._one()
+    def _detect_form(self) -> tuple[CallForm, str]:
+        """Return the form of a call, and the mark that ends an action with a call."""
+        call = self._single_call()
         try:
             both = self._written(NAMES, [])
         except InputError:
             both = ""
-        form = form_of(one, both)
+        form = form_of(call, both)
         tail = self._tail(self._written(NAMES[:1], [_RESULT.format(0)])).partition("result-4b1f")[0]
         end = str(self._tokenizer.eos_token)
         if end not in tail:
-            end = _end_of(tail, self._tail(one), both.partition(VALUE)[2])
+            end = _end_of(tail, self._tail(call), both.partition(VALUE)[2])
         if form is None or not end:
-            raise _unreadable(one)
+            raise _unreadable(call)
         return form, end
 
     def _frame(self, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -146,38 +150,42 @@ class ToolCallProtocol(Protocol):
             )
         return pieces[0].partition(self._end)[2], *pieces[1:]
 
-    def _one(self) -> str:
+    def _single_call(self) -> str:
         return self._written(NAMES[:1], [])
 
     @staticmethod
     def _tail(text: str) -> str:
-        """What follows the arguments of the last call."""
+        """Return the text after the arguments of the last call."""
         return text.rpartition(VALUE)[2]
 
     def _written(self, names: Sequence[str], results: Sequence[str]) -> str:
-        """Calls with the names, and their results."""
+        """Return calls with these names, and their results, in the template's form."""
         keys = [KEY, *[f"{KEY}_{number}" for number in range(1, len(names))]]
         keys[-1] = KEY
         pairs = zip(names, keys, strict=True)
         return self._of([{"name": name, "arguments": {key: VALUE}} for name, key in pairs], results)
 
     def _of(self, functions: Sequence[dict[str, Any]], results: Sequence[str]) -> str:
-        """Calls and their results after a question, as the template writes them."""
+        """Return calls and their results after a question, in the template's form."""
         ids = [f"call{number:05d}" for number in range(len(functions))]
-        shown = [
-            {"role": "tool", "name": function["name"], "tool_call_id": one, "content": result}
-            for function, one, result in zip(functions, ids, results, strict=False)
+        result_messages = [
+            {"role": "tool", "name": function["name"], "tool_call_id": id_, "content": result}
+            for function, id_, result in zip(functions, ids, results, strict=False)
         ]
-        asked = {"role": "user", "content": _ASKED}
-        text = self._rendered([asked, self._calling(ids, functions), *shown], bool(results))
-        prompt = self._rendered([asked], True)
-        return text.removeprefix(prompt) if text.startswith(prompt) else text.rpartition(_ASKED)[2]
+        question = {"role": "user", "content": _QUESTION}
+        text = self._rendered(
+            [question, self._calling(ids, functions), *result_messages], bool(results)
+        )
+        prompt = self._rendered([question], True)
+        return (
+            text.removeprefix(prompt) if text.startswith(prompt) else text.rpartition(_QUESTION)[2]
+        )
 
     @staticmethod
     def _calling(ids: Sequence[str], functions: Sequence[dict[str, Any]]) -> dict[str, Any]:
         calls = [
-            {"type": "function", "id": one, "function": function}
-            for one, function in zip(ids, functions, strict=True)
+            {"type": "function", "id": id_, "function": function}
+            for id_, function in zip(ids, functions, strict=True)
         ]
         return {"role": "assistant", "content": "", "tool_calls": calls}
 
@@ -205,7 +213,7 @@ def _unreadable(call: str) -> InputError:
 
 
 def _as_text(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The messages with arguments as JSON texts, as a few templates want them."""
+    """Return the messages with arguments as JSON texts, which a few templates require."""
     return [
         {**message, "tool_calls": [_with_text(call) for call in message["tool_calls"]]}
         if "tool_calls" in message
@@ -219,22 +227,24 @@ def _with_text(call: dict[str, Any]) -> dict[str, Any]:
     return {**call, "function": {**function, "arguments": json.dumps(function["arguments"])}}
 
 
-def _end_of(shown: str, written: str, between: str) -> str:
-    """What ends an action, where the tokenizer's own end of a text does not; empty if nothing.
+def _end_of(before_result: str, after_call: str, between: str) -> str:
+    """Return the mark that ends an action if the end of the text does not; empty if none does.
 
     Args:
-        shown: what a template writes between the arguments of a call and its result.
-        written: what it writes after them without a result.
-        between: what it writes between them and the next call; empty if it takes one at a time.
+        before_result: text of the template between the arguments of a call and its result.
+        after_call: text of the template after the arguments without a result.
+        between: text between the arguments and the next call; empty without several calls.
     """
-    marks = list(re.finditer(r"<[^<>]+>", shown))
-    own = [mark for mark in marks if not between.startswith(shown[: mark.end()])]
-    spoken = [mark.group() for mark in own if written.startswith(shown[: mark.end()])]
-    return [*spoken[-1:], *(mark.group() for mark in own), ""][0]
+    marks = list(re.finditer(r"<[^<>]+>", before_result))
+    end_marks = [mark for mark in marks if not between.startswith(before_result[: mark.end()])]
+    spoken = [
+        mark.group() for mark in end_marks if after_call.startswith(before_result[: mark.end()])
+    ]
+    return [*spoken[-1:], *(mark.group() for mark in end_marks), ""][0]
 
 
 def _special_tokens(tokenizer: ChatTokenizer) -> set[str]:
-    """Texts that a sampler may end an action with: the special tokens of the tokenizer."""
+    """Return the texts with which a sampler may end an action: the special tokens."""
     added = getattr(tokenizer, "added_tokens_decoder", {})
     named = getattr(tokenizer, "all_special_tokens", ())
-    return {*named, *(str(one.content) for one in added.values() if one.special)}
+    return {*named, *(str(token.content) for token in added.values() if token.special)}

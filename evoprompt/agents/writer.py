@@ -1,4 +1,4 @@
-"""The prompts of one training: where an instruction stands, their lengths, how to repeat them."""
+"""Prompts of one training: the place of the instruction, their lengths, and their recipe."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ from evoprompt.types import INSTRUCTION, Candidate, Question, TaskContext, TextL
 
 Schemas = Sequence[Mapping[str, Any]]
 
-_COMPARED = 64  # rows whose system messages are compared
+_NUM_COMPARED = 64  # number of rows with system messages that are compared
 
 
 @dataclass(eq=False)
 class PromptWriter(ABC):
-    """Writes prompts with instructions for one trainer, and refuses those that are too long.
+    """Writer of prompts with instructions for one trainer, which refuses prompts that are too long.
 
-    An adapter inherits it, and says how its trainer makes tokens.
+    An adapter inherits from it, and implements the tokenization of its trainer.
 
     Attributes:
-        tokenizer: of ``transformers``, or a processor that has one.
-        render: places the instruction in a prompt.
-        most: tokens of a prompt; None where nothing bounds them.
-        bound: what bounds them, and what could be done about it, for messages.
+        tokenizer: tokenizer of ``transformers``, or a processor that has one.
+        render: function that places the instruction in a prompt.
+        most: maximum number of tokens of a prompt; None without a limit.
+        bound: origin of the limit, and the remedy, for messages.
         tools: schemas that every prompt shows.
         template: further variables of the chat template.
     """
@@ -56,104 +56,107 @@ class PromptWriter(ABC):
     template: Mapping[str, Any]
 
     def __post_init__(self) -> None:
-        """Finds the tokenizer of a processor."""
+        """Find the tokenizer of a processor."""
         self._text_tokenizer = getattr(self.tokenizer, "tokenizer", self.tokenizer)
 
     @abstractmethod
     def asked(self, question: Question) -> Prompt:
-        """The prompt of ``question`` without an instruction."""
+        """Return the prompt of ``question`` without an instruction."""
 
     @abstractmethod
     def chat_template(self) -> str | None:
-        """The chat template that the trainer uses instead of the tokenizer's; None if the same."""
+        """Return the chat template that replaces the tokenizer's; None if it is the same."""
 
     @abstractmethod
     def origin(self) -> tuple[str, str]:
-        """Names of the trainer, and of the model it started from; empty where not known."""
+        """Return the names of the trainer and of its first model; empty if unknown."""
 
     @abstractmethod
     def samples(self) -> Sequence[Prompt]:
-        """Some prompts of the dataset without instructions; empty where they are not known."""
+        """Return some prompts of the dataset without instructions; empty if they are unknown."""
 
     def write(self, prompt: Prompt, candidate: Candidate) -> Prompt:
-        """``prompt`` with the instruction of ``candidate`` in its place."""
+        """Return ``prompt`` with the instruction of ``candidate`` in its place."""
         return self.render(prompt, candidate)
 
     # ------------------------------------------------------------------------------------- length
 
     def encode(self, prompts: Sequence[Prompt]) -> list[list[int]]:
-        """Token ids of rendered prompts, all plain text or all chats, as the trainer makes them."""
+        """Return the token ids of rendered prompts, as the trainer makes them.
+
+        The prompts are all plain text or all chats.
+        """
         chats = [prompt for prompt in prompts if not isinstance(prompt, str)]
         if len(chats) < len(prompts):
             return [list(ids) for ids in self.tokenizer(text=list(prompts))["input_ids"]]
-        found: list[list[int]] = []
+        encoded: list[list[int]] = []
         plain = [without_tool_descriptions(chat) for chat in chats]
-        # Most often nobody describes a tool anew, and all are encoded at once.
-        for descriptions, same in groupby(plain, key=lambda one: one[1]):
-            shown = described(self.tools, descriptions) if descriptions else self.tools
-            found += map(list, self._encode_chats([messages for messages, _ in same], shown))
-        return found
+        # Usually no tool has a new description, and all prompts are encoded together.
+        for descriptions, group in groupby(plain, key=lambda pair: pair[1]):
+            tools = described(self.tools, descriptions) if descriptions else self.tools
+            encoded += map(list, self._encode_chats([messages for messages, _ in group], tools))
+        return encoded
 
     def refusals_of(
         self, prompts: Sequence[Prompt], candidates: Sequence[Candidate], names: Sequence[str]
     ) -> list[str]:
-        """For each rendered prompt why it is too long; empty where it is not.
+        """Return for each rendered prompt the reason why it is too long; empty if it fits.
 
         Args:
-            prompts: rendered.
-            candidates: whose instructions they hold.
-            names: what to call their questions.
+            prompts: rendered prompts.
+            candidates: candidates of their instructions.
+            names: names of their questions in messages.
         """
-        most = self.most
-        if most is None or not prompts:
+        limit = self.most
+        if limit is None or not prompts:
             return [""] * len(prompts)
         return [
             f"candidate {candidate.id} makes a prompt of {len(ids)} tokens for {name}; required: "
-            f"at most {most}, {self.bound}; shorten the instruction or drop such long questions"
-            if len(ids) > most
+            f"at most {limit}, {self.bound}; shorten the instruction or drop such long questions"
+            if len(ids) > limit
             else ""
             for ids, candidate, name in zip(self.encode(prompts), candidates, names, strict=True)
         ]
 
     def refusals(self, pairs: Sequence[tuple[Question, Candidate]]) -> list[str]:
-        """For each question under its candidate why it is too long; empty where it is not."""
+        """Return for each question and candidate why the prompt is too long; empty if it fits."""
         prompts = [self.write(self.asked(question), candidate) for question, candidate in pairs]
         names = [f"question {question.id!r}" for question, _ in pairs]
         return self.refusals_of(prompts, [candidate for _, candidate in pairs], names)
 
     def require_room(self, pairs: Sequence[tuple[Question, Candidate]]) -> None:
-        """Makes sure that every question fits under its candidate.
+        """Require that every question fits under its candidate.
 
         Raises:
-            InputError: one does not.
+            InputError: a question does not fit.
         """
         if refusal := next(filter(None, self.refusals(pairs)), ""):
             raise InputError(refusal)
 
     def count(self, text: str) -> int:
-        """Tokens of ``text`` alone."""
+        """Return the number of tokens of ``text`` alone."""
         return len(self._text_tokenizer(text=[text], add_special_tokens=False)["input_ids"][0])
 
-    def limits(self, members: Sequence[str], taken: int | None = None) -> TextLimits:
-        """What screening should ask of proposals, so that hardly one is refused here.
+    def limits(self, members: Sequence[str], used_tokens: int | None = None) -> TextLimits:
+        """Return limits for screening, such that hardly any proposal is refused later.
 
-        Special tokens are forbidden, but for those that an instruction holds already, such as
+        Special tokens are forbidden, except those that an instruction already contains, such as
         protocol tags.
 
         Args:
-            members: instructions in use.
-            taken: tokens of the longest prompt without one; None if that is not known, so that
-                what a chat template takes is left for a question.
+            members: instructions of the members.
+            used_tokens: tokens of the longest prompt without an instruction; None if unknown, so
+                that only the tokens of the chat template are subtracted.
         """
         special = self._text_tokenizer.all_special_tokens
-        control = [one for one in special if not any(one in text for text in members)]
+        control = [token for token in special if not any(token in text for text in members)]
         count = lru_cache(4096)(self.count)
-        around = len(self.encode([self.empty()])[0])  # says so where no instruction can stand there
+        around = len(self.encode([self.empty()])[0])  # raises if no instruction can be placed
         if self.most is None:
             return TextLimits(count_tokens=count, control_tokens=control)
-        if taken is not None:
+        if used_tokens is not None:
             return TextLimits(
-                count_tokens=count, max_tokens=self.most - taken, control_tokens=control
+                count_tokens=count, max_tokens=self.most - used_tokens, control_tokens=control
             )
         return TextLimits(
             count_tokens=count,
@@ -162,21 +165,21 @@ class PromptWriter(ABC):
         )
 
     def empty(self) -> Prompt:
-        """A rendered prompt in which neither instruction nor question says anything."""
+        """Return a rendered prompt with an empty instruction and an empty question."""
         first = next(iter(self.samples()), None)
-        asked: Prompt = "" if isinstance(first, str) else [{"role": "user", "content": ""}]
-        return self.write(asked, Candidate("", {INSTRUCTION: ""}))
+        prompt: Prompt = "" if isinstance(first, str) else [{"role": "user", "content": ""}]
+        return self.write(prompt, Candidate("", {INSTRUCTION: ""}))
 
-    # ---------------------------------------------------------------------------- what it tells
+    # ----------------------------------------------------------------------- context and recipe
 
     def setting(self, reward: str) -> TaskContext:
-        """What a proposer is told of the training; its first prompt stands for all."""
+        """Return the context of the training for a proposer; its first prompt represents all."""
         first = next(iter(self.samples()), "")
         prompt = marked_prompt(first, self.render) if first else ""
         return TaskContext(prompt, self.tools, reward, call=self._call())
 
     def _call(self) -> str:
-        """A call of the first tool as the chat template writes it; empty where it writes none."""
+        """Return a call of the first tool in the chat template's form; empty if it has none."""
         variables = {**self.template, "chat_template": self.chat_template()}
         chatting = TemplateVariables(self._text_tokenizer, variables)
         try:
@@ -185,27 +188,27 @@ class PromptWriter(ABC):
             return ""
 
     def reached(self, ids: Sequence[int], before: Prompt, after: Prompt) -> bool:
-        """Whether the policy was given what the instruction has changed of a prompt.
+        """Return whether the policy's prompt contains the text that the instruction changes.
 
-        Texts are compared as the tokenizer gives them back, without white space: chat templates
-        trim, and a tokenizer may fold case or not know every word.
+        Texts are compared as the tokenizer decodes them, without white space: chat templates trim,
+        and a tokenizer may fold case or lack some words.
 
         Args:
-            ids: of the prompt that the policy was given.
-            before: without the instruction.
-            after: with it.
+            ids: tokens of the policy's prompt.
+            before: prompt without the instruction.
+            after: prompt with the instruction.
         """
-        given = self._read(ids)
-        known = texts_of(before)
-        placed = [text for text in texts_of(after) if text and text not in known]
-        tokens = [self._text_tokenizer(text=[one], add_special_tokens=False) for one in placed]
+        policy_text = self._read(ids)
+        texts_before = texts_of(before)
+        placed = [text for text in texts_of(after) if text and text not in texts_before]
+        tokens = [self._text_tokenizer(text=[text], add_special_tokens=False) for text in placed]
         back = [self._read(token["input_ids"][0]) for token in tokens]
-        return any(text and text in given for text in [*map(_squeezed, placed), *back])
+        return any(text and text in policy_text for text in [*map(_squeezed, placed), *back])
 
     def recipe(self, engine: Engine) -> Recipe | None:
-        """How a question is put with the best candidate of this moment.
+        """Return the recipe of the prompts with the current best candidate.
 
-        None where a function of somebody's own places the instruction: no template can.
+        None if a user's function places the instruction: no template can repeat that.
 
         Raises:
             InputError: prompts are conversations, and there is no chat template.
@@ -213,7 +216,7 @@ class PromptWriter(ABC):
         placement = placement_of(self.render)
         if placement is None:
             return None
-        best, samples, (trainer, base) = engine.best, self.samples()[:_COMPARED], self.origin()
+        best, samples, (trainer, base) = engine.best, self.samples()[:_NUM_COMPARED], self.origin()
         plain = bool(samples) and isinstance(samples[0], str)
         recipe = Recipe(
             candidate=best.id,
@@ -237,28 +240,32 @@ class PromptWriter(ABC):
         return _squeezed(self._text_tokenizer.decode(list(ids), skip_special_tokens=False))
 
     def _template(self) -> str:
-        found = self.chat_template()
-        found = found or getattr(self.tokenizer, "chat_template", None)
-        found = found or getattr(self._text_tokenizer, "chat_template", None)
-        if isinstance(found, Mapping):  # several by name
-            found = found.get("tool_use" if self.tools and "tool_use" in found else "default")
-        if not found:
+        template = self.chat_template()
+        template = template or getattr(self.tokenizer, "chat_template", None)
+        template = template or getattr(self._text_tokenizer, "chat_template", None)
+        if isinstance(template, Mapping):  # several by name
+            template = template.get(
+                "tool_use" if self.tools and "tool_use" in template else "default"
+            )
+        if not template:
             raise InputError(
                 f"the prompts are conversations, but the {type(self.tokenizer).__name__} of the "
                 "trainer has no chat template; required: a model that was taught to chat, with its "
                 "chat_template.jinja in the folder; under veRL also one that "
                 "actor_rollout_ref.model.custom_chat_template gives; or prompts of plain text"
             )
-        return str(found)
+        return str(template)
 
     def _encode_chats(self, chats: list[list[Message]], tools: Schemas) -> Sequence[Sequence[int]]:
-        self._template()  # says so if there is none
+        self._template()  # raises if there is none
         if hasattr(self.tokenizer, "tokenizer"):
             chats = [[_in_parts(message) for message in chat] for chat in chats]
-        given = {**self.template, "chat_template": self.chat_template()}
-        chatting = TemplateVariables(self.tokenizer, given)
+        variables = {**self.template, "chat_template": self.chat_template()}
+        chatting = TemplateVariables(self.tokenizer, variables)
         for chat in [chat for chat in chats if chat[0].get("role") == "system"][:1]:
-            rendered(chatting, [dict(message) for message in chat], tools)  # leaves nothing out
+            rendered(
+                chatting, [dict(message) for message in chat], tools
+            )  # checks the system message
         try:
             encoded = chatting.apply_chat_template(
                 [*chats],
@@ -267,22 +274,24 @@ class PromptWriter(ABC):
                 tokenize=True,
                 return_dict=True,
             )
-        except Exception as error:  # jinja's own, or whatever a template raises
-            raise template_refusal([one for chat in chats for one in chat], error) from error
-        found: Sequence[Sequence[int]] = encoded["input_ids"]
-        return found
+        except Exception as error:  # an error of jinja, or any error that a template raises
+            raise template_refusal(
+                [message for chat in chats for message in chat], error
+            ) from error
+        input_ids: Sequence[Sequence[int]] = encoded["input_ids"]
+        return input_ids
 
 
 def texts_of(prompt: Prompt) -> list[str]:
-    """The texts of a prompt: of each message, or of each of its parts."""
+    """Return the texts of a prompt: of each message, or of each of its parts."""
     if isinstance(prompt, str):
         return [prompt]
     texts: list[str] = []
     for message in prompt:
         content = message.get("content")
         parts: Sequence[Any] = [{"text": content}] if isinstance(content, str) else content or ()
-        found = (part.get("text") for part in parts if isinstance(part, Mapping))
-        texts += [text for text in found if isinstance(text, str)]
+        part_texts = (part.get("text") for part in parts if isinstance(part, Mapping))
+        texts += [text for text in part_texts if isinstance(text, str)]
     return texts
 
 
@@ -291,7 +300,7 @@ def _squeezed(text: str) -> str:
 
 
 def _in_parts(message: Message) -> Message:
-    """``message`` as processors take it: its content a list of parts."""
+    """Return ``message`` in the form of processors: its content is a list of parts."""
     content = message.get("content")
     if not isinstance(content, str):
         return message
@@ -299,7 +308,7 @@ def _in_parts(message: Message) -> Message:
 
 
 def _around(tokenizer: Any) -> tuple[str, str]:
-    """The special tokens that ``tokenizer`` puts around plain text."""
+    """Return the special tokens that ``tokenizer`` puts around plain text."""
     bare = tokenizer(text=["a"], add_special_tokens=False)["input_ids"][0]
     whole = tokenizer(text=["a"])["input_ids"][0]
     for start in range(len(whole) - len(bare) + 1):

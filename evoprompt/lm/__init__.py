@@ -1,6 +1,6 @@
-"""The language model behind the proposers: settings, budget, recordings and calls.
+"""Language model of the proposers: settings, budget, recordings and calls.
 
-Nothing here imports DSPy before the first call is made.
+No module of this package imports DSPy before the first call.
 """
 
 from evoprompt.lm.budget import SPENDING_FILE, Charge, Spending, SpendTracker

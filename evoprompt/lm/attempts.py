@@ -1,7 +1,7 @@
-"""Attempts: how often a request is made again and when, and what answers one under DSPy.
+"""Attempts of a request: retries, payment, and the sources of responses under DSPy.
 
-DSPy hands an engine one request and keeps parsing and fallbacks to itself, so the engine is the one
-place where each attempt that leaves the process can be paid for, recorded or answered from a
+DSPy passes a request to an engine, and does parsing and fallbacks itself. So the engine is the only
+place where each attempt that leaves the process can be paid for, recorded or replayed from a
 recording.
 """
 
@@ -33,45 +33,46 @@ from evoprompt.log.turns import thought_apart
 from evoprompt.support.errors import DeadlineError, LmError
 
 Send = Callable[[Any], Awaitable[Any]]
-"""One attempt: a ``dspy.lm15.Request`` to a ``dspy.lm15.Response``."""
+"""Function of an attempt: from a ``dspy.lm15.Request`` to a ``dspy.lm15.Response``."""
 
 FINISHED: ContextVar[list[str]] = ContextVar("FINISHED")
-"""Finish reasons of the attempts made for the current call, oldest first."""
+"""Finish reasons of the attempts of the current call, oldest first."""
 
 _DEADLINE = "Deadline"  # in a recording, the kind of error of a call that was stopped
 
-_PASSING_STATUSES = frozenset({408, 409, 425, 429, *range(500, 600)})
-"""Of HTTP: the same request may succeed a little later."""
+_TRANSIENT_STATUSES = frozenset({408, 409, 425, 429, *range(500, 600)})
+"""HTTP statuses after which the same request may succeed a little later."""
 
-_PASSING_KINDS = {
+_TRANSIENT_KINDS = {
     *("APIConnectionError", "TransportError", "ServiceUnavailableError"),
     *("URLError", "HTTPException", "gaierror", "IncompleteReadError"),  # Python's own
 }
 
-_LONGEST_PAUSE = 60.0  # seconds, where the server asks for none
-_CHARACTERS_A_TOKEN = 16  # of English text it is four
+_MAX_PAUSE = 60.0  # seconds, if the server requests none
+_CHARACTERS_A_TOKEN = 16  # in English text it is four
 
 
 def retry_settings(
     attempts: int, deadline: float, passes: Callable[[BaseException], bool], pause: float = 1.0
 ) -> dict[str, Any]:
-    """Returns how tenacity makes an attempt, and more of them after errors that may pass.
+    """Return tenacity's settings for an attempt and its retries after transient errors.
 
-    Between two there is a random pause whose longest doubles each time, or as many seconds as the
-    server asked for. Nobody waits for an attempt that would begin after the deadline.
+    Between two attempts there is a random pause with a maximum that doubles each time, or the pause
+    in seconds that the server requested. An attempt that would begin after the deadline is not
+    waited for.
 
     Args:
-        attempts: most of them, at least 1.
-        deadline: seconds for all of them.
-        passes: whether an error may pass, such as :func:`may_pass`.
+        attempts: maximum number of attempts, at least 1.
+        deadline: seconds for all attempts.
+        passes: function that returns whether an error is transient, such as :func:`may_pass`.
         pause: longest pause before the second attempt, in seconds.
     """
-    drawn = wait_random_exponential(pause, max=_LONGEST_PAUSE)
+    random_pause = wait_random_exponential(pause, max=_MAX_PAUSE)
 
     def wait(state: RetryCallState) -> float:
         error = state.outcome.exception() if state.outcome else None
-        asked = None if error is None else _wished_pause(error)
-        return drawn(state) if asked is None else max(asked, 0.0)
+        requested = None if error is None else _requested_pause(error)
+        return random_pause(state) if requested is None else max(requested, 0.0)
 
     return {
         "stop": stop_after_attempt(attempts) | stop_before_delay(deadline),
@@ -82,49 +83,52 @@ def retry_settings(
 
 
 def may_pass(error: BaseException) -> bool:
-    """Whether the same request may succeed a little later, as far as its error tells."""
+    """Return whether the same request may succeed a little later, judged by its error."""
     if isinstance(error, ConnectionError | TimeoutError):
         return True
     status = status_of(error)
-    return status in _PASSING_STATUSES if status else bool(kinds_of(error) & _PASSING_KINDS)
+    return status in _TRANSIENT_STATUSES if status else bool(kinds_of(error) & _TRANSIENT_KINDS)
 
 
 def kinds_of(error: BaseException) -> set[str]:
-    """The names of its classes: those of OpenAI's, httpx's and others are not imported here."""
+    """Return the names of the error's classes.
+
+    The classes of OpenAI, httpx and further libraries are not imported here.
+    """
     return {kind.__name__ for kind in type(error).__mro__}
 
 
-def _wished_pause(error: BaseException) -> float | None:
-    """The seconds that a server asks for: a number of them or of thousandths, or a date."""
+def _requested_pause(error: BaseException) -> float | None:
+    """Return the seconds that a server requests, in seconds, milliseconds or as a date."""
     headers = getattr(getattr(error, "response", None), "headers", {})
-    said: Any = getattr(error, "retry_after", headers.get("retry-after"))
+    retry_after: Any = getattr(error, "retry_after", headers.get("retry-after"))
     thousandths = headers.get("retry-after-ms")
     try:
-        asked = float(said) if thousandths is None else float(thousandths) / 1000
+        seconds = float(retry_after) if thousandths is None else float(thousandths) / 1000
     except (TypeError, ValueError):
-        asked = _seconds_until(said) if isinstance(said, str) else math.nan
-    return None if math.isnan(asked) else asked  # for "nan" no event loop can wait
+        seconds = _seconds_until(retry_after) if isinstance(retry_after, str) else math.nan
+    return None if math.isnan(seconds) else seconds  # no event loop can wait for "nan"
 
 
 def _seconds_until(date: str) -> float:
     try:
         return parsedate_to_datetime(date).timestamp() - time.time()
-    except (ValueError, OverflowError):  # it is no date, or of a year that there is not
+    except (ValueError, OverflowError):  # the text is not a date, or its year does not exist
         return math.nan
 
 
-def require_size(size: int, most: int, longest: int) -> None:
-    """Makes sure that an answer is no longer than it can be: servers may ignore limits.
+def require_size(size: int, max_size: int, longest: int) -> None:
+    """Require that an answer is no longer than its limit allows, as servers may ignore limits.
 
     Args:
-        size: of the answer.
-        most: of one that keeps to its limit.
-        longest: that limit, in tokens.
+        size: size of the answer.
+        max_size: greatest size of an answer within its limit.
+        longest: the limit, in tokens.
 
     Raises:
-        LmError: it is, and no parser should see it.
+        LmError: the answer is longer; no parser should read it.
     """
-    if size > most:
+    if size > max_size:
         raise LmError(
             f"the answer has {size:,} characters, more than {longest:,} tokens can have; "
             "required: a server that keeps to max_tokens"
@@ -133,14 +137,14 @@ def require_size(size: int, most: int, longest: int) -> None:
 
 @dataclass
 class MeteredEngine:
-    """Pays for each attempt before it is made, and makes it again after what may pass."""
+    """Engine that pays for each attempt in advance, and retries it after transient errors."""
 
     settings: LmSettings
     send: Send
     spending: Spending
 
     async def complete(self, request: Any) -> Any:
-        """The response to a request.
+        """Return the response to a request.
 
         Raises:
             BudgetError: the budget does not leave enough for an attempt.
@@ -149,9 +153,9 @@ class MeteredEngine:
 
         settings = self.settings
         policy = retry_settings(settings.retries + 1, settings.deadline, is_retryable_lm_error)
-        return await AsyncRetrying(**policy)(self._once, request)
+        return await AsyncRetrying(**policy)(self._attempt, request)
 
-    async def _once(self, request: Any) -> Any:
+    async def _attempt(self, request: Any) -> Any:
         longest = request.config.max_tokens or 0
         with self.spending.paid(self.settings.model, request, longest) as attempt:
             response = await self.send(request)
@@ -164,29 +168,29 @@ class MeteredEngine:
 
 
 def _without_thought(response: Any) -> Any:
-    """The response without what a model has thought in plain text, where its server knows no marks.
+    """Return the response without a thought in plain text, if the server does not separate it.
 
-    Fields that it drafts there would be taken for those of its answer.
+    Otherwise fields that are drafted in a thought would count as fields of the answer.
     """
     from dspy.lm15 import Message
 
     text = response.message.text or ""
-    _, said, _ = thought_apart(text)
-    if said == text:
+    _, answer, _ = thought_apart(text)
+    if answer == text:
         return response
-    return replace(response, message=Message.assistant(said.strip()))
+    return replace(response, message=Message.assistant(answer.strip()))
 
 
 class AsyncOnly:
-    """The synchronous half that DSPy wants beside an asynchronous engine."""
+    """Synchronous engine that DSPy requires in addition to an asynchronous one."""
 
     def complete(self, request: Any) -> Any:
-        """Refuses: a synchronous call could not be stopped at its deadline."""
-        raise RuntimeError("the language model of a proposer is asked with acall only")
+        """Refuse, because a synchronous call could not be stopped at its deadline."""
+        raise RuntimeError("the language model of a proposer is called with acall only")
 
 
 async def recorded(send: Send, recorder: Recorder | None, request: Any) -> Any:
-    """An attempt that ``send`` makes, and recorded if there is a recorder."""
+    """Make an attempt with ``send``, and record it if there is a recorder."""
     from dspy.utils.exceptions import LMError
 
     outcome: Response | Failure | None = None
@@ -212,7 +216,7 @@ async def recorded(send: Send, recorder: Recorder | None, request: Any) -> Any:
 
 
 async def replayed(replay: Replay, request: Any) -> Any:
-    """An attempt answered from a recording, errors included, without waiting."""
+    """Return the response of an attempt from a recording, or raise its error, without waiting."""
     from dspy.utils import exceptions
 
     outcome = replay.outcome(_data(request))
@@ -224,29 +228,32 @@ async def replayed(replay: Replay, request: Any) -> Any:
     raise kind(outcome.message, model=request.model, status=outcome.status, retry_after=0)
 
 
-async def called(function: Callable[[str], object], request: Any) -> Any:
-    """An attempt answered by a function of the prompt; it runs in a thread, or is a coroutine's."""
-    asked = _data(request)
-    texts = [asked["system"], *(one["text"] for one in asked["messages"])]
-    said = await asyncio.to_thread(function, "\n\n".join(filter(None, texts)))
-    if isawaitable(said):
-        said = await said
-    if isinstance(said, list) and said:  # as a language model of DSPy's answers
-        said = said[0]
-    if not isinstance(said, str):
+async def call_function(function: Callable[[str], object], request: Any) -> Any:
+    """Return the response of a function of the prompt.
+
+    The function runs in a thread, or returns a coroutine.
+    """
+    data = _data(request)
+    texts = [data["system"], *(message["text"] for message in data["messages"])]
+    answer = await asyncio.to_thread(function, "\n\n".join(filter(None, texts)))
+    if isawaitable(answer):
+        answer = await answer
+    if isinstance(answer, list) and answer:  # like the result of a language model of DSPy
+        answer = answer[0]
+    if not isinstance(answer, str):
         raise LmError(
-            f"the language model returned {said!r:.100}; required: a function of a prompt that "
+            f"the language model returned {answer!r:.100}; required: a function of a prompt that "
             "returns a text"
         )
     return _response(
         Response(
-            model=request.model, text=said, finish_reason="stop", input_tokens=0, output_tokens=0
+            model=request.model, text=answer, finish_reason="stop", input_tokens=0, output_tokens=0
         )
     )
 
 
 def _data(request: Any) -> dict[str, Any]:
-    """What identifies a request, as JSON values."""
+    """Return the data that identify a request, as JSON values."""
     config = request.config
     settings = {
         "max_tokens": config.max_tokens,
@@ -262,15 +269,15 @@ def _data(request: Any) -> dict[str, Any]:
     }
 
 
-def _response(told: Response) -> Any:
-    """The same as a ``dspy.lm15.Response``."""
+def _response(response: Response) -> Any:
+    """Return ``response`` as a ``dspy.lm15.Response``."""
     from dspy.lm15 import Message, Usage
     from dspy.lm15 import Response as DspyResponse
 
     return DspyResponse(
         id=None,
-        model=told.model,
-        message=Message.assistant(told.text),
-        finish_reason=told.finish_reason,
-        usage=Usage(input_tokens=told.input_tokens, output_tokens=told.output_tokens),
+        model=response.model,
+        message=Message.assistant(response.text),
+        finish_reason=response.finish_reason,
+        usage=Usage(input_tokens=response.input_tokens, output_tokens=response.output_tokens),
     )

@@ -1,4 +1,4 @@
-"""What was spent on language models, and what may still be: reserved before, settled after."""
+"""Spending on language models, and its budget: reserved before a call, settled after it."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ from evoprompt.lm.settings import BudgetSettings, Prices
 from evoprompt.support.errors import BudgetError, InputError, StateError
 from evoprompt.support.storage import LineFile
 
-_MOST_TOKENS = 10_000_000
-"""Of a prompt or an answer that a server is believed: no model has a longer context."""
+_MAX_TOKENS = 10_000_000
+"""Tokens above which a server's usage is not credible: no model has a longer context."""
 
 TOKENS_AROUND = 256
-"""Tokens of a request, at most, that are in none of its texts: of chat templates and roles."""
+"""Upper bound of a request's tokens outside of its texts, such as those of chat templates."""
 
 SPENDING_FILE = "lm-spending.jsonl"
-"""Journal of the tracker in the directory of a run, which all its trials share."""
+"""Name of the journal in the directory of a run, which all its trials share."""
 
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """An amount: requests, tokens and USD.
+    """Amount of requests, tokens and USD.
 
     Attributes:
-        calls: requests.
-        input_tokens: of prompts.
-        output_tokens: of answers.
-        usd: what they cost, as far as prices are known.
-        priced: whether they are, of all requests.
+        calls: number of requests.
+        input_tokens: tokens of prompts.
+        output_tokens: tokens of answers.
+        usd: cost of the requests with known prices.
+        priced: whether the prices of all requests are known.
     """
 
     calls: NonNegativeInt = 0
@@ -56,13 +56,13 @@ class Charge:
 
     @property
     def tokens(self) -> int:
-        """Input and output tokens."""
+        """Return the sum of input and output tokens."""
         return self.input_tokens + self.output_tokens
 
     def __str__(self) -> str:
         calls = f"{self.calls:,} call{'' if self.calls == 1 else 's'}"
         if self.calls and not self.tokens:
-            return f"{calls}, whose tokens nobody counts"
+            return f"{calls}, whose tokens are not counted"
         usd = f"{self.usd:.4g} USD" if self.priced else "price unknown"
         return f"{calls}, {self.tokens:,} tokens, {usd}"
 
@@ -80,7 +80,7 @@ _CHARGE = TypeAdapter(Charge)
 
 
 class _Entry(BaseModel, extra="forbid", allow_inf_nan=False):
-    """A line of the journal: a call is reserved, and then settled."""
+    """Line of the journal: a call is reserved, and then settled."""
 
     call: str
     settled: bool = False
@@ -89,15 +89,15 @@ class _Entry(BaseModel, extra="forbid", allow_inf_nan=False):
 
 
 class SpendTracker:
-    """Counts what was spent, and lets nobody spend more than a budget.
+    """Tracker of spending that refuses every call over a budget.
 
-    Every call first *reserves* the most it can cost and afterwards *settles* what it did cost.
-    Reservations count as spent until they are settled, so that no number of concurrent calls
-    goes over the budget; one that is never settled (the process was killed, the connection
+    Every call first *reserves* its greatest possible cost and afterwards *settles* its actual cost.
+    Reservations count as spent until they are settled, so that no number of concurrent calls goes
+    over the budget. A reservation that is never settled (the process was killed, the connection
     dropped) stays spent, because it may have been billed.
 
     Args:
-        path: journal that every reservation and settlement is added to, under a lock beside it.
+        path: journal to which every reservation and settlement is appended, under a lock file.
             Trackers of one journal, also in other processes, count together, and continue after a
             kill. None keeps the tracker in memory.
     """
@@ -112,18 +112,20 @@ class SpendTracker:
 
     @classmethod
     def seen(cls, path: Path) -> Self:
-        """A tracker in memory with what the journal at ``path`` holds, which is not touched.
+        """Return a tracker in memory with the entries of the journal at ``path``.
+
+        The journal is not changed.
 
         Raises:
-            StateError: a line of it is no entry.
+            StateError: a line of the journal is no entry.
         """
         tracker = cls()
-        tracker._take(LineFile(path).news(), path)
+        tracker._read_entries(LineFile(path).news(), path)
         return tracker
 
     @property
     def spent(self) -> Charge:
-        """Everything settled, and everything reserved as if it had cost the most.
+        """Return the sum of all settled charges, and of open reservations at their full cost.
 
         Raises:
             StateError: a line of the journal is no entry.
@@ -133,18 +135,18 @@ class SpendTracker:
 
     @property
     def settled(self) -> Mapping[str, Charge]:
-        """What calls have cost, by model; open reservations are not in it."""
+        """Return the actual costs of calls, by model, without open reservations."""
         with self._locked():
             return dict(self._settled)
 
-    def reserve(self, most: Charge, budget: BudgetSettings, model: str = "") -> str:
-        """Sets ``most`` aside for a call to ``model`` and returns a name to settle it by.
+    def reserve(self, max_charge: Charge, budget: BudgetSettings, model: str = "") -> str:
+        """Reserve ``max_charge`` for a call to ``model`` and return a name for its settlement.
 
         Raises:
-            BudgetError: it does not fit into what ``budget`` leaves.
+            BudgetError: the reservation would exceed ``budget``.
         """
         with self._locked():
-            total = self._total() + most
+            total = self._total() + max_charge
             for name, value, limit in (
                 ("calls", total.calls, budget.calls),
                 ("tokens", total.tokens, budget.tokens),
@@ -156,16 +158,16 @@ class SpendTracker:
                         f"{limit:g}; raise it or go on with what is there"
                     )
             call = uuid4().hex
-            self._note(_Entry(call=call, model=model, charge=most))
+            self._write_entry(_Entry(call=call, model=model, charge=max_charge))
             return call
 
     def settle(self, call: str, actual: Charge, model: str = "") -> None:
-        """Replaces the reservation ``call`` by ``actual``, what the call to ``model`` cost."""
+        """Replace the reservation ``call`` by ``actual``, the cost of the call to ``model``."""
         with self._locked():
-            self._note(_Entry(call=call, settled=True, model=model, charge=actual))
+            self._write_entry(_Entry(call=call, settled=True, model=model, charge=actual))
 
     def join(self, settled: Mapping[str, Charge]) -> None:
-        """Adds what another tracker, which is used no longer, has ``settled``."""
+        """Add the ``settled`` charges of another tracker, which is no longer used."""
         for model, charge in settled.items():
             self.settle(uuid4().hex, charge, model)
 
@@ -174,17 +176,17 @@ class SpendTracker:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Keeps other threads and processes out, and knows what they have written until now."""
+        """Lock out other threads and processes, after reading their entries up to now."""
         with self._mutex:
             if self._path is None or self._file is None:
                 yield
                 return
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with FileLock(self._path.with_name(f"{self._path.name}.lock")):
-                self._take(self._file.news(), self._path)
+                self._read_entries(self._file.news(), self._path)
                 yield
 
-    def _note(self, entry: _Entry) -> None:
+    def _write_entry(self, entry: _Entry) -> None:
         """Write an entry to the journal, and only then count it.
 
         Raises:
@@ -196,7 +198,7 @@ class SpendTracker:
             self._file.append(line + b"\n")
         self._count(entry)
 
-    def _take(self, lines: Sequence[bytes], path: Path) -> None:
+    def _read_entries(self, lines: Sequence[bytes], path: Path) -> None:
         for line in lines:
             try:
                 entry = _Entry.model_validate_json(line)
@@ -215,15 +217,17 @@ class SpendTracker:
         self._settled[entry.model] = self._settled.get(entry.model, Charge()) + entry.charge
 
     def state_dict(self) -> dict[str, JsonValue]:
-        """What was spent, open reservations included."""
-        spent: dict[str, JsonValue] = asdict(self.spent)
-        return spent
+        """Return the spent amount, including open reservations."""
+        amount: dict[str, JsonValue] = asdict(self.spent)
+        return amount
 
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
-        """Adds what ``state`` knows of, unless this tracker knows of as much: money is not rewound.
+        """Add the spending of ``state``, unless this tracker already has as many calls.
+
+        Spent money is never subtracted.
 
         Raises:
-            StateError: it is not the state of a tracker.
+            StateError: ``state`` is not the state of a tracker.
         """
         try:
             saved = _CHARGE.validate_python(state)
@@ -235,14 +239,14 @@ class SpendTracker:
 
 
 def require_prices(budget: BudgetSettings, prices: Prices | None, model: str) -> None:
-    """Makes sure that it is known what ``model`` costs, where USD are limited.
+    """Require that the prices of ``model`` are known if USD are limited.
 
     Raises:
-        InputError: they are.
+        InputError: USD are limited and the prices are unknown.
     """
     if budget.usd is not None and prices is None:
         raise InputError(
-            f"usd is limited and nobody knows what {model} costs; required: prices in USD per "
+            f"usd is limited and the prices of {model} are unknown; required: prices in USD per "
             "million tokens, such as {input: 0.15, output: 0.6}; the extra lm knows those of usual "
             'models: pip install "evoprompt[lm]"'
         )
@@ -250,12 +254,12 @@ def require_prices(budget: BudgetSettings, prices: Prices | None, model: str) ->
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """What requests may cost.
+    """Account for requests, with their limits and prices.
 
     Attributes:
-        tracker: counts it; may be shared, and keep a journal.
-        budget: hard limits, checked before every request as if it cost the most it can.
-        prices: of the model; None counts requests and tokens alone.
+        tracker: tracker of the spending; may be shared, and write a journal.
+        budget: hard limits, checked before every request with its greatest possible cost.
+        prices: prices of the model; None counts requests and tokens only.
     """
 
     tracker: SpendTracker = field(default_factory=SpendTracker)
@@ -263,25 +267,25 @@ class Spending:
     prices: Prices | None = None
 
     def charge(self, inputs: int = 0, outputs: int = 0) -> Charge:
-        """What one request of so many tokens costs."""
+        """Return the cost of one request with so many tokens."""
         usd = 0.0 if self.prices is None else self.prices.usd(inputs, outputs)
         return Charge(1, inputs, outputs, usd, self.prices is not None)
 
     @contextmanager
     def paid(self, model: str, request: object, longest: int) -> Iterator[Attempt]:
-        """Pays for one attempt: reserves the most it can cost before, and settles what it did.
+        """Pay for one attempt: reserve its greatest cost in advance, and settle its actual cost.
 
         An attempt that the server refused (an error with a status of 400 and up) costs no tokens.
-        One that ended otherwise without a usage that can be read (stopped at the deadline,
-        dropped, garbage) is counted in full, because it may have been billed.
+        An attempt that ended otherwise without a readable usage (stopped at the deadline, dropped,
+        garbage) is counted in full, because it may have been billed.
 
         Args:
-            model: whom it goes to.
-            request: what is sent; its ``repr`` holds all of its texts.
-            longest: most tokens of the answer.
+            model: name of the model.
+            request: the request; its ``repr`` contains all of its texts.
+            longest: maximum number of tokens of the answer.
 
         Raises:
-            BudgetError: the budget does not leave enough for it.
+            BudgetError: the budget does not leave enough for the attempt.
         """
         # A token is at least one byte, so the bytes of a request bound its tokens.
         inputs = len(repr(request).encode("utf-8", "backslashreplace")) + TOKENS_AROUND
@@ -299,25 +303,25 @@ class Spending:
 
 @dataclass(slots=True)
 class Attempt:
-    """An attempt that has been paid for.
+    """Attempt that has been paid for.
 
     Attributes:
-        spending: pays.
-        charge: what it costs, as far as is known; the most it can until an answer is there.
+        spending: account that pays.
+        charge: its cost as far as known; the greatest possible cost before an answer arrives.
     """
 
     spending: Spending
     charge: Charge
 
     def used(self, inputs: object, outputs: object) -> None:
-        """Counts the tokens that a server says were used, unless these are no numbers of tokens."""
-        told = [one for one in (inputs, outputs) if isinstance(one, int)]
-        if len(told) == 2 and min(told) >= 0 and max(told) <= _MOST_TOKENS:
-            self.charge = self.spending.charge(*told)
+        """Charge the tokens that a server reports, unless they are no token counts."""
+        counts = [count for count in (inputs, outputs) if isinstance(count, int)]
+        if len(counts) == 2 and min(counts) >= 0 and max(counts) <= _MAX_TOKENS:
+            self.charge = self.spending.charge(*counts)
 
 
 def status_of(error: BaseException) -> int | None:
-    """The HTTP status in an error of DSPy, the openai package or httpx; None without one."""
+    """Return the HTTP status of an error of DSPy, the openai package or httpx, or None."""
     answer = getattr(error, "response", error)
     status = getattr(answer, "status_code", None) or getattr(answer, "status", None)
     return status if isinstance(status, int) else None

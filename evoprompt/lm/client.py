@@ -1,4 +1,4 @@
-"""A language model that answers DSPy programs within a deadline and a budget."""
+"""Language model that runs DSPy programs within a deadline and a budget."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from evoprompt.lm.attempts import (
     AsyncOnly,
     MeteredEngine,
     Send,
-    called,
+    call_function,
     recorded,
     replayed,
 )
@@ -42,16 +42,16 @@ from evoprompt.types import Estimate
 _PROBE = "Reply with the single word: ready"
 
 GivenLm = str | Mapping[str, object] | Callable[[str], object]
-"""A name; a ``dspy.LM``; a function of a prompt; settings with one of these as ``model``."""
+"""Name, ``dspy.LM``, function of a prompt, or settings with one of these as ``model``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One question to a language model.
+    """Call of a language model.
 
     Attributes:
-        program: builds the DSPy module to run.
-        inputs: its input fields.
+        program: function that builds the DSPy module.
+        inputs: input fields of the module.
     """
 
     program: Callable[[], Any]
@@ -60,12 +60,12 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a program returned.
+    """Result of a program.
 
     Attributes:
-        fields: its output fields, parsed to their types.
-        truncated: whether the model was cut off at ``max_tokens``, so that the last thing it
-            said is not whole.
+        fields: output fields, parsed to their types.
+        truncated: whether the output was cut off at ``max_tokens``, so that its last part is
+            incomplete.
     """
 
     fields: Mapping[str, Any]
@@ -73,7 +73,7 @@ class Answer:
 
 
 def verbatim() -> Any:
-    """A DSPy program that sends its input ``prompt`` as it is; its output is ``text``."""
+    """Return a DSPy program that sends its input ``prompt`` unchanged; its output is ``text``."""
     import dspy
 
     class Verbatim(dspy.Module):  # type: ignore[misc]  # DSPy is not typed
@@ -85,19 +85,19 @@ def verbatim() -> Any:
 
 
 class LanguageModel:
-    """Runs DSPy programs; the only thing here that knows DSPy's runtime.
+    """Runner of DSPy programs; the only class that depends on DSPy's runtime.
 
-    Nothing global is configured and nothing is cached: equal calls get different answers.
+    No global setting is changed and no call is cached: equal calls get different answers.
 
     Args:
-        settings: which model, and its limits.
-        directory: of the trial, for a relative ``record``; the working directory by default.
-        spending: counts what is spent, and may be shared; one of its own in memory by default.
-        given: asked in place of the model that is named: a ``dspy.LM``, or a function of a prompt
-            that returns a text, whose tokens nobody counts.
+        settings: name of the model, and its limits.
+        directory: folder of the trial, for a relative ``record``; by default the working directory.
+        spending: tracker of spending, which may be shared; by default a new tracker in memory.
+        given: used instead of the named model: a ``dspy.LM``, or a function of a prompt that
+            returns a text; its tokens are not counted.
 
     Raises:
-        InputError: an unreadable recording.
+        InputError: the recording is unreadable.
     """
 
     def __init__(
@@ -118,41 +118,41 @@ class LanguageModel:
 
     @functools.cached_property
     def card(self) -> ModelCard:
-        """What the libraries know about the model."""
+        """Return the facts about the model from the tables of the libraries."""
         if self._is_function:
             return ModelCard(reasons=False, largest_answer=None, prices=None, endpoint="chat")
         return model_card(self.settings.model)
 
     @property
     def _is_function(self) -> bool:
-        """Whether a function is asked, which has no key, no table and no end."""
+        """Return whether the model is a function, which has no key, table or connection."""
         return self._given is not None and not _is_of_dspy(self._given)
 
     @property
     def prices(self) -> Prices | None:
-        """The prices given, else the library's; None when the model is in neither."""
+        """Return the prices of the settings, or of the libraries; None if neither has them."""
         return self.settings.prices or self.card.prices
 
     @property
     def max_tokens(self) -> int:
-        """The limit of an answer in tokens: the one given, else what suits the model."""
+        """Return the limit of an answer in tokens: that of the settings, or the model's default."""
         return self.settings.max_tokens or self.card.max_tokens
 
     @property
     def temperature(self) -> float | None:
-        """The temperature given, else what suits the model; None leaves it to the provider."""
-        given = self.settings.temperature
-        return self.card.temperature if given == "auto" else given
+        """Return the temperature: that of the settings, or the model's; None leaves it out."""
+        setting = self.settings.temperature
+        return self.card.temperature if setting == "auto" else setting
 
     def check(self, probe: bool = False) -> None:
-        """Makes sure that the model can be asked: its client, key, parameters and prices.
+        """Check that the model can be called: its client, key, parameters and prices.
 
         Args:
-            probe: also make one short call, unless the model has answered before in this run. A
-                model that is answered for by a recording is never called.
+            probe: also make one short call, unless the model has responded before in this run. A
+                model is never called if a recording replaces it.
 
         Raises:
-            InputError: it cannot be asked, or gave no answer.
+            InputError: the model cannot be called, or gave no answer.
         """
         model, key = self.settings.model, self.settings.api_key_env
         try:
@@ -187,7 +187,7 @@ class LanguageModel:
                 f"export {variable}=..."
             )
         if probe and not self.spending.settled.get(model, Charge()).output_tokens:
-            # Not recorded: a replay is of what proposers asked.
+            # Not recorded: a replay contains calls of proposers only.
             probe_call = Call(verbatim, {"prompt": _PROBE})
             (answer,) = completed(self._ask_all([probe_call], recorder=None))
             if isinstance(answer, LmError):
@@ -197,10 +197,10 @@ class LanguageModel:
                 ) from answer
 
     def ask(self, calls: Sequence[Call]) -> list[Answer | LmError]:
-        """One answer, or the error instead of it, for each call; all are made concurrently.
+        """Return an answer, or an error, for each call; all calls run concurrently.
 
-        Blocks until all are there, at most a little longer than ``settings.deadline``. May be
-        called from any thread, also from inside a running event loop.
+        Block until all have ended, at most a little longer than ``settings.deadline``. Any thread
+        may call this, also inside a running event loop.
         """
         return completed(self._ask_all(calls, self._recorder)) if calls else []
 
@@ -211,8 +211,8 @@ class LanguageModel:
 
         try:
             async with self._sending(recorder) as send:
-                # What it uses is no usage of a program that is compiled meanwhile. The adapter is
-                # ours: another default of the user's, or of another DSPy, would change requests.
+                # Its usage does not count for a program that is compiled meanwhile. The adapter is
+                # fixed: a different default, of the user or of another DSPy, would change requests.
                 with dspy.context(
                     lm=self._metered(send),
                     adapter=dspy.ChatAdapter(),
@@ -220,25 +220,27 @@ class LanguageModel:
                     usage_tracker=None,
                 ):
                     return await asyncio.gather(*(self._ask(call) for call in calls))
-        except Exception as error:  # whatever a library raises, training must go on
+        except Exception as error:  # training must continue after any error of a library
             return [self._explain(error) for _ in calls]
 
     @asynccontextmanager
     async def _sending(self, recorder: Recorder | None) -> AsyncIterator[Send]:
-        """What answers an attempt: the recording, the function, or the model."""
+        """Provide the function of an attempt: the recording, the given function, or the model."""
         if self._replay is not None:
             yield functools.partial(replayed, self._replay)
             return
         if self._is_function:
-            yield functools.partial(recorded, functools.partial(called, self._given), recorder)
+            yield functools.partial(
+                recorded, functools.partial(call_function, self._given), recorder
+            )
             return
         connection = self._connect()
         try:
-            # Imports litellm if the model needs it, before the time of a call begins to run.
+            # Imports litellm if the model needs it, before the deadline of a call begins.
             _ = connection.supports_response_schema
             yield functools.partial(recorded, connection.acall, recorder)
         finally:
-            if self._given is None:  # else it is the user's
+            if self._given is None:  # a given connection belongs to the user
                 await connection.aclose()
 
     async def _ask(self, call: Call) -> Answer | LmError:
@@ -268,7 +270,7 @@ class LanguageModel:
         import dspy
 
         use_local_tables()
-        if self._given is not None:  # retries are the engine's, and equal calls differ
+        if self._given is not None:  # the engine retries, and equal calls differ
             return self._given.copy(cache=False, num_retries=0, callbacks=[])
         settings = self.settings
         options: dict[str, Any] = {"timeout": settings.timeout}
@@ -301,7 +303,7 @@ class LanguageModel:
             return key
         provider = self.settings.model.partition("/")[0].upper().replace("-", "_")
         if self.settings.api_base is not None and f"{provider}_API_KEY" not in os.environ:
-            return "none"  # a server of one's own wants no key, but its protocol has a place for it
+            return "none"  # a local server needs no key, but its protocol requires one
         return None
 
     def _metered(self, send: Send) -> Any:
@@ -320,23 +322,23 @@ class LanguageModel:
         )
 
     def estimate(self, calls: int, input_tokens: int, output_tokens: int) -> Estimate:
-        """What ``calls`` calls of this many tokens each will cost; nothing is sent."""
+        """Return the cost of ``calls`` calls of this many tokens each; nothing is sent."""
         prices = self.prices
         inputs, outputs = calls * input_tokens, calls * output_tokens
         return Estimate(calls, inputs + outputs, prices.usd(inputs, outputs) if prices else None)
 
     def metrics(self) -> dict[str, float]:
-        """What the run has spent so far: calls, tokens and, if the price is known, USD."""
-        spent = self.spending.spent
+        """Return the run's spending so far: calls, tokens and, if the price is known, USD."""
+        charge = self.spending.spent
         totals = {
-            "lm/calls": float(spent.calls),
-            "lm/input_tokens": float(spent.input_tokens),
-            "lm/output_tokens": float(spent.output_tokens),
+            "lm/calls": float(charge.calls),
+            "lm/input_tokens": float(charge.input_tokens),
+            "lm/output_tokens": float(charge.output_tokens),
         }
-        return totals if self.prices is None else {**totals, "lm/usd": spent.usd}
+        return totals if self.prices is None else {**totals, "lm/usd": charge.usd}
 
     def state_dict(self) -> dict[str, JsonValue]:
-        """What was spent, and which recorded exchanges or answers in files were used."""
+        """Return the spending, and the used recorded exchanges and answers in files."""
         state: dict[str, JsonValue] = {"spending": self.spending.state_dict()}
         if self._files is not None:
             state["files"] = self._files.state_dict()
@@ -345,7 +347,7 @@ class LanguageModel:
         return state
 
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
-        """Continues from ``state``."""
+        """Continue from ``state``."""
         spending, replay, files = (state.get(name) for name in ("spending", "replay", "files"))
         if not isinstance(spending, Mapping):
             raise StateError(f"the state of a language model is {state!r}; required: its spending")
@@ -357,25 +359,29 @@ class LanguageModel:
 
 
 def told_apart(lm: GivenLm) -> tuple[str | Mapping[str, object], object]:
-    """The settings of ``lm`` under a name, and the object that is to be asked; None for a name.
+    """Split ``lm`` into settings with a name and the object to call; None for a name.
 
     Raises:
-        InputError: it is none of these.
+        InputError: ``lm`` is neither a name, an object that can be called nor settings.
     """
     if isinstance(lm, str):
         return lm, None
-    more = dict(lm) if isinstance(lm, Mapping) else {}
-    model: Any = more.pop("model", None) if isinstance(lm, Mapping) else lm
+    other_settings = dict(lm) if isinstance(lm, Mapping) else {}
+    model: Any = other_settings.pop("model", None) if isinstance(lm, Mapping) else lm
     if model is None or isinstance(model, str):
-        return ({**more, "model": model} if model else more), None
+        return ({**other_settings, "model": model} if model else other_settings), None
     if _is_of_dspy(model):
         kwargs = model.kwargs
         longest = kwargs.get("max_tokens") or kwargs.get("max_completion_tokens")
-        own = {"model": model.model, "temperature": kwargs.get("temperature")}
-        return {**own, **({"max_tokens": longest} if longest else {}), **more}, model
+        model_settings = {"model": model.model, "temperature": kwargs.get("temperature")}
+        return {
+            **model_settings,
+            **({"max_tokens": longest} if longest else {}),
+            **other_settings,
+        }, model
     if callable(model):
         name = getattr(model, "__name__", type(model).__name__)
-        return {"model": f"python/{name}", **more}, model
+        return {"model": f"python/{name}", **other_settings}, model
     raise InputError(
         f'lm is {lm!r:.200}; required: a name such as "openai/gpt-5-mini", a dspy.LM, a function '
         "of a prompt that returns a text, or a mapping with one of these as model"
@@ -383,6 +389,6 @@ def told_apart(lm: GivenLm) -> tuple[str | Mapping[str, object], object]:
 
 
 def _is_of_dspy(model: Any) -> bool:
-    """Whether ``model`` is a ``dspy.LM``; DSPy is not imported here."""
+    """Return whether ``model`` is a ``dspy.LM``; DSPy is not imported for this."""
     dspy = sys.modules.get("dspy")
     return dspy is not None and isinstance(model, dspy.LM)

@@ -1,4 +1,4 @@
-"""A writer who is a person, or a chat window: requests wait as files, and answers are files."""
+"""Requests and answers as files, for a person or a chat window in place of a language model."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ from evoprompt.support.storage import unwritable, write_whole
 
 REQUEST, ANSWER = ".request.md", ".answer.md"
 
-_LOOKS_EVERY = 0.5  # seconds
+_POLL_INTERVAL = 0.5  # seconds
 
 
 class AnswerFiles:
-    """A function of a prompt whose answers somebody writes into a folder.
+    """Function of a prompt with answers that a person writes into a folder.
 
-    The first request waits in ``1.request.md``, and whoever answers writes ``1.answer.md`` beside
-    it. An answer is taken when it has more than white space and did not change between two looks.
-    A request that nobody answered in time keeps its file, and so does an answer that comes late:
-    an equal request gets it.
+    The first request is ``1.request.md``, and its answer is the file ``1.answer.md`` in the same
+    folder. An answer is read if it has more than white space and did not change between two polls.
+    A request without an answer in time keeps its file, and so does an answer that comes late: an
+    equal request gets it.
 
     Args:
-        folder: of the files; made with the first request, and of one process at a time.
+        folder: folder of the files; created with the first request; for one process at a time.
 
     Raises:
         InputError: the folder cannot be written.
     """
 
     def __init__(self, folder: Path) -> None:
-        if why := unwritable(folder, folder=True):
+        if reason := unwritable(folder, folder=True):
             raise InputError(
-                f"lm.model names the folder {folder} ({why}); required: one that can be written; "
-                "name another after files/"
+                f"lm.model names the folder {folder} ({reason}); required: one that can be "
+                "written; name another after files/"
             )
         self._folder = folder
         self._used: set[int] = set()
         self._open: set[int] = set()
 
     async def __call__(self, prompt: str) -> str:
-        """What was written in answer to ``prompt``; waits for it."""
-        number = self._ask(prompt)
+        """Wait for the answer to ``prompt``, and return it."""
+        number = self._write_request(prompt)
         self._open.add(number)
         file = self._folder / f"{number}{ANSWER}"
         try:
@@ -55,24 +55,24 @@ class AnswerFiles:
                     self._used.add(number)
                     return text
                 before = text
-                await asyncio.sleep(_LOOKS_EVERY)
+                await asyncio.sleep(_POLL_INTERVAL)
         finally:
             self._open.remove(number)
 
-    def _ask(self, prompt: str) -> int:
-        """The number of the request, which is written unless it waits already."""
+    def _write_request(self, prompt: str) -> int:
+        """Write the request unless it waits already; return its number."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        there = {
+        files = {
             int(name): file
             for file in self._folder.glob("*.md")
             if (name := file.name.partition(".")[0]).isdecimal()
         }
-        for number in sorted(there.keys() - self._used - self._open):
+        for number in sorted(files.keys() - self._used - self._open):
             request = self._folder / f"{number}{REQUEST}"
             if request.is_file() and request.read_text("utf-8") == prompt:
                 break
         else:
-            number = max(there, default=0) + 1
+            number = max(files, default=0) + 1
             write_whole(self._folder / f"{number}{REQUEST}", prompt)
         if not (self._folder / f"{number}{ANSWER}").is_file():
             waits, answer = self._folder / f"{number}{REQUEST}", f"{number}{ANSWER}"
@@ -80,10 +80,10 @@ class AnswerFiles:
         return number
 
     def state_dict(self) -> dict[str, JsonValue]:
-        """Which answers were used."""
+        """Return the numbers of the used answers."""
         used: list[JsonValue] = [*sorted(self._used)]
         return {"used": used}
 
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
-        """Goes on after the answers that ``state`` says were used."""
+        """Continue after the answers that are used in ``state``."""
         self._used = read_used(state, "answers in files")

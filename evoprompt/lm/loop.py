@@ -1,4 +1,4 @@
-"""The process's own event loop, for whoever waits for coroutines in a thread."""
+"""Event loop of the process, for threads that wait for coroutines."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import threading
 from collections.abc import Awaitable
 from typing import TypeVar
 
-_GRACE = 0.1  # seconds for cancelled calls to close what they opened
-_PATIENCE = 300.0  # seconds for an import that a call has begun; cut off, it would hang the end
+_GRACE = 0.1  # seconds for cancelled calls to close their resources
+_PATIENCE = 300.0  # seconds for an import in progress; if it were cut off, the exit would hang
 
 _LOCK = threading.Lock()
 
@@ -19,12 +19,12 @@ Result = TypeVar("Result")
 
 
 def completed(work: Awaitable[Result]) -> Result:
-    """What ``work`` comes to; also where another loop runs in this thread, as in a notebook.
+    """Return the result of ``work``, also if another loop runs in this thread (a notebook).
 
-    One loop for all lets clients keep their connections.
+    All calls share one loop, so that clients keep their connections.
 
     Raises:
-        RuntimeError: it is called in that loop, which would then wait for itself.
+        RuntimeError: the caller runs in that loop, which would then wait for itself.
     """
     with _LOCK:
         loop, thread = _loop_of(os.getpid())
@@ -47,7 +47,10 @@ async def _awaited(work: Awaitable[Result]) -> Result:
 
 @functools.cache
 def _loop_of(process: int) -> tuple[asyncio.AbstractEventLoop, threading.Thread]:
-    """A running event loop; a forked process does not inherit its parent's thread."""
+    """Return a running event loop and its thread.
+
+    A forked process does not inherit the thread of its parent.
+    """
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="evoprompt-async", daemon=True)
     thread.start()
@@ -56,10 +59,10 @@ def _loop_of(process: int) -> tuple[asyncio.AbstractEventLoop, threading.Thread]
 
 
 def _end(process: int, loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
-    """Ends the calls under way before the interpreter ends.
+    """End the calls in progress before the interpreter ends.
 
-    A thread that is killed while it imports leaves a lock behind, on which whoever imports in a
-    destructor waits for ever.
+    A thread that is killed during an import leaves a lock behind, and an import in a destructor
+    would wait for it forever.
     """
 
     def stop() -> None:

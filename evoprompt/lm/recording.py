@@ -1,4 +1,4 @@
-"""Recording what was asked of a model and what it answered, and answering from the recording."""
+"""Recording of requests to a model and of their outcomes, and replay of a recording."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from evoprompt.support.storage import LineFile, unwritable
 from evoprompt.support.text import format_error, masked_data
 from evoprompt.support.validation import explain
 
-_SHOWN = 40  # characters around the first difference
+_EXCERPT = 40  # characters around the first difference
 
 
 class Response(BaseModel):
-    """What a model answered."""
+    """Response of a model."""
 
     model: str
     text: str
@@ -39,7 +39,7 @@ class Response(BaseModel):
 
 
 class Failure(BaseModel):
-    """The error that came instead of an answer."""
+    """Error in place of a response."""
 
     kind: str
     status: int | None = None
@@ -47,7 +47,7 @@ class Failure(BaseModel):
 
 
 class Exchange(BaseModel):
-    """A line of a recording: a request and either the response or the error it led to."""
+    """Line of a recording: a request and either its response or its error."""
 
     digest: str
     request: dict[str, JsonValue]
@@ -64,22 +64,22 @@ class Exchange(BaseModel):
 _USED = TypeAdapter(set[NonNegativeInt])
 
 
-def read_used(state: Mapping[str, JsonValue], what: str) -> set[int]:
-    """The numbers that ``state`` says were used.
+def read_used(state: Mapping[str, JsonValue], owner: str) -> set[int]:
+    """Return the used numbers in ``state``.
 
     Raises:
-        StateError: it does not say so; ``what`` names it.
+        StateError: ``state`` has no such numbers; ``owner`` is the name in the message.
     """
     try:
         return _USED.validate_python(state.get("used"))
     except ValidationError as error:
         raise StateError(
-            f"the state of {what} is {reprlib.repr(state)}; required: a list 'used' of numbers"
+            f"the state of {owner} is {reprlib.repr(state)}; required: a list 'used' of numbers"
         ) from error
 
 
 def _text(request: Mapping[str, JsonValue]) -> str:
-    """A request, equal for requests that differ in credentials only."""
+    """Return the text of a request, equal for requests that differ only in credentials."""
     return json.dumps(masked_data(dict(request)), sort_keys=True, ensure_ascii=False)
 
 
@@ -88,25 +88,26 @@ def _digest(request: Mapping[str, JsonValue]) -> str:
 
 
 class Recorder:
-    """Adds exchanges to a JSON-lines file, one per line; made with the first.
+    """Recorder that appends exchanges to a JSON-lines file, which the first one creates.
 
-    Threads and processes may add to the same file.
+    Several threads and processes may append to the same file.
 
     Raises:
-        InputError: the path cannot be that of a file.
+        InputError: the path cannot be written as a file.
     """
 
     def __init__(self, path: Path) -> None:
-        if why := unwritable(path, folder=False):  # before anything is asked and paid for
+        if reason := unwritable(path, folder=False):  # before any request is paid for
             raise InputError(
-                f"lm.record is {path} ({why}); required: a file that can be written; name another"
+                f"lm.record is {path} ({reason}); required: a file that can be written; "
+                "name another"
             )
         self._file = LineFile(path)
         self._mutex = threading.Lock()
         self._path = path
 
     def add(self, request: Mapping[str, JsonValue], outcome: Response | Failure) -> None:
-        """Keeps a request with its outcome, without credentials."""
+        """Append a request and its outcome, without credentials."""
         name = "response" if isinstance(outcome, Response) else "error"
         exchange: dict[str, JsonValue] = {
             "digest": _digest(request),
@@ -120,16 +121,16 @@ class Recorder:
 
 
 class Replay:
-    """Answers requests from a recording, each exchange once.
+    """Replay of a recording, each exchange once.
 
-    Equal requests are answered in the order in which they were recorded, others in any order:
-    concurrent calls need not arrive as they did then.
+    Equal requests get their outcomes in the order of the recording, different ones in any order:
+    concurrent calls need not arrive in the recorded order.
 
     Args:
-        path: a file written by :class:`Recorder`.
+        path: file that a :class:`Recorder` wrote.
 
     Raises:
-        InputError: there is no such file, or it is not a recording.
+        InputError: the file does not exist, or it is not a recording.
     """
 
     def __init__(self, path: Path) -> None:
@@ -137,55 +138,55 @@ class Replay:
         self._lock = threading.Lock()
         self._used: set[int] = set()
         try:
-            with path.open("rb") as file:  # LineFile takes one that is not there for empty
+            with path.open("rb") as file:  # LineFile treats a missing file as empty
                 lines = [line for line in file if line.endswith(b"\n")]
             self._exchanges = [Exchange.model_validate(json.loads(line)) for line in lines]
         except (OSError, ValueError, RecursionError) as error:
-            why = (
+            reason = (
                 explain(error, Exchange)
                 if isinstance(error, ValidationError)
                 else format_error(error)
             )
             raise InputError(
-                f"{path} cannot be replayed ({why}); required: a file written with lm.record"
+                f"{path} cannot be replayed ({reason}); required: a file written with lm.record"
             ) from error
 
     def outcome(self, request: Mapping[str, JsonValue]) -> Response | Failure:
-        """The recorded outcome of an equal request.
+        """Return the recorded outcome of an equal request.
 
         Raises:
-            ReplayError: every equal exchange was used, or there is none; shows the first
-                difference to the next exchange of the recording.
+            ReplayError: every equal exchange was used, or there is none; the message quotes the
+                first difference to the next exchange of the recording.
         """
-        wanted = _digest(request)
+        digest = _digest(request)
         with self._lock:
-            left = [i for i in range(len(self._exchanges)) if i not in self._used]
-            for index in left:
-                found = self._exchanges[index]
-                if found.digest == wanted:
+            unused = [i for i in range(len(self._exchanges)) if i not in self._used]
+            for index in unused:
+                exchange = self._exchanges[index]
+                if exchange.digest == digest:
                     self._used.add(index)
-                    outcome = found.response or found.error
-                    assert outcome is not None  # an exchange has one
+                    outcome = exchange.response or exchange.error
+                    assert outcome is not None  # an exchange has an outcome
                     return outcome
-        asked = f"request {len(self._used) + 1} of the replay is not in {self._path}"
-        if not left:
-            raise ReplayError(f"{asked}: all {len(self._exchanges)} recorded exchanges were used")
-        old, new = _text(self._exchanges[left[0]].request), _text(request)
+        message = f"request {len(self._used) + 1} of the replay is not in {self._path}"
+        if not unused:
+            raise ReplayError(f"{message}: all {len(self._exchanges)} recorded exchanges were used")
+        old, new = _text(self._exchanges[unused[0]].request), _text(request)
         differ = (i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b)
         at = next(differ, min(len(old), len(new)))
         raise ReplayError(
-            f"{asked}: the first divergence from recorded exchange {left[0] + 1} is after "
-            f"{old[max(0, at - _SHOWN) : at]!r}: recorded {old[at : at + _SHOWN]!r}, asked "
-            f"{new[at : at + _SHOWN]!r}; record again, or restore what was changed"
+            f"{message}: the first divergence from recorded exchange {unused[0] + 1} is after "
+            f"{old[max(0, at - _EXCERPT) : at]!r}: recorded {old[at : at + _EXCERPT]!r}, asked "
+            f"{new[at : at + _EXCERPT]!r}; record again, or restore what was changed"
         )
 
     def state_dict(self) -> dict[str, JsonValue]:
-        """Which exchanges were used."""
+        """Return the numbers of the used exchanges."""
         used: list[JsonValue] = [*sorted(self._used)]
         return {"used": used}
 
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
-        """Goes on after the exchanges that ``state`` says were used."""
+        """Continue after the exchanges that are used in ``state``."""
         used = read_used(state, "a replay")
         with self._lock:
             self._used = used

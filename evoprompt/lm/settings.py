@@ -1,4 +1,4 @@
-"""What a user says about a language model, and what DSPy's and litellm's own tables do."""
+"""Settings of a language model, and facts about it from the tables of DSPy and litellm."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Prices(CheckedSettings):
     output: float = Field(ge=0, allow_inf_nan=False, description="of what is answered")
 
     def usd(self, input_tokens: int, output_tokens: int) -> float:
-        """What this many tokens cost, in USD."""
+        """Return the cost of this many tokens, in USD."""
         return (input_tokens * self.input + output_tokens * self.output) / 1e6
 
 
@@ -44,10 +44,10 @@ class BudgetSettings(CheckedSettings):
 
 
 class LmSettings(CheckedSettings):
-    """A language model, as DSPy and litellm name it.
+    """Settings of a language model, by its name in DSPy and litellm.
 
     Keys come only from the environment: the provider's own variable (``OPENAI_API_KEY``), or the
-    one that ``api_key_env`` names. A model's name alone may stand for the whole settings:
+    one that ``api_key_env`` names. The name of a model alone is accepted as settings:
     ``lm: openai/gpt-4.1-mini``.
     """
 
@@ -95,14 +95,14 @@ class LmSettings(CheckedSettings):
 
     @model_validator(mode="before")
     @classmethod
-    def _read(cls, given: Any) -> Any:
-        read = {"model": given} if isinstance(given, str) else given
+    def _read(cls, settings: Any) -> Any:
+        read = {"model": settings} if isinstance(settings, str) else settings
         is_person = isinstance(read, Mapping) and str(read.get("model")).startswith(_FILES)
         return {"deadline": _DAY, **read} if is_person else read
 
     @property
     def answers(self) -> str:
-        """The folder where a person's answers are, in the run's directory; empty for a model."""
+        """Return the folder of a person's answers, in the run's directory; empty for a model."""
         return self.model.removeprefix(_FILES) if self.model.startswith(_FILES) else ""
 
     @model_validator(mode="after")
@@ -121,20 +121,20 @@ class LmSettings(CheckedSettings):
 
 
 REASONING_TOKENS = 16_000
-"""Default limit of an answer where thinking counts against it, and the least that DSPy accepts."""
+"""Default limit of an answer that includes thinking, and the minimum that DSPy accepts."""
 
 PLAIN_TOKENS = 4_096
-"""Default limit of an answer of every other model."""
+"""Default limit of an answer of any model without thinking."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelCard:
-    """What is known about a model; a model in no table has no prices and no largest answer.
+    """Facts about a model; a model in no table has no prices and no largest answer.
 
     Attributes:
-        reasons: whether it thinks before it answers, in tokens that count as output.
-        largest_answer: most output tokens it may be asked for.
-        prices: what it costs.
+        reasons: whether it thinks before its answer, in tokens that count as output.
+        largest_answer: maximum number of output tokens that a request may set.
+        prices: its prices.
         endpoint: ``"responses"`` for models that OpenAI serves by its Responses API alone.
     """
 
@@ -145,18 +145,18 @@ class ModelCard:
 
     @property
     def max_tokens(self) -> int:
-        """The limit of an answer where the settings give none."""
-        wanted = REASONING_TOKENS if self.reasons else PLAIN_TOKENS
-        return min(wanted, self.largest_answer or wanted)
+        """Return the limit of an answer if the settings have none."""
+        limit = REASONING_TOKENS if self.reasons else PLAIN_TOKENS
+        return min(limit, self.largest_answer or limit)
 
     @property
     def temperature(self) -> float | None:
-        """The temperature where the settings give none; models that reason choose their own."""
+        """Return the temperature if the settings have none; None for models that reason."""
         return None if self.reasons else 1.0
 
 
 def model_card(model: str) -> ModelCard:
-    """What the tables say about ``model``, a name such as ``openai/gpt-5-mini``; downloads nothing.
+    """Return the tables' facts about ``model``, such as ``openai/gpt-5-mini``; download nothing.
 
     Raises:
         ModuleNotFoundError: DSPy is not installed.
@@ -167,7 +167,7 @@ def model_card(model: str) -> ModelCard:
 
     provider, _, name = model.partition("/")
     info: dict[str, Any] = model_info(provider, name) if name else {}
-    # DSPy knows OpenAI's reasoning models by name: it gives them a token limit of another name.
+    # DSPy recognizes OpenAI's reasoning models by name: their token limit has a different name.
     renamed = "max_completion_tokens" in dspy.LM(model).kwargs
     return ModelCard(
         reasons=renamed or info.get("supports_reasoning") is True,
@@ -178,14 +178,14 @@ def model_card(model: str) -> ModelCard:
 
 
 def use_local_tables() -> None:
-    """Keeps both libraries from downloading their tables, unless the environment says otherwise."""
+    """Keep both libraries from downloading their tables, unless the environment overrides that."""
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "true")
 
 
 def missing_key(connection: Any) -> str | None:
-    """The environment variable that ``connection``, a ``dspy.LM``, lacks its key in; None if none.
+    """Return the environment variable that should hold the key of a ``dspy.LM``; None if it does.
 
-    Variables are looked at, nothing is sent.
+    Only variables are read; nothing is sent.
     """
     from dspy.clients.backend_selection import select_backend
 

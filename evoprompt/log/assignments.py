@@ -1,4 +1,4 @@
-"""Which assignments are out, and which of their trajectories came back."""
+"""Tracker of pending assignments and of the trajectories that were received for them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from evoprompt.support.errors import AlreadyToldError, InputError, UnknownAssign
 from evoprompt.types import Assignment, Candidate, Question, Trajectory
 
 STALE_AFTER = 100
-"""Steps after which an assignment that was never fully told is forgotten."""
+"""Steps after which an assignment with missing trajectories is forgotten."""
 
 
 @dataclass(slots=True)
 class _Entry:
-    """A pending assignment, as a state has it."""
+    """A pending assignment, in the form of a saved state."""
 
     assignment: Assignment
     asked_at: int
@@ -32,22 +32,22 @@ _ENTRIES = TypeAdapter(list[_Entry])
 
 
 class AssignmentTracker:
-    """Gives assignments their ids and accepts each of their trajectories exactly once.
+    """Tracker that issues assignments and accepts each of their trajectories exactly once.
 
     A pending assignment costs one object, the assignment: with three of them Python's garbage
     collector took half of the time of a large ``ask``.
     """
 
     def __init__(self) -> None:
-        self._asked = 0
+        self._num_issued = 0
         self._pending: OrderedDict[str, Assignment] = OrderedDict()
-        self._steps: dict[str, int] = {}  # at which each was issued
-        self._received: dict[str, int] = {}  # bits of the rollouts, where some have come
+        self._steps: dict[str, int] = {}  # step of each assignment's issue
+        self._received: dict[str, int] = {}  # bits of the received rollouts, if any
         self._counts: Counter[str] = Counter()
 
     @property
     def pending(self) -> Mapping[str, Assignment]:
-        """Return the assignments that are not fully told, by id, oldest first."""
+        """Return the assignments with missing trajectories, by id, oldest first."""
         return MappingProxyType(dict(self._pending))
 
     def count_pending(self, candidate: str) -> int:
@@ -57,31 +57,42 @@ class AssignmentTracker:
     def issue(
         self,
         questions: Sequence[Question],
-        drawn: Sequence[Candidate],
+        drawn_candidates: Sequence[Candidate],
         rollouts: int,
         grouping: Grouping,
         step: int,
     ) -> list[Assignment]:
-        """New assignments of ``drawn`` to ``questions``, the same number to each, in order."""
-        each = len(drawn) // len(questions)
+        """Issue assignments of candidates to ``questions``, in order.
+
+        Each question gets the same number of assignments.
+
+        Args:
+            questions: the questions.
+            drawn_candidates: the drawn candidates: those of the first question, then those of the
+                second, and so on.
+            rollouts: number of rollouts of each assignment.
+            grouping: whether an assignment or a question is a group.
+            step: the engine step.
+        """
+        per_question = len(drawn_candidates) // len(questions)
         issued: list[Assignment] = []
-        for index, candidate in enumerate(drawn):
-            identity = f"a{self._asked}"
-            starts_group = grouping == "candidate" or index % each == 0
+        for index, candidate in enumerate(drawn_candidates):
+            identity = f"a{self._num_issued}"
+            starts_group = grouping == "candidate" or index % per_question == 0
             group = identity if starts_group else issued[-1].group
             issued.append(
-                Assignment(identity, questions[index // each], candidate, rollouts, group)
+                Assignment(identity, questions[index // per_question], candidate, rollouts, group)
             )
             self._add(issued[-1], step)
-            self._asked += 1
+            self._num_issued += 1
         return issued
 
     def receive(self, trajectories: Sequence[Trajectory]) -> None:
-        """Marks ``trajectories`` as told; all of them, or none if one is refused.
+        """Mark ``trajectories`` as received; all of them, or none if one is refused.
 
         Raises:
             UnknownAssignmentError: an assignment was never issued here, or to another candidate.
-            AlreadyToldError: a trajectory came before, comes twice, or too late.
+            AlreadyToldError: a trajectory was received before, is repeated, or comes too late.
             InputError: a reward or metric is NaN or infinite, or a rollout index is out of range.
         """
         received: dict[str, int] = {}
@@ -99,7 +110,7 @@ class AssignmentTracker:
                 self._received[identity] = bits
 
     def forget_stale(self, step: int) -> None:
-        """Drops assignments asked more than ``STALE_AFTER`` steps before ``step``."""
+        """Drop assignments that were issued more than ``STALE_AFTER`` steps before ``step``."""
         while self._pending:
             oldest = next(iter(self._pending))
             if step - self._steps[oldest] <= STALE_AFTER:
@@ -120,10 +131,13 @@ class AssignmentTracker:
             del self._counts[candidate]
 
     def _check(self, trajectory: Trajectory, received: int) -> None:
-        """Refuse a trajectory that cannot be told; ``received`` are the bits of what came."""
+        """Refuse a trajectory that cannot be recorded.
+
+        ``received`` are the bits of the rollouts received so far.
+        """
         identity, rollout = trajectory.assignment.id, trajectory.rollout
-        asked, told = self._pending.get(identity), trajectory.assignment
-        if asked is None:
+        issued, assignment = self._pending.get(identity), trajectory.assignment
+        if issued is None:
             if self._was_issued(identity):
                 raise AlreadyToldError(
                     f"assignment {identity!r} was fully told before, or forgotten after "
@@ -133,16 +147,16 @@ class AssignmentTracker:
                 f"assignment {identity!r} was never given by this engine; required: an assignment "
                 "returned by ask; check which engine it came from"
             )
-        if told is not asked and _pair(told) != _pair(asked):
+        if assignment is not issued and _pair(assignment) != _pair(issued):
             raise UnknownAssignmentError(
                 f"assignment {identity!r} pairs question {trajectory.question.id!r} with candidate "
-                f"{trajectory.candidate.id!r}; this engine gave {asked.question.id!r} to "
-                f"{asked.candidate.id!r} under that id; check which engine it came from"
+                f"{trajectory.candidate.id!r}; this engine gave {issued.question.id!r} to "
+                f"{issued.candidate.id!r} under that id; check which engine it came from"
             )
-        if not 0 <= rollout < asked.rollouts:
+        if not 0 <= rollout < issued.rollouts:
             raise InputError(
                 f"rollout index {rollout} of assignment {identity!r}; required: 0 to "
-                f"{asked.rollouts - 1}, since ask was given rollouts={asked.rollouts}"
+                f"{issued.rollouts - 1}, since ask was given rollouts={issued.rollouts}"
             )
         if received >> int(rollout) & 1:
             raise AlreadyToldError(
@@ -153,7 +167,7 @@ class AssignmentTracker:
 
     def _was_issued(self, identity: str) -> bool:
         number = identity[1:]
-        return identity[:1] == "a" and number.isdecimal() and int(number) < self._asked
+        return identity[:1] == "a" and number.isdecimal() and int(number) < self._num_issued
 
     def state_dict(self) -> dict[str, JsonValue]:
         """Return the pending assignments, as JSON values."""
@@ -161,12 +175,12 @@ class AssignmentTracker:
             _Entry(assignment, self._steps[identity], _numbers(self._received.get(identity, 0)))
             for identity, assignment in self._pending.items()
         ]
-        return {"asked": self._asked, "entries": _ENTRIES.dump_python(entries, mode="json")}
+        return {"asked": self._num_issued, "entries": _ENTRIES.dump_python(entries, mode="json")}
 
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
         """Continue from ``state``."""
         entries = _ENTRIES.validate_python(state["entries"])
-        self._asked = TypeAdapter(int).validate_python(state["asked"])
+        self._num_issued = TypeAdapter(int).validate_python(state["asked"])
         for forgotten in (self._pending, self._steps, self._received, self._counts):
             forgotten.clear()
         for entry in entries:
@@ -176,7 +190,7 @@ class AssignmentTracker:
 
 
 def _numbers(bits: int) -> set[int]:
-    """Return the numbers whose bits are set."""
+    """Return the numbers of the set bits."""
     return {number for number in range(bits.bit_length()) if bits >> number & 1}
 
 

@@ -1,4 +1,4 @@
-"""What a task says of an episode, and what an evaluation makes of many."""
+"""Scores of episodes, and the evaluations that summarize them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from evoprompt.support.failures import FailureCount
 
 @dataclass(frozen=True, slots=True)
 class MainMetric:
-    """The number by which the policies and instructions of a task are compared.
+    """Metric by which the policies and instructions of a task are compared.
 
     Attributes:
-        name: in events and files, such as ``"accuracy"``.
-        label: for people, such as ``"share solved"``.
-        higher_is_better: whether more of it is better.
+        name: its name in events and files, such as ``"accuracy"``.
+        label: its name in reports, such as ``"share solved"``.
+        higher_is_better: whether a higher value is better.
 
     >>> loss = MainMetric("loss", "loss", higher_is_better=False)
     >>> loss.merit(0.2) > loss.merit(0.5), loss.reaches(0.2, 0.3)
@@ -32,15 +32,13 @@ class MainMetric:
     higher_is_better: bool = True
 
     def merit(self, value: float) -> float:
-        """``value`` turned so that the larger is the better one."""
+        """Return ``value`` with the sign that makes larger values better."""
         return value if self.higher_is_better else -value
 
     def reaches(self, value: float, target: float) -> bool:
-        """Whether ``value`` is at least as good as ``target``."""
+        """Return whether ``value`` is at least as good as ``target``."""
         return self.merit(value) >= self.merit(target)
 
-
-"""Why a rollout failed that said nothing."""
 
 REWARD = MainMetric("reward", "mean reward")
 """The mean reward itself."""
@@ -48,13 +46,13 @@ REWARD = MainMetric("reward", "mean reward")
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """What a task says of one episode.
+    """Score of one episode, by the task.
 
     Attributes:
-        reward: what the policy is trained on; higher is better.
-        feedback: what went wrong or right, in words, for proposers to read.
+        reward: number that the policy is trained on; higher is better.
+        feedback: description of errors and successes, for proposers to read.
         metrics: further numbers, by names of the task's choosing.
-        kind: of question, which evaluations report apart; empty for none.
+        kind: kind of the question, which evaluations report separately; empty for none.
     """
 
     reward: float
@@ -64,7 +62,10 @@ class Score:
 
 
 class QuestionOutcome(NamedTuple):
-    """One question of an evaluation; ``value`` is the main metric, None where it has no score."""
+    """Outcome of one question of an evaluation.
+
+    ``value`` is the main metric, None if the question has no score.
+    """
 
     question: str
     kind: str
@@ -72,15 +73,15 @@ class QuestionOutcome(NamedTuple):
 
 
 class Evaluation(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
-    """Means over the questions of one split; what was not measured is left out.
+    """Means over the questions of one split; unmeasured values are left out.
 
     Attributes:
         value: the task's main metric.
         by_kind: the same for each kind of question; the task names the kinds.
-        metrics: whatever else the task measured, by names of its choosing. The table of results
-            shows ``tool_calls`` where it is given.
-        failures: how many of the episodes failed, and why the first one did, where that is known.
-        outcomes: of every question in order, where that is known; in no JSON, as it may be long.
+        metrics: further means that the task measured, by names of its choosing. The table of
+            results shows ``tool_calls`` if it is among them.
+        failures: number of failed episodes and the reason of the first failure, if known.
+        outcomes: outcome of every question in order, if known; in no JSON, as it may be long.
     """
 
     value: float
@@ -93,18 +94,18 @@ class Evaluation(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     def of(
         cls, scores: Sequence[Score], main_metric: MainMetric, unscored: float | None = None
     ) -> Evaluation:
-        """The means of ``scores``; of a metric that not all have, the mean of those that have it.
+        """Return the means of ``scores``; for each metric, the mean of the scores that have it.
 
         Args:
-            scores: one per episode, at least one.
-            main_metric: of the task, ``REWARD`` or the name of a metric that every score has.
-            unscored: share of the episodes that have no score; None where all always have one.
+            scores: a score for each episode, at least one.
+            main_metric: main metric of the task, ``REWARD`` or a metric that every score has.
+            unscored: share of the episodes without a score; None for a task that always scores.
 
         Raises:
-            InputError: there is no score, or one lacks the main metric.
+            InputError: there is no score, or a score lacks the main metric.
 
-        >>> found = Evaluation.of([Score(1.0, kind="easy"), Score(0.0)], REWARD)
-        >>> found.value, dict(found.by_kind)
+        >>> evaluation = Evaluation.of([Score(1.0, kind="easy"), Score(0.0)], REWARD)
+        >>> evaluation.value, dict(evaluation.by_kind)
         (0.5, {'easy': 1.0})
         """
         if not scores:
@@ -130,7 +131,10 @@ class Evaluation(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
 def outcomes_of(
     questions: Sequence[str], scores: Sequence[Score | None], main_metric: MainMetric
 ) -> list[QuestionOutcome]:
-    """The outcome of each question, its kind unknown and its value None where its score is None."""
+    """Return the outcome of each question.
+
+    For a question without a score, the kind is empty and the value is None.
+    """
     return [
         QuestionOutcome(question, "", None)
         if score is None
@@ -140,10 +144,10 @@ def outcomes_of(
 
 
 def value_of(score: Score, main_metric: MainMetric) -> float:
-    """The number by which one episode is compared.
+    """Return the number by which one episode is compared.
 
     Raises:
-        InputError: the score lacks it.
+        InputError: the score lacks the main metric.
     """
     if main_metric == REWARD:
         return score.reward
@@ -165,5 +169,5 @@ class Spread(BaseModel):
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread:
-        """The spread of one or more values."""
+        """Return the spread of one or more values."""
         return cls(mean=fmean(values), std=stdev(values) if len(values) > 1 else None)

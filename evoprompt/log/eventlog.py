@@ -1,4 +1,4 @@
-"""The log of a run: its events, a line of JSON each, in a file or in memory.
+"""Event log of a run: its events, each as a line of JSON, in a file or in memory.
 
 It is the single source of the report, the live display and the resume check: nothing in it
 depends on time or machine, so that a run and its resumed twin write the same lines.
@@ -28,43 +28,43 @@ Listener = Callable[[Event], None]
 
 
 class EventLog:
-    """An append-only list of events, in a JSON-lines file or, without one, in memory.
+    """Append-only list of events, in a JSON-lines file or, without a path, in memory.
 
     Args:
-        path: file to append to, created when the first event comes; None keeps them in memory. A
+        path: file to append to, created with the first event; None keeps events in memory. A
             last line cut short by a kill or a full disk is left out, and overwritten by the next
             event.
     """
 
     def __init__(self, path: Path | None = None) -> None:
         self.path = path
-        self._lines: list[str] = []  # of a log without a file; a file is not held in memory
+        self._lines: list[str] = []  # lines of a log without a file; a file is not held in memory
         self._file = None if path is None else LineFile(path)
         self._length = sum(1 for _ in self._file or ())
         self._listeners: list[Listener] = []
         self._moved = self._to_resume = False
-        self._first: list[bytes] = []  # of a training that may yet begin anew in its file
+        self._first: list[bytes] = []  # lines of a training that may still begin again in its file
 
     def __len__(self) -> int:
         return self._length
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """The events as JSON objects, oldest first."""
+        """Iterate over the events as JSON objects, oldest first."""
         lines = self._lines if self._file is None else islice(self._file, self._length)
         return map(json.loads, lines)
 
     def subscribe(self, listener: Listener) -> None:
-        """Calls ``listener`` with every event from now on."""
+        """Call ``listener`` with every event from now on."""
         self._listeners.append(listener)
 
     def unsubscribe(self, listener: Listener) -> None:
-        """Calls ``listener`` no more."""
+        """Stop calling ``listener``."""
         self._listeners.remove(listener)
 
     def append(self, event: Event) -> None:
-        """Adds ``event``, writes it to the file and tells the listeners.
+        """Append ``event``, write it to the file and pass it to the listeners.
 
-        Credentials in what was said about it, as servers echo them, are masked.
+        Credentials in its texts, which servers may echo, are masked.
 
         Raises:
             ValueError: the event holds a NaN or an infinity.
@@ -84,55 +84,59 @@ class EventLog:
         else:
             self._file.append((line + "\n").encode("utf-8", "backslashreplace"))
         self._length += 1
-        self._tell(event)
+        self._notify_listeners(event)
 
     def notice(self, step: int, message: str, stacklevel: int = 2) -> None:
-        """Says something that a person should know, as an event and as a warning.
+        """Report a problem to the user, as an event and as a warning.
 
         Args:
             step: the engine step.
-            message: what to know, and what to do about it.
+            message: the problem, and what the user can do about it.
             stacklevel: as of ``warnings.warn``: 2 for the caller of this method.
         """
         self.append(Notice(step, message))
         warn(message, stacklevel + 1)
 
     def show(self, event: Event) -> None:
-        """Tells the listeners and keeps nothing: what depends on the clock is not in the log.
+        """Pass ``event`` to the listeners without storing it.
 
-        Comes from a thread of its own where training waits for somebody.
+        This is for events that depend on the clock, which the log does not contain. A separate
+        thread calls this while training waits for a user.
         """
-        self._tell(_without_credentials(event))
+        self._notify_listeners(_without_credentials(event))
 
-    def _tell(self, event: Event) -> None:
+    def _notify_listeners(self, event: Event) -> None:
         for listener in self._listeners:
             listener(event)
 
     def move_to(self, path: Path) -> None:
-        """Keeps events in a file from now on, those in memory so far included.
+        """Write events to a file from now on, including those that are in memory.
 
-        A file that holds events is of a training that is to be resumed: those in memory are
-        dropped, and nothing is added before :meth:`rewind`.
+        If the file holds events, it belongs to a training that should be resumed: events in memory
+        are dropped, and none is added before :meth:`rewind`.
 
         Raises:
             OSError: the file cannot be read or written.
         """
         file = LineFile(path)
-        held = list(file)
+        existing_lines = list(file)
         lines = [(line + "\n").encode("utf-8", "backslashreplace") for line in self._lines]
-        for line in () if held else lines:
+        for line in () if existing_lines else lines:
             file.append(line)
         self.path, self._file, self._lines = path, file, []
-        self._length = len(held or lines)
+        self._length = len(existing_lines or lines)
         self._moved = True
-        self._to_resume = held not in ([], lines)  # the latter: it ended before its first step
+        self._to_resume = existing_lines not in (
+            [],
+            lines,
+        )  # equal lines: that training ended before its first step
         self._first = lines
 
     def begin_anew(self) -> Path | None:
-        """Sets aside what the file holds of a training that is not resumed, and begins it again.
+        """Set aside the events of a training that is not resumed, and begin the file again.
 
         Returns:
-            Where the older events are now; None where there were none, or they were resumed.
+            Path of the older events; None if there were none, or they were resumed.
 
         Raises:
             OSError: the file cannot be renamed or written.
@@ -141,9 +145,8 @@ class EventLog:
             return None
         numbers = itertools.count(1)
         names = (f"{self.path.stem}.previous-{number}{self.path.suffix}" for number in numbers)
-        aside = next(
-            one for one in (self.path.with_name(name) for name in names) if not one.exists()
-        )
+        paths = (self.path.with_name(name) for name in names)
+        aside = next(path for path in paths if not path.exists())
         self.path.rename(aside)
         self._file = LineFile(self.path)
         for line in self._first:
@@ -153,23 +156,23 @@ class EventLog:
 
     @property
     def is_to_resume(self) -> bool:
-        """Whether it was moved to the file of a training that has not been resumed yet."""
+        """Return whether the log was moved to the file of a training that is not resumed yet."""
         return self._to_resume
 
     @property
     def fingerprint(self) -> str:
-        """Digest of all events, where the log was moved to a file; empty for any other."""
+        """Return a digest of all events if the log was moved to a file; empty otherwise."""
         return self._file.fingerprint(self._length) if self._file and self._moved else ""
 
     def require(self, length: int, fingerprint: str) -> None:
-        """Makes sure that a log that was moved begins with the events that are meant.
+        """Require that a log that was moved begins with the expected events.
 
         Args:
-            length: how many there were at a checkpoint.
-            fingerprint: of those.
+            length: number of events at a checkpoint.
+            fingerprint: digest of these events.
 
         Raises:
-            InputError: these are others.
+            InputError: the log begins with different events.
         """
         if self._file is None or not self._moved:
             return
@@ -181,9 +184,9 @@ class EventLog:
             )
 
     def rewind(self, length: int) -> None:
-        """Drops all but the first ``length`` events: what was done past a checkpoint.
+        """Drop all but the first ``length`` events: those that came after a checkpoint.
 
-        Warns if a file holds fewer: it lost events that the checkpoint was saved after.
+        Warn if a file holds fewer: it lost events that the checkpoint was saved after.
         """
         if self.path is not None and length > self._length:
             warn(
@@ -199,26 +202,26 @@ class EventLog:
             self._file.keep(length)
 
     def sync(self) -> None:
-        """Waits until the file is on the disk, so that no checkpoint is newer than its events."""
+        """Wait until the file is on the disk, so that no checkpoint is newer than its events."""
         if self.path is not None and self.path.exists():
             with self.path.open("rb") as file:
                 os.fsync(file.fileno())
 
 
 def _without_credentials(event: Event) -> Event:
-    """``event`` with its texts masked; an instruction stays as it is used."""
+    """Return ``event`` with its texts masked, except an instruction, which stays as it is used."""
     names = {field.name for field in fields(event)} - {"components"}
     return replace(event, **{name: _masked(getattr(event, name)) for name in names})
 
 
 def _masked(value: Any) -> Any:
-    """``value`` with every text in it masked."""
+    """Return ``value`` with every text in it masked."""
     if isinstance(value, str):
         return masked(value)
     if isinstance(value, tuple):
         return tuple(map(_masked, value))
     if isinstance(value, Mapping):
-        return {name: _masked(one) for name, one in value.items()}
+        return {name: _masked(item) for name, item in value.items()}
     if is_dataclass(value) and not isinstance(value, type):
         names = [field.name for field in fields(value)]
         return replace(value, **{name: _masked(getattr(value, name)) for name in names})
@@ -226,10 +229,10 @@ def _masked(value: Any) -> Any:
 
 
 def to_line(event: Event | Mapping[str, Any]) -> str:
-    """``event`` as one line of JSON, whatever its texts hold.
+    """Return ``event`` as one line of JSON, for any texts in it.
 
     Raises:
-        ValueError: it holds a NaN or an infinity.
+        ValueError: the event holds a NaN or an infinity.
     """
     text = _ENCODER.encode(event.to_json() if isinstance(event, Event) else event)
     return text if text.isascii() else text.translate(_LINE_SEPARATORS)

@@ -1,4 +1,4 @@
-"""What happened in a run, one frozen record an event; ``eventlog.py`` writes them down."""
+"""Events of a run, each a frozen record; ``eventlog.py`` writes them to the log."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from evoprompt.types import Turn, VerificationResult
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Base of all events. ``step`` is the engine step it happened at.
+    """Base class of all events. ``step`` is the engine step of the event.
 
-    Its ``kind`` in files is the name of its class, in lower case; a class below an event's own is
+    Its ``kind`` in files is the name of its class, in lower case; a subclass of an event's class is
     of the same kind.
     """
 
@@ -27,18 +27,18 @@ class Event:
             cls.kind = cls.__name__.lower()
 
     def to_json(self) -> dict[str, Any]:
-        """The event as JSON values, its kind first."""
+        """Return the event as JSON values, its kind first."""
         return {"event": self.kind, **_plain(self)}
 
 
 @dataclass(frozen=True, slots=True)
 class Seeded(Event):
-    """A candidate was there from the start.
+    """A candidate was added at the start.
 
     Attributes:
-        candidate: id it got.
+        candidate: its id.
         components: its texts.
-        origin: run, trial and candidate it was taken over from; empty for the task's own.
+        origin: run, trial and candidate that it comes from; empty for a seed of the task.
     """
 
     candidate: str
@@ -51,10 +51,10 @@ class Asked(Event):
     """Questions were paired with candidates.
 
     Attributes:
-        draws: questions given to each candidate.
-        rollouts: of each of those questions under each candidate.
+        draws: number of questions of each candidate.
+        rollouts: rollouts of each of those questions under each candidate.
         probabilities: selection probability of each active candidate (Eq. 4), if the sampler
-            knows it.
+            has fixed probabilities.
     """
 
     draws: Mapping[str, int]
@@ -68,16 +68,16 @@ class Told(Event):
 
     Attributes:
         rollouts: rollouts spent so far, verification included.
-        trajectories: told in this step.
-        unscored: of them, without a reward.
-        reward: mean reward of the scored ones, ``None`` when there was none.
+        trajectories: number of trajectories of this step.
+        unscored: number of them without a reward.
+        reward: mean reward of the scored ones, ``None`` if none was scored.
         weights: importance weight of each active candidate after attribution (Eq. 6).
         metrics: means of the trajectories' metrics.
         instruction_length: mean length in words of the instructions used.
-        stderrs: standard errors of ``weights``, where the attributor knows them.
-        failure: why the first rollout without a reward has none; empty if all have one.
-        groups: the groups with at least two scored rollouts.
-        groups_without_signal: those of them in which all rewards are equal, so that a trainer that
+        stderrs: standard errors of ``weights``, if the attributor computes them.
+        failure: reason why the first unscored rollout has no reward; empty if all have rewards.
+        groups: number of groups with at least two scored rollouts.
+        groups_without_signal: number of them in which all rewards are equal, so that a trainer that
             compares the rollouts of a group learns nothing from them.
     """
 
@@ -96,17 +96,17 @@ class Told(Event):
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """What a rollout said and was shown, shortened.
+    """Shortened record of a rollout: its question, turns and feedback.
 
     Attributes:
-        candidate: id of whom it was made under.
-        question: what was asked.
-        answer: every answer counted as correct, joined by "or"; empty where there is none.
-        reward: of the trajectory.
+        candidate: id of the rollout's candidate.
+        question: text of the question.
+        answer: all answers that count as correct, joined by "or"; empty if there is none.
+        reward: reward of the trajectory.
         turns: actions of the policy, each with the observation that followed it and that the loss
             does not see.
-        feedback: what the task's scoring said of it.
-        left_out: characters of all these that the trajectory had and this has not.
+        feedback: feedback of the task's scoring.
+        left_out: number of characters of the trajectory that the excerpt leaves out.
     """
 
     candidate: str
@@ -120,9 +120,10 @@ class Excerpt:
 
 @dataclass(frozen=True, slots=True)
 class Shown(Event):
-    """Rollouts for a person to read: a bad and a good one of some candidates.
+    """Rollouts for a user to read: a bad and a good one of some candidates.
 
-    Of training at some steps; of verification after each round, before the candidates are admitted.
+    They come from training at some steps, and from verification after each round, before the
+    candidates are admitted.
     """
 
     excerpts: tuple[Excerpt, ...]
@@ -130,10 +131,10 @@ class Shown(Event):
 
 @dataclass(frozen=True, slots=True)
 class Differed(Event):
-    """Questions that candidates came out differently on under one policy, the widest gaps first.
+    """Questions with different rewards of candidates under one policy, the widest gaps first.
 
     Attributes:
-        questions: by the question's text, shortened, the mean reward of each candidate.
+        questions: mean reward of each candidate, by the shortened text of the question.
     """
 
     questions: Mapping[str, Mapping[str, float]]
@@ -149,12 +150,12 @@ class Pruned(Event):
 
 @dataclass(frozen=True, slots=True)
 class Proposed(Event):
-    """A proposer wrote an instruction and screening judged it.
+    """A proposer wrote an instruction, and screening accepted or rejected it.
 
     Attributes:
-        candidate: id it got, empty when rejected.
-        rule: name of screening rule that rejected it, empty when none did.
-        reason: the rule's finding in words.
+        candidate: its id; empty if it was rejected.
+        rule: name of the screening rule that rejected it; empty if it was accepted.
+        reason: finding of the rule.
     """
 
     candidate: str
@@ -172,12 +173,12 @@ class Verified(Event):
 
     Attributes:
         candidate: its id.
-        round: of the generation, counted from 1.
-        mean: mean reward; None when no rollout was scored.
+        round: round of the generation, counted from 1.
+        mean: mean reward; None if no rollout was scored.
         stderr: standard error of ``mean``; None below two scored rollouts.
         scored: number of scored rollouts.
-        admitted: whether it enters the population.
-        reason: why not, in words.
+        admitted: whether it is added to the population.
+        reason: reason of a rejection.
         parent: whether it is a parent, measured on the same questions for comparison.
     """
 
@@ -192,7 +193,14 @@ class Verified(Event):
 
     @classmethod
     def of(cls, result: VerificationResult, step: int, number: int, parent: bool) -> Verified:
-        """The event of ``result``: at ``step``, in round ``number``, of a ``parent`` or a child."""
+        """Return the event of a verification result.
+
+        Args:
+            result: the result.
+            step: the engine step.
+            number: number of the round in the generation, counted from 1.
+            parent: whether the candidate is a parent that is measured for comparison.
+        """
         return cls(
             step,
             result.candidate.id,
@@ -212,11 +220,11 @@ class Evolved(Event):
 
     Attributes:
         rounds: propose-verify rounds made.
-        admitted: ids of the candidates that entered the population.
-        population: ids of those alive now.
+        admitted: ids of the candidates that were added to the population.
+        population: ids of the members after the generation.
         rollouts: verification rollouts spent.
-        failure: why there was nothing to try; empty if the generation did not fail. None
-            admitted and no failure: verification refused all.
+        failure: reason why there was nothing to try; empty if the generation did not fail. If no
+            candidate was admitted and there is no failure, verification rejected all.
     """
 
     rounds: int
@@ -231,13 +239,13 @@ class Evaluated(Event):
     """The current policy was evaluated under the best instruction.
 
     Attributes:
-        split: whose questions were asked.
+        split: split of the questions.
         candidate: id of the instruction.
         rollouts: rollouts spent so far, verification included.
-        metrics: means over the questions by name, the main metric among them.
+        metrics: means over the questions by name, including the main metric.
         by_kind: the main metric by kind of question.
-        main_metric: which of ``metrics`` the task compares by; None where a trainer evaluated
-            without a task.
+        main_metric: the metric among ``metrics`` that the task compares by; None if a trainer
+            evaluated without a task.
     """
 
     split: str
@@ -250,15 +258,15 @@ class Evaluated(Event):
 
 @dataclass(frozen=True, slots=True)
 class Intervened(Event):
-    """What a person asked was taken up, or a timeout answered in their place.
+    """A user's request was handled, or a timeout decided in place of the user.
 
     Attributes:
         request: id of the request, the name of its file.
         action: ``"add"``, ``"retire"``, ``"pin"``, ``"unpin"``, ``"approve"`` or ``"refuse"``.
-        candidate: id of the candidate; empty when one to add was refused.
-        by: who asked; ``"timeout"`` where nobody did.
-        done: whether it was done.
-        reason: why not; or screening's objection that was overridden.
+        candidate: id of the candidate; empty if a candidate to add was refused.
+        by: name of the user; ``"timeout"`` if the request timed out.
+        done: whether the action was carried out.
+        reason: reason of a refusal; or the objection of screening that was overridden.
     """
 
     request: str
@@ -271,11 +279,11 @@ class Intervened(Event):
 
 @dataclass(frozen=True, slots=True)
 class Best(Event):
-    """Another candidate is the engine's best, its incumbent.
+    """A new incumbent: another candidate is the engine's best.
 
     Attributes:
         candidate: its id.
-        is_shown: whether it is shown to be better than the first instruction.
+        is_shown: whether there is evidence that it is better than the first instruction.
     """
 
     candidate: str
@@ -284,14 +292,14 @@ class Best(Event):
 
 @dataclass(frozen=True, slots=True)
 class Sentences(Event):
-    """What sentences are worth by all steps so far, the clearest first."""
+    """Estimated values of sentences from all steps so far, the clearest first."""
 
     found: tuple[SentenceValue, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Notice(Event):
-    """Something a person should know, such as a proposer that failed or is late."""
+    """A message for the user, such as a proposer that failed or is late."""
 
     message: str
 
@@ -312,15 +320,15 @@ KINDS = (
     Sentences,
     Notice,
 )
-"""Everything that can happen."""
+"""Classes of all events."""
 
 
 def _plain(value: Any) -> Any:
-    """``value`` without dataclasses, as ``dataclasses.asdict`` has it, but nothing is copied."""
+    """Return ``value`` without dataclasses, as ``dataclasses.asdict`` does, but without copies."""
     if is_dataclass(value):
         return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
-        return {key: _plain(one) for key, one in value.items()}
+        return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     return tuple(map(_plain, value)) if isinstance(value, tuple) else value

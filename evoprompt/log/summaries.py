@@ -1,4 +1,4 @@
-"""What the log is told of a step: sums, a few rollouts to read, and rewards that say nothing."""
+"""Summaries of a step for the log: totals, rollouts to read, and uninformative rewards."""
 
 from __future__ import annotations
 
@@ -15,21 +15,24 @@ from evoprompt.support.failures import FailureCount
 from evoprompt.support.storage import SavedRecord
 from evoprompt.types import Candidate, CandidateStats, Trajectory, Turn
 
-_MOST_LISTED = 64  # candidates in one event: a log line stays a line in a population of thousands
+_MAX_LISTED = 64  # candidates in one event: a log line stays a line in a population of thousands
 
 
 def summarise_ask(
     step: int,
     candidate_stats: Sequence[CandidateStats],
     chances: Sequence[float],
-    drawn: Sequence[Candidate],
+    drawn_candidates: Sequence[Candidate],
     rollouts: int,
 ) -> Asked:
-    """Who was drawn how often, for ``rollouts`` each, and how likely the likeliest were."""
+    """Count the draws of each candidate.
+
+    The event also has the ``rollouts`` of each draw and the highest selection probabilities.
+    """
     named = zip((stats.candidate.id for stats in candidate_stats), chances, strict=False)
-    likeliest = sorted(named, key=lambda pair: -pair[1])[:_MOST_LISTED]
-    draws = Counter(candidate.id for candidate in drawn).most_common(_MOST_LISTED)
-    return Asked(step, dict(draws), rollouts, dict(likeliest))
+    likeliest = sorted(named, key=lambda pair: -pair[1])[:_MAX_LISTED]
+    counts = Counter(candidate.id for candidate in drawn_candidates).most_common(_MAX_LISTED)
+    return Asked(step, dict(counts), rollouts, dict(likeliest))
 
 
 def summarise_tell(
@@ -38,7 +41,7 @@ def summarise_tell(
     trajectories: Sequence[Trajectory],
     candidate_stats: Sequence[CandidateStats],
 ) -> Told:
-    """Rewards, metrics and the weights of the heaviest candidates after attribution."""
+    """Summarize the rewards, metrics and highest weights of a step after attribution."""
     rewards: list[float] = []
     values: dict[str, list[float]] = {}
     rewards_by_group: dict[str, list[float]] = {}
@@ -63,7 +66,7 @@ def summarise_tell(
         else:
             rewards_by_group[assignment.group] = [reward]
     words = sum(len(candidates[id_].text.split()) * count for id_, count in used.items())
-    heaviest = sorted(candidate_stats, key=lambda stats: -stats.weight)[:_MOST_LISTED]
+    heaviest = sorted(candidate_stats, key=lambda stats: -stats.weight)[:_MAX_LISTED]
     groups = [group for group in rewards_by_group.values() if len(group) > 1]
     return Told(
         step,
@@ -72,7 +75,7 @@ def summarise_tell(
         len(trajectories) - len(rewards),
         fmean(rewards) if rewards else None,
         {stats.candidate.id: stats.weight for stats in heaviest},
-        {name: fmean(found) for name, found in values.items()},
+        {name: fmean(numbers) for name, numbers in values.items()},
         words / len(trajectories) if trajectories else 0.0,
         {stats.candidate.id: stats.stderr for stats in heaviest if math.isfinite(stats.stderr)},
         failure,
@@ -81,80 +84,97 @@ def summarise_tell(
     )
 
 
-_EVERY, _STEPS = 5, 2  # steps of a life: of every five the first two
+_PERIOD, _STEPS = 5, 2  # of every five steps after its admission, the first two
 _CANDIDATES = 6  # of a step
 TRIED = 24
-"""Most candidates of a verification to show."""
+"""Maximum number of candidates of a verification in the excerpts."""
 _CHARACTERS = 1_600  # of an excerpt, about
 _TURNS = 12  # the last ones
-_SHORTEST = 40  # characters of a text, however many there are
-_DIFFERENT = 8  # questions of a step
-_QUESTION = 160  # characters of one of them
+_MIN_TEXT = 40  # characters of a text, however many there are
+_MAX_QUESTIONS = 8  # questions of a step
+_QUESTION = 160  # characters of a question
 
 
 def rollouts_to_log(trajectories: Sequence[Trajectory], step: int) -> list[Trajectory]:
-    """Those of candidates in the first two of every five steps of their lives."""
+    """Return rollouts of candidates in the first two of every five steps after admission."""
     return [
         trajectory
         for trajectory in trajectories
-        if (step - trajectory.candidate.born - 1) % _EVERY < _STEPS
+        if (step - trajectory.candidate.born - 1) % _PERIOD < _STEPS
     ]
 
 
 def excerpts_of(
     trajectories: Sequence[Trajectory], candidates: int = _CANDIDATES
 ) -> tuple[Excerpt, ...]:
-    """The worst and the best rollout of each of the candidates that were asked most.
+    """Return the worst and the best rollout of each of the candidates with most rollouts.
 
-    Of those only that a host has kept the text of; one where a candidate has a single reward.
+    Only rollouts with text are used; if a candidate has a single reward, one rollout is returned.
     """
-    asked = Counter(trajectory.candidate.id for trajectory in trajectories)
-    found: list[Excerpt] = []
-    for candidate, _ in asked.most_common(candidates):
-        mine = [trajectory for trajectory in trajectories if trajectory.candidate.id == candidate]
-        kept = sorted((one for one in mine if one.turns and one.reward is not None), key=_reward)
-        if kept:
-            same = _reward(kept[0]) == _reward(kept[-1])
-            found += map(_excerpt, kept[:1] if same else [kept[0], kept[-1]])
-    return tuple(found)
+    counts = Counter(trajectory.candidate.id for trajectory in trajectories)
+    excerpts: list[Excerpt] = []
+    for candidate, _ in counts.most_common(candidates):
+        own_trajectories = [
+            trajectory for trajectory in trajectories if trajectory.candidate.id == candidate
+        ]
+        scored_trajectories = sorted(
+            (
+                trajectory
+                for trajectory in own_trajectories
+                if trajectory.turns and trajectory.reward is not None
+            ),
+            key=_reward,
+        )
+        if scored_trajectories:
+            has_one_reward = _reward(scored_trajectories[0]) == _reward(scored_trajectories[-1])
+            excerpts += map(
+                _excerpt,
+                scored_trajectories[:1]
+                if has_one_reward
+                else [scored_trajectories[0], scored_trajectories[-1]],
+            )
+    return tuple(excerpts)
 
 
 def rollout_events(
     step: int,
     trajectories: Sequence[Trajectory],
-    shown: Sequence[Trajectory],
+    to_excerpt: Sequence[Trajectory],
     candidates: int = _CANDIDATES,
 ) -> list[Event]:
-    """Events for people to read: excerpts, and where candidates came out differently.
+    """Return events to read: excerpts, and questions with different rewards of candidates.
 
     Args:
         step: the engine step.
-        trajectories: of a step, or of a verification.
-        shown: those of them that excerpts are taken from.
-        candidates: most of whom there are some.
+        trajectories: trajectories of a step, or of a verification.
+        to_excerpt: those of them from which excerpts are taken.
+        candidates: maximum number of candidates with excerpts.
     """
-    excerpts = excerpts_of(shown, candidates)
+    excerpts = excerpts_of(to_excerpt, candidates)
     first: list[Event] = [Shown(step, excerpts)] if excerpts else []
     return [*first, *differences_of(step, trajectories)]
 
 
 def differences_of(step: int, trajectories: Sequence[Trajectory]) -> tuple[Differed, ...]:
-    """An event of the questions that candidates came out differently on; none if none were.
+    """Return an event of the questions with different rewards of candidates, or nothing.
 
-    It is the same in whichever order ``trajectories`` arrive.
+    The event does not depend on the order of ``trajectories``.
     """
     means = {
-        question: {candidate: fmean(found) for candidate, found in sorted(by_candidate.items())}
+        question: {candidate: fmean(rewards) for candidate, rewards in sorted(by_candidate.items())}
         for question, by_candidate in rewards_of(trajectories).items()
     }
-    gaps = {name: max(found.values()) - min(found.values()) for name, found in means.items()}
-    different = [name for name, gap in gaps.items() if gap]
+    gaps = {
+        name: max(by_candidate.values()) - min(by_candidate.values())
+        for name, by_candidate in means.items()
+    }
+    questions_with_gaps = [name for name, gap in gaps.items() if gap]
     questions = {trajectory.question.id: trajectory.question for trajectory in trajectories}
-    texts = {name: clip(questions[name].text, _QUESTION) for name in different}
-    widest = sorted(different, key=lambda name: (-gaps[name], texts[name], name))
+    texts = {name: clip(questions[name].text, _QUESTION) for name in questions_with_gaps}
+    widest = sorted(questions_with_gaps, key=lambda name: (-gaps[name], texts[name], name))
     if not widest:
         return ()
-    return (Differed(step, {texts[name]: means[name] for name in widest[:_DIFFERENT]}),)
+    return (Differed(step, {texts[name]: means[name] for name in widest[:_MAX_QUESTIONS]}),)
 
 
 def _reward(trajectory: Trajectory) -> float:
@@ -167,38 +187,41 @@ def _excerpt(trajectory: Trajectory) -> Excerpt:
     texts = [question.text, " or ".join(question.answers), trajectory.feedback]
     whole = sum(len(text) for text in (*texts, *itertools.chain(*turns)))
     texts += itertools.chain(*turns[-_TURNS:])
-    most = _share([len(text) for text in texts])
-    asked, answers, feedback, *said = (clip(text, most) for text in texts)
+    limit = _share([len(text) for text in texts])
+    question_text, answers, feedback, *turn_texts = (clip(text, limit) for text in texts)
     return Excerpt(
         trajectory.candidate.id,
-        asked,
+        question_text,
         answers,
         _reward(trajectory),
-        tuple(Turn(action, seen) for action, seen in zip(said[::2], said[1::2], strict=True)),
+        tuple(
+            Turn(action, seen)
+            for action, seen in zip(turn_texts[::2], turn_texts[1::2], strict=True)
+        ),
         feedback,
-        whole - sum(map(len, (asked, answers, feedback, *said))),
+        whole - sum(map(len, (question_text, answers, feedback, *turn_texts))),
     )
 
 
 def _legible(turn: Turn) -> tuple[str, str]:
-    """Action and observation as a person reads them."""
-    thought, said, seen = readable(turn)
-    return (f"<think>{thought}</think>\n{said}" if thought else said), seen
+    """Return action and observation in readable form."""
+    thought, action, observation = readable(turn)
+    return (f"<think>{thought}</think>\n{action}" if thought else action), observation
 
 
 def _share(lengths: Sequence[int]) -> int:
-    """Most characters of a text so that all fit: what short ones leave, the long ones get."""
+    """Return the characters of a text such that all fit; long texts get what short ones leave."""
     room = _CHARACTERS
     for done, length in enumerate(sorted(lengths)):
         share = room // (len(lengths) - done)
         if length > share:
-            return max(share, _SHORTEST)
+            return max(share, _MIN_TEXT)
         room -= length
     return max(lengths)
 
 
-_MANY_FAILED = 0.05  # share of a step's rollouts from which a failure is more than a mishap
-_NEXT_WARNING = 10  # times as many failures as at the last warning
+_WARNING_SHARE = 0.05  # share of a step's rollouts from which failures give a warning
+_WARNING_FACTOR = 10  # times as many failures as at the last warning
 
 
 class FailureWatch(SavedRecord):
@@ -207,7 +230,7 @@ class FailureWatch(SavedRecord):
     Attributes:
         failed: rollouts without a reward so far.
         rollouts: all training rollouts so far.
-        reason: why the first of them failed; empty before.
+        reason: reason of the first failure; empty before.
         failed_at_warning: ``failed`` at the last warning; 0 before the first.
     """
 
@@ -226,7 +249,7 @@ class FailureWatch(SavedRecord):
 
         Args:
             step: the engine step.
-            trajectories: everything that was told at this step.
+            trajectories: all trajectories of this step.
 
         Returns:
             A message for the user, empty if there is none, and whether it is a warning. The first
@@ -239,8 +262,8 @@ class FailureWatch(SavedRecord):
         self.rollouts += len(trajectories)
         if is_first:
             self.reason = reasons[0]
-        has_many = bool(reasons) and len(reasons) >= _MANY_FAILED * len(trajectories)
-        is_warning = has_many and self.failed >= _NEXT_WARNING * self.failed_at_warning
+        has_many = bool(reasons) and len(reasons) >= _WARNING_SHARE * len(trajectories)
+        is_warning = has_many and self.failed >= _WARNING_FACTOR * self.failed_at_warning
         if is_warning:
             self.failed_at_warning = self.failed
         elif not is_first:
@@ -255,13 +278,13 @@ class FailureWatch(SavedRecord):
 
 
 STRETCH = 20
-"""Steps without a single failure, or with nothing else, after which a person is told."""
+"""Steps without a single failure, or with failures only, after which the user is warned."""
 
-_ROUNDING = 1e-6  # of the range: rewards are sums in half or single precision
+_ROUNDING = 1e-6  # share of the range: rewards are sums in half or single precision
 
 
 class RewardWatch(SavedRecord):
-    """Looks at the rewards of every step.
+    """Check of the rewards of every step.
 
     Attributes:
         failed: share of failures in each step of the stretch, 0 or 1; None outside of a stretch.
@@ -276,7 +299,7 @@ class RewardWatch(SavedRecord):
     def observe(
         self, config: EngineConfig, step: int, trajectories: Sequence[Trajectory]
     ) -> list[str]:
-        """What a person should be told after ``step``: once a stretch, and once a run."""
+        """Return warnings for the user after ``step``: once a stretch, and once a run."""
         rewards = [t.reward for t in trajectories if t.reward is not None]
         if not rewards:
             return []
@@ -290,25 +313,26 @@ class RewardWatch(SavedRecord):
         self.outside = True
         return [
             f"rewards of step {step} go from {min(rewards):g} to {max(rewards):g}, reward_range is "
-            f"[{low:g}, {high:g}]: what counts as a failure and how sharply candidates are told "
-            "apart follow from it; set reward_range to the least and the greatest reward there is"
+            f"[{low:g}, {high:g}]: what counts as a failure and how sharply candidates are "
+            "distinguished follow from it; set reward_range to the least and the greatest "
+            "reward there is"
         ]
 
     def _stretch(self, config: EngineConfig, step: int, rewards: Sequence[float]) -> list[str]:
         bar = config.failure_threshold
         failures = sum(reward < bar for reward in rewards)
         kind = {0: 0, len(rewards): 1}.get(failures)
-        same = kind is not None and kind == self.failed
-        self.steps, self.failed = (self.steps + 1 if same else 1), kind
+        continues = kind is not None and kind == self.failed
+        self.steps, self.failed = (self.steps + 1 if continues else 1), kind
         if kind is None or self.steps != STRETCH:
             return []
-        found, effect = (
-            ("all trajectories are failures", "instructions can hardly be told apart")
+        finding, effect = (
+            ("all trajectories are failures", "instructions can hardly be distinguished")
             if kind
             else ("no trajectory is a failure", "the proposer has nothing new to learn from")
         )
         return [
-            f"in each of the last {STRETCH} steps up to step {step}, {found} (a reward below "
+            f"in each of the last {STRETCH} steps up to step {step}, {finding} (a reward below "
             f"{bar:g}): {effect}; if this is not what the policy is like, check the reward "
             "function, reward_range and failure_below"
         ]

@@ -1,7 +1,7 @@
-"""An episode as a reader needs it: shortened, and without what belongs to the chat template.
+"""Readable form of an episode: shortened, and without the marks of the chat template.
 
-Hosts keep turns as the policy's tokenizer gives them back, with or without special tokens. Whoever
-shows them to a proposer or a person reads them through :func:`readable`, whichever host it was.
+Hosts keep turns as the policy's tokenizer decodes them, with or without special tokens. Code that
+shows them to a proposer or a user reads them through :func:`readable`, for any host.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import NamedTuple
 from evoprompt.types import Trajectory, Turn
 
 OPEN_THOUGHT, CLOSE_THOUGHT = "<think>", "</think>"
-"""Around a thought in the text of an action, whichever marks the policy uses itself."""
+"""Marks around a thought in the text of an action, for any marks that the policy uses."""
 
 
 class ReadableTurn(NamedTuple):
-    """A turn, taken apart.
+    """Turn, separated into thought, action and observation.
 
     Attributes:
-        thought: what a model that thinks said to itself; empty for any other.
-        said: what it said beside that.
-        seen: what the environment answered.
+        thought: thought of a reasoning model; empty for any other model.
+        said: action without the thought.
+        seen: observation of the environment.
     """
 
     thought: str
@@ -38,81 +38,81 @@ _MARK = re.compile(
     r"<\|(?:im_end|im_sep|end|endoftext|end_of_text|begin_of_text|eot_id|eom_id|system|user|"
     r"assistant|observation|tool)\|>|<end_of_turn>|<\uff5c[^\uff5c<>\n]{1,40}\uff5c>|</s>\s*\Z"
 )
-_ROLE = re.compile(  # what is left of a header without its special tokens
+_ROLE = re.compile(  # remainder of a header without its special tokens
     r"\s{0,9}(?:user|tool|ipython|function|environment|observation)[ \t]{0,9}\n"
 )
 _THINKS = r"(?:<think>\s{0,9}(?:</think>\s{0,9})?)?\Z"
-_GOES_ON = re.compile(rf"(?:assistant|model)\s{{0,9}}{_THINKS}")
-_THINKS_ON = re.compile(_THINKS)
-_TAIL = 80  # characters in which the policy is told to go on
+_CONTINUATION = re.compile(rf"(?:assistant|model)\s{{0,9}}{_THINKS}")
+_THOUGHT_START = re.compile(_THINKS)
+_TAIL = 80  # characters that prompt the policy to continue
 _RESULT = re.compile(r"</?tool_response>[ \t]{0,9}\n?")
 _NAME = r"(?:\w+:)?(?:think|thinking|thought)\|?[>\]\u25b7]"
 _OTHER_MARK = re.compile(
     rf"\A\s*([<\[\u25c1](?:\|begin_of_|\|start_)?{_NAME})|([<\[\u25c1]/{_NAME})", re.IGNORECASE
 )
-"""Begins or ends a thought where no template has told of marks, as Kimi's do."""
-_BEFORE_THOUGHTS = ("", "\n", ">", "]")  # where a line begins, or a mark of a template has ended
+"""Begins or ends a thought if no template names the marks, such as Kimi's."""
+_BEFORE_THOUGHTS = ("", "\n", ">", "]")  # before a new line, or after a mark of a template
 
 
 def readable(turn: Turn) -> ReadableTurn:
-    r"""What was thought, said and seen in ``turn``.
+    r"""Return the thought, the action and the observation of ``turn``.
 
-    A thought ends with ``</think>``; the template may have begun it before the model spoke.
+    A thought ends with ``</think>``; the template may have begun it before the model's text.
 
     >>> debris = "\nuser\n<tool_response>\n42\n</tool_response>\nassistant\n<think>\n"
     >>> readable(Turn("20 + 22?</think>\n\nThe sum, please.<|im_end|>", debris))
     ReadableTurn(thought='20 + 22?', said='The sum, please.', seen='42')
     """
-    thought, said, _ = thought_apart(_MARK.sub("", _HEADER.sub("", turn.action)))
-    return ReadableTurn(thought, said.strip(), _seen(turn.observation))
+    thought, action, _ = thought_apart(_MARK.sub("", _HEADER.sub("", turn.action)))
+    return ReadableTurn(thought, action.strip(), _clean_observation(turn.observation))
 
 
 def thought_apart(
-    said: str,
+    action: str,
     opening: str = OPEN_THOUGHT,
     closing: str = CLOSE_THOUGHT,
     *,
-    opened: bool = False,
+    is_in_thought: bool = False,
     alone: bool = True,
 ) -> tuple[str, str, bool]:
-    """What is thought in an action, what is said beside it, and whether it ends within a thought.
+    """Separate thoughts from an action: return thoughts, action, and whether a thought is open.
 
-    A mark in quotes is only mentioned, and so is one amid a line that none closes. An action that
-    begins with marks of another kind, such as Kimi's, is taken apart by them.
+    A mark in quotes is only mentioned, and so is a mark within a line that has no closing mark. For
+    an action that begins with marks of another kind, such as Kimi's, those marks are used.
 
     Args:
-        said: the action.
-        opening: stands before a thought.
-        closing: stands after it.
-        opened: whether a thought had begun before the action.
-        alone: whether ``closing`` says that all before it was thought, without ``opening``.
+        action: the action.
+        opening: mark before a thought.
+        closing: mark after a thought.
+        is_in_thought: whether a thought began before the action.
+        alone: whether ``closing`` without ``opening`` marks all text before it as thought.
     """
-    other = None if opened else _OTHER_MARK.search(said)
+    other = None if is_in_thought else _OTHER_MARK.search(action)
     if other is not None and other[1]:
         opening, closing, alone = other[1], _closing(other[1]), False
-    elif other is not None and alone and (mark := other[2].replace("/", "", 1)) not in said:
+    elif other is not None and alone and (mark := other[2].replace("/", "", 1)) not in action:
         opening, closing = mark, other[2]
-    found = re.finditer(rf"([`\"']?)({re.escape(opening)}|{re.escape(closing)})([`\"']?)", said)
-    marks = [mark for mark in found if not mark[1] or mark[1] != mark[3]]
+    matches = re.finditer(rf"([`\"']?)({re.escape(opening)}|{re.escape(closing)})([`\"']?)", action)
+    marks = [mark for mark in matches if not mark[1] or mark[1] != mark[3]]
     last = max((mark.start() for mark in marks if mark[2] == closing), default=-1)
-    thinks = opened or (alone and bool(marks) and marks[0][2] == closing)
+    thinks = is_in_thought or (alone and bool(marks) and marks[0][2] == closing)
     thoughts, spoken, start = [], "", 0
     for mark in marks:
-        begins, ends = mark.span(2)
+        begin, end = mark.span(2)
         if thinks and mark[2] == closing:
-            thoughts.append(said[start:begins])
+            thoughts.append(action[start:begin])
         elif not thinks and mark[2] == opening:
-            before = said[max(start, begins - _TAIL) : begins].rstrip(" \t")[-1:]
-            if begins > last and before not in _BEFORE_THOUGHTS:
+            before = action[max(start, begin - _TAIL) : begin].rstrip(" \t")[-1:]
+            if begin > last and before not in _BEFORE_THOUGHTS:
                 continue
-            spoken += said[start:begins]
+            spoken += action[start:begin]
         else:
             continue
-        start, thinks = ends, not thinks
+        start, thinks = end, not thinks
     if thinks:
-        thoughts.append(said[start:])
+        thoughts.append(action[start:])
     else:
-        spoken += said[start:]
+        spoken += action[start:]
     bare = (thought.strip().removeprefix(opening).strip() for thought in thoughts)
     return "\n".join(filter(None, bare)), spoken, thinks
 
@@ -124,26 +124,26 @@ def _closing(opening: str) -> str:
     return f"{opening[0]}/{opening[1:]}"
 
 
-def _seen(observation: str) -> str:
+def _clean_observation(observation: str) -> str:
     bare = _MARK.sub("", _HEADER.sub("\n", observation))
     tail, role = bare[-_TAIL:], _ROLE.match(bare)
-    goes_on = _GOES_ON.search(tail)
+    goes_on = _CONTINUATION.search(tail)
     if bare != observation:
-        goes_on, role = _THINKS_ON.search(tail), None
-    elif role is None or goes_on is None:  # one alone may be what a tool said
+        goes_on, role = _THOUGHT_START.search(tail), None
+    elif role is None or goes_on is None:  # a single mark may come from a tool's text
         return _RESULT.sub("", bare).strip()
     after = len(tail) - goes_on.start() if goes_on else 0
     return _RESULT.sub("", bare[role.end() if role else 0 : len(bare) - after]).strip()
 
 
-_CHARACTERS = 4  # of English text make about one token
+_CHARACTERS = 4  # characters of English text per token, about
 _GAP = " [...] "
-_SHORTEST = 24  # characters; a piece clipped further says nothing
+_MIN_PIECE = 24  # characters; a piece that is clipped further is useless
 
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A part of the account. ``rank`` 0 is written first when there is no room for all."""
+    """Part of the account. Parts of ``rank`` 0 are written first if there is no room for all."""
 
     rank: int
     label: str
@@ -151,38 +151,40 @@ class _Piece:
 
 
 def render_episode(trajectory: Trajectory, tokens: int = 800) -> str:
-    """An account of ``trajectory`` in at most about ``tokens`` tokens.
+    """Render ``trajectory`` as an account of at most about ``tokens`` tokens.
 
-    What matters is kept longest: the question and its answers, the feedback, the last action, the
-    last observation, then earlier actions, then earlier observations, then thoughts.
+    The most important parts are kept longest: the question and its answers, the feedback, the last
+    action, the last observation, then earlier actions, then earlier observations, then thoughts.
 
     Args:
-        trajectory: what happened.
-        tokens: budget, at four characters a token.
+        trajectory: trajectory of the episode.
+        tokens: budget, with four characters per token.
     """
     pieces = _pieces(trajectory)
     room = tokens * _CHARACTERS
-    kept: dict[int, str] = {}
+    lines: dict[int, str] = {}
     for index, piece in sorted(enumerate(pieces), key=lambda pair: (pair[1].rank, -pair[0])):
         overhead = len(piece.label) + 3
         share = room - overhead if piece.rank in (0, 1) else (room - overhead) * 2 // 3
         whole = len(piece.text) + overhead <= room
         text = piece.text if whole else clip(piece.text, share)
         if text:
-            kept[index] = f"{piece.label}: {text}"
+            lines[index] = f"{piece.label}: {text}"
             room -= len(text) + overhead
-    return "\n".join(kept[index] for index in sorted(kept))
+    return "\n".join(lines[index] for index in sorted(lines))
 
 
 def clip(text: str, characters: int) -> str:
-    """The beginning and the end of ``text`` in at most ``characters``; empty if that is too few.
+    """Return the beginning and the end of ``text``, or an empty text if too few characters fit.
+
+    The result has at most ``characters`` characters.
 
     >>> clip("the quick brown fox jumps over the lazy dog", 31)
     'the quick br [...] the lazy dog'
     """
     if len(text) <= characters:
         return text
-    if characters < _SHORTEST:
+    if characters < _MIN_PIECE:
         return ""
     keep = characters - len(_GAP)
     return text[: keep // 2].rstrip() + _GAP + text[len(text) - (keep - keep // 2) :].lstrip()
@@ -195,14 +197,14 @@ def _pieces(trajectory: Trajectory) -> list[_Piece]:
         pieces.append(_Piece(0, "Correct answer", " or ".join(question.answers)))
     last_action = max((i for i, turn in enumerate(trajectory.turns) if turn.action), default=-1)
     last_seen = max((i for i, turn in enumerate(trajectory.turns) if turn.observation), default=-1)
-    for index, (thought, said, seen) in enumerate(map(readable, trajectory.turns)):
+    for index, (thought, action, seen) in enumerate(map(readable, trajectory.turns)):
         if thought:
-            cut_off = index == last_action and not said
+            cut_off = index == last_action and not action
             pieces.append(_Piece(1 if cut_off else 5, "Agent, thinking", thought))
-        if said and index == last_action:
-            pieces.append(_Piece(1, "Agent, at last", said))
-        elif said:
-            pieces.append(_Piece(3, "Agent", said))
+        if action and index == last_action:
+            pieces.append(_Piece(1, "Agent, at last", action))
+        elif action:
+            pieces.append(_Piece(3, "Agent", action))
         if seen:
             pieces.append(_Piece(2 if index == last_seen else 4, "Environment", seen))
     if not trajectory.turns:

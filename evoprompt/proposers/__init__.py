@@ -1,1 +1,1 @@
-"""Proposers: who writes new instructions, one idea a file."""
+"""Proposers of new instructions, a file for each approach."""

@@ -1,4 +1,4 @@
-"""Background: proposes in a thread while training goes on."""
+"""Background: a proposer that works in a thread while training continues."""
 
 from __future__ import annotations
 
@@ -19,109 +19,112 @@ _PROPOSALS = TypeAdapter(list[Proposal])
 
 
 class Background(Wrapper):
-    """Lets ``inner`` propose in a thread, from the moment it is anticipated.
+    """Proposer that runs ``inner`` in a thread, from the moment a request is anticipated.
 
-    When the moment an answer arrives decides what happens, a run is no longer a function of its
-    seed; what arrived is in the event log, and in a recording of the language model if one is
-    kept. Whoever calls ``propose`` before ``ready`` waits for ``inner``.
+    If the arrival time of proposals decides the course of a run, the run is no longer a function of
+    its seed; the event log contains all proposals that arrived, and so does the recording of the
+    language model, if there is one. A caller of ``propose`` before ``ready`` waits for ``inner``.
 
     Args:
-        inner: the proposer; it is only ever used by one thread at a time.
+        inner: the proposer; only a single thread uses it at any time.
     """
 
     def __init__(self, inner: Proposer) -> None:
         super().__init__(inner)
-        self._thinker = inner
+        self._proposer = inner
         self._turn = threading.Lock()
-        self._thought: Future[Sequence[Proposal]] | None = None
+        self._draft: Future[Sequence[Proposal]] | None = None
         self._arrived: list[Proposal] | None = None
         self._verdicts: list[VerificationResult] = []
 
     @property
     def name(self) -> str:
-        """That of ``inner``."""
-        return self._thinker.name
+        """Return the name of ``inner``."""
+        return self._proposer.name
 
     @property
     def ready(self) -> bool:
-        """Whether proposals, or an error, have arrived that ``propose`` did not return yet."""
-        thought = self._thought
-        return self._arrived is not None or (thought is not None and thought.done())
+        """Return whether proposals, or an error, arrived that ``propose`` did not return yet."""
+        draft = self._draft
+        return self._arrived is not None or (draft is not None and draft.done())
 
     def anticipate(self, request: ProposalRequest) -> None:
-        """Starts to answer ``request``; the answer to an earlier one is dropped.
+        """Start to write proposals for ``request``; drop the result of an earlier request.
 
-        If ``inner`` is at work on that, it begins when it has finished.
+        If ``inner`` is still working on that, it starts when it has finished.
         """
-        asked = replace(request, rng=random.Random(request.rng.getrandbits(64)))
-        if self._thought is not None:
-            self._thought.cancel()
+        own_request = replace(request, rng=random.Random(request.rng.getrandbits(64)))
+        if self._draft is not None:
+            self._draft.cancel()
         self._arrived = None
-        self._learn()
-        self._thought = Future()
-        given, name = (self._think, asked, self._thought), "evoprompt-proposer"
-        # A daemon, which does not keep the process alive; ``inner`` sees the caller's context.
+        self._deliver_feedback()
+        self._draft = Future()
+        arguments, name = (self._write_draft, own_request, self._draft), "evoprompt-proposer"
+        # A daemon thread does not block the end of the process; ``inner`` has the caller's context.
         run = copy_context().run
-        threading.Thread(target=run, args=given, name=name, daemon=True).start()
+        threading.Thread(target=run, args=arguments, name=name, daemon=True).start()
 
-    def _think(self, request: ProposalRequest, thought: Future[Sequence[Proposal]]) -> None:
+    def _write_draft(self, request: ProposalRequest, draft: Future[Sequence[Proposal]]) -> None:
         try:
-            with self._turn:  # another one waits
-                if not thought.set_running_or_notify_cancel():
+            with self._turn:  # another thread waits
+                if not draft.set_running_or_notify_cancel():
                     return
-                proposals = self._thinker.propose(request)
+                proposals = self._proposer.propose(request)
         except Exception as error:
-            thought.set_exception(error)
+            draft.set_exception(error)
         else:
-            thought.set_result(proposals)
+            draft.set_result(proposals)
 
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
-        """What has arrived, or will: waits for an answer that is under way.
+        """Return the proposals that arrived; wait for a request in progress.
 
         Raises:
-            Exception: what ``inner`` raised.
+            Exception: the error that ``inner`` raised.
         """
         if self._arrived is not None:
             proposals, self._arrived = self._arrived, None
             return proposals
-        if self._thought is None:
-            self._learn()
-            return signed(self._thinker.propose(request), self.name)
-        thought = self._thought
-        thought.exception()  # waits, and is still under way if that is interrupted
-        self._thought = None
-        return signed(thought.result(), self.name)
+        if self._draft is None:
+            self._deliver_feedback()
+            return signed(self._proposer.propose(request), self.name)
+        draft = self._draft
+        draft.exception()  # waits; the draft remains in progress if the wait is interrupted
+        self._draft = None
+        return signed(draft.result(), self.name)
 
     def feedback(self, results: Sequence[VerificationResult]) -> None:
-        """Tells ``inner`` when it is not at work, or else before it is asked again."""
+        """Pass the results to ``inner`` now, if it is idle, or else before its next request."""
         self._verdicts += results
-        self._learn()
+        self._deliver_feedback()
 
-    def _learn(self) -> None:
+    def _deliver_feedback(self) -> None:
         if self._verdicts and self._turn.acquire(blocking=False):
             try:
                 results, self._verdicts = self._verdicts, []
-                self._thinker.feedback(results)
+                self._proposer.feedback(results)
             finally:
                 self._turn.release()
 
     def notices(self) -> Sequence[str]:
-        """What ``inner`` has to say, once its thread has ended."""
-        idle = self._thought is None or self._thought.done()
+        """Return new messages of ``inner``, once its thread has ended."""
+        idle = self._draft is None or self._draft.done()
         return super().notices() if idle else []
 
     def state_dict(self) -> dict[str, JsonValue]:
-        """The state of ``inner`` and what has arrived; a request under way is asked again."""
-        arrived, thought = self._arrived, self._thought
-        if thought is not None and thought.done() and thought.exception() is None:
-            arrived = signed(thought.result(), self.name)
+        """Return the state of ``inner`` and the arrived proposals.
+
+        A request in progress is repeated after a resume.
+        """
+        arrived, draft = self._arrived, self._draft
+        if draft is not None and draft.done() and draft.exception() is None:
+            arrived = signed(draft.result(), self.name)
         state = super().state_dict()
         if arrived is not None:
             state["arrived"] = _PROPOSALS.dump_python(arrived, mode="json")
         return state
 
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
-        """Continues from ``state``."""
+        """Continue from ``state``."""
         arrived = _PROPOSALS.validate_python(state["arrived"]) if "arrived" in state else None
         super().load_state_dict(state)
-        self._thought, self._arrived, self._verdicts = None, arrived, []
+        self._draft, self._arrived, self._verdicts = None, arrived, []

@@ -1,4 +1,4 @@
-"""What a task supplies so that instructions can be composed without an LLM."""
+"""Sentences and diagnoses of a task, from which instructions are composed without an LLM."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from evoprompt.support.errors import InputError
 from evoprompt.types import INSTRUCTION, Trajectory
 
 Diagnose = Callable[[Trajectory], Sequence[str]]
-"""Names what went wrong in a failed trajectory; empty when it cannot tell."""
+"""Returns the diagnoses of a failed trajectory; empty if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,10 +17,10 @@ class SentenceBank:
     """Sentences from which instructions can be composed.
 
     Attributes:
-        sentences: several wordings per idea, by the idea's key.
-        remedies: per diagnosis, the keys worth trying against it.
-        fixed: sentences every instruction keeps, such as the one that names the protocol tags.
-        component: of the candidates that they are for; a description of a tool, perhaps.
+        sentences: several variants of each idea, by the idea's key.
+        remedies: keys of the ideas that may help against a diagnosis, by diagnosis.
+        fixed: sentences of every instruction, such as the sentence that names the protocol tags.
+        component: component of candidates to which they belong, such as a tool's description.
     """
 
     sentences: Mapping[str, Sequence[str]]
@@ -29,28 +29,28 @@ class SentenceBank:
     component: str = INSTRUCTION
 
     def without(self, ideas: Collection[str]) -> SentenceBank:
-        """The bank with ``ideas`` left out, also as remedies.
+        """Return the bank without ``ideas``, also as remedies.
 
         Raises:
-            InputError: one of them is not in the bank, or no idea would be left.
+            InputError: an idea is not in the bank, or no idea would be left.
         """
         unknown = sorted(set(ideas) - set(self.sentences))
-        kept = {idea: texts for idea, texts in self.sentences.items() if idea not in ideas}
-        if unknown or not kept:
+        remaining = {idea: texts for idea, texts in self.sentences.items() if idea not in ideas}
+        if unknown or not remaining:
             raise InputError(
                 f"ideas to leave out are {sorted(ideas)}"
                 + (f", of which the bank lacks {unknown}" if unknown else ", which is all of them")
                 + f"; required: some of {', '.join(self.sentences)}; correct the list"
             )
         remedies = {
-            diagnosis: [idea for idea in tried if idea not in ideas]
-            for diagnosis, tried in self.remedies.items()
+            diagnosis: [idea for idea in remedy_ideas if idea not in ideas]
+            for diagnosis, remedy_ideas in self.remedies.items()
         }
-        return replace(self, sentences=kept, remedies=remedies)
+        return replace(self, sentences=remaining, remedies=remedies)
 
 
 class BankOwner:
-    """What a component may ask of the task of a run; a task inherits it.
+    """Base class of a task with sentences and diagnoses for components.
 
     Attributes:
         bank: sentences for the proposers that work without an LLM, if there are any.
@@ -59,5 +59,5 @@ class BankOwner:
     bank: SentenceBank | None = None
 
     def diagnose(self, trajectory: Trajectory) -> Sequence[str]:
-        """Names what went wrong in a failed trajectory; its question has id, text and answers."""
+        """Return the diagnoses of a failed trajectory; its question has id, text and answers."""
         return ()

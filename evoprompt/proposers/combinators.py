@@ -1,4 +1,4 @@
-"""Proposers around other proposers, and the one that never proposes anything."""
+"""Proposers that wrap further proposers, and a proposer that never proposes anything."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from evoprompt.support.errors import InputError, warn
 from evoprompt.support.text import format_error_with_place
 from evoprompt.types import Estimate, Proposal, VerificationResult
 
-_MOST = 1_000  # proposals of one request; a generator may have no end
+_MAX_PROPOSALS = 1_000  # of one request; a generator may have no end
 
 
 class _Wrapped(BaseModel):
@@ -27,16 +27,16 @@ class NoProposer(Proposer):
     """Never proposes anything; an engine with it keeps its seeds (a static instruction)."""
 
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
-        """An empty list."""
+        """Return an empty list."""
         del request
         return []
 
 
 class Wrapper(Proposer):
-    """Passes on to the proposers inside what is not asked of itself, and counts what it catches.
+    """Proposer that delegates to inner proposers, and counts the failures that it catches.
 
     Args:
-        inner: the proposers, the first of which counts most; at least one.
+        inner: the inner proposers, at least one; the first has priority.
     """
 
     def __init__(self, *inner: Proposer) -> None:
@@ -45,75 +45,82 @@ class Wrapper(Proposer):
         self._caught = 0
 
     def check(self, probe: bool = False) -> None:
-        """Checks all."""
-        for one in self.inner:
-            one.check(probe)
+        """Check all inner proposers."""
+        for proposer in self.inner:
+            proposer.check(probe)
 
     def feedback(self, results: Sequence[VerificationResult]) -> None:
-        """Tells all."""
-        for one in self.inner:
-            one.feedback(results)
+        """Pass the results to all inner proposers."""
+        for proposer in self.inner:
+            proposer.feedback(results)
 
     def notices(self) -> Sequence[str]:
-        """What was noted since the last time, and what any of them has to say."""
-        own, self._notices = self._notices, []
-        return [*own, *(text for one in self.inner for text in one.notices())]
+        """Return new messages of this proposer and of all inner ones."""
+        notices, self._notices = self._notices, []
+        return [*notices, *(text for proposer in self.inner for text in proposer.notices())]
 
     @property
     def failures_caught(self) -> int:
-        """Failures of them that were not passed on, and those that they have caught themselves."""
-        return self._caught + sum(one.failures_caught for one in self.inner)
+        """Return the number of failures caught here and by the inner proposers."""
+        return self._caught + sum(proposer.failures_caught for proposer in self.inner)
 
     def metrics(self) -> Mapping[str, float]:
-        """The totals of all."""
-        return {name: n for one in reversed(self.inner) for name, n in one.metrics().items()}
+        """Return the totals of all inner proposers."""
+        totals: dict[str, float] = {}
+        for proposer in reversed(self.inner):
+            totals.update(proposer.metrics())
+        return totals
 
     def estimate(self, generations: int, count: int, parents: int) -> Estimate:
-        """The cost of the first."""
+        """Return the estimate of the first inner proposer."""
         return self.inner[0].estimate(generations, count, parents)
 
     def state_dict(self) -> dict[str, JsonValue]:
-        """The states of all, and how many failures were caught."""
+        """Return the states of all inner proposers, and the number of caught failures."""
         return _Wrapped(
-            inner=[one.state_dict() for one in self.inner], caught=self._caught
+            inner=[proposer.state_dict() for proposer in self.inner], caught=self._caught
         ).model_dump(mode="json")
 
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
-        """Continues from ``state``.
+        """Continue from ``state``.
 
         Raises:
-            ValueError: it is not the state of so many proposers.
+            ValueError: the state has a different number of proposers.
         """
         saved = _Wrapped.model_validate(dict(state))
-        for one, mine in zip(self.inner, saved.inner, strict=True):
-            one.load_state_dict(mine)
+        for proposer, inner_state in zip(self.inner, saved.inner, strict=True):
+            proposer.load_state_dict(inner_state)
         self._caught = saved.caught
 
 
 def signed(proposals: Iterable[Proposal], name: str) -> list[Proposal]:
-    """``proposals``, the unsigned ones signed with ``name``; the first ones if there is no end.
+    """Return ``proposals`` with ``name`` as the proposer of those without a proposer.
+
+    Of an endless iterable, only the first ones are returned.
 
     Raises:
-        InputError: they are something else.
+        InputError: an item is not a proposal.
     """
-    found = list(islice(proposals, _MOST)) if isinstance(proposals, Iterable) else [proposals]
-    for one in found:
-        if not isinstance(one, Proposal):
+    items = (
+        list(islice(proposals, _MAX_PROPOSALS)) if isinstance(proposals, Iterable) else [proposals]
+    )
+    for item in items:
+        if not isinstance(item, Proposal):
             raise InputError(
-                f"it returned {one!r:.60}, which is no Proposal; required: a list of them; write "
+                f"it returned {item!r:.60}, which is no Proposal; required: a list of them; write "
                 "[Proposal.of(text, request.parents[0].candidate)]"
             )
-    return [replace(one, proposer=one.proposer or name) for one in found]
+    return [replace(proposal, proposer=proposal.proposer or name) for proposal in items]
 
 
 class Fallback(Wrapper):
-    """Asks ``first``; when that raises, says so and asks ``second``.
+    """Proposer that uses ``second`` if ``first`` raises, and reports that.
 
-    Every generation begins with ``first`` again: an outage may end.
+    Every generation begins with ``first`` again, as an outage may have ended.
 
     Args:
-        first: the proposer of choice, such as one that asks a language model.
-        second: one that cannot fail for the same reason, such as ``SentenceEdit``.
+        first: the preferred proposer, such as one that uses a language model.
+        second: a proposer that cannot fail for the same reason, such as ``SentenceEdit``.
     """
 
     def __init__(self, first: Proposer, second: Proposer) -> None:
@@ -122,7 +129,7 @@ class Fallback(Wrapper):
         self.second = second
 
     def check(self, probe: bool = False) -> None:
-        """Checks both; a first one that only does not answer is warned of, not refused.
+        """Check both proposers; warn of a first one that only does not respond.
 
         Raises:
             InputError: the second cannot work, or the first is set up wrongly.
@@ -135,12 +142,12 @@ class Fallback(Wrapper):
             warn(f"{self.second.name} proposes until this is fixed: {error}")
 
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
-        """The proposals of the first, or of the second."""
+        """Return the proposals of the first proposer, or of the second."""
         try:
             return signed(self.first.propose(request), self.first.name)
         except Exception as error:
             self._caught += 1
             first, second = self.first.name, self.second.name
-            why = format_error_with_place(error)
-            self._notices.append(f"{first} failed, {second} proposes instead: {why}")
+            reason = format_error_with_place(error)
+            self._notices.append(f"{first} failed, {second} proposes instead: {reason}")
         return signed(self.second.propose(request), self.second.name)

@@ -1,4 +1,4 @@
-"""What all proposers that ask a language model have in common, and how they begin."""
+"""Base class of the proposers that use a language model, and the texts that it reads."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ AROUND = {
     "setting": "what the agent reads around it, what it can call, and what it is scored by",
     "refused": "why instructions written the last time could not be tried",
 }
-"""Input fields that say where an instruction stands, for whoever writes one."""
+"""Input fields that describe the context of an instruction, for the model that writes it."""
 
 _ABOUT_A_TOOL = (
     "In what follows, an instruction is the description of the tool `{tool}`: the agent reads it "
@@ -35,19 +35,19 @@ _ABOUT_A_TOOL = (
 )
 _TOKENS_A_WORD = 1.4
 _USUAL_WORDS = 200  # of an instruction, for an estimate
-_NONE = "(none)"
-_EARLIER = 6  # texts that are no longer in use and are told of, the latest ones
-_SENTENCES = 12  # the clearest ones
-_TEXT = 400  # characters of each text that is told of
+_EMPTY_LIST = "(none)"
+_MAX_EARLIER_TEXTS = 6  # listed texts that are no longer in use, the latest ones
+_MAX_SENTENCES = 12  # listed sentences, the clearest ones
+_MAX_TEXT = 400  # characters of each listed text
 _PROMPT, _TOOLS, _REWARD = 1_600, 2_400, 1_200  # characters
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What is asked of the model, in words.
+    """Prompt of a proposer, in words.
 
     Attributes:
-        task: what to do.
+        task: description of the work.
         inputs: description of each input field.
         outputs: type and description of each output field.
     """
@@ -57,14 +57,14 @@ class Prompt:
     outputs: Mapping[str, tuple[type[str] | type[list[str]], str]]
 
     def about(self, component: str) -> Prompt:
-        """The same, where a description of a tool is written instead of an instruction."""
+        """Return the prompt for a component: for a tool, it asks for a description of the tool."""
         if not component.startswith(TOOL):
             return self
         tool = component.removeprefix(TOOL)
         return replace(self, task=f"{_ABOUT_A_TOOL.format(tool=tool)} {self.task}")
 
     def program(self) -> Any:
-        """A ``dspy.Predict`` of this prompt."""
+        """Return a ``dspy.Predict`` of this prompt."""
         import dspy
 
         fields: dict[str, tuple[type, Any]] = {
@@ -78,27 +78,30 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class LmTask:
-    """One call, and what its answer is for.
+    """One call of a language model, and the use of its result.
 
     Attributes:
-        prompt: what is asked.
+        prompt: the prompt.
         inputs: the fields that differ from call to call.
-        parents: candidates the texts will descend from; the first lends the other components.
+        parents: parents of the new texts; the other components come from the first.
         component: the component that is rewritten.
-        wanted: most texts to take from the answer.
-        program: module to run instead of the prompt's own, such as a compiled one.
+        max_texts: maximum number of texts to take from the result.
+        program: module to run instead of that of the prompt, such as a compiled one.
     """
 
     prompt: Prompt
     inputs: Mapping[str, str]
     parents: tuple[Candidate, ...]
     component: str
-    wanted: int
+    max_texts: int
     program: Any = field(default=None, compare=False)
 
 
 class LmProposer(Proposer, ABC):
-    """A proposer that asks a language model; a subclass says what to ask.
+    """Proposer that uses a language model; a subclass plans the calls.
+
+    Args:
+        language: the language model.
 
     Args:
         language: answers the questions.
@@ -107,16 +110,16 @@ class LmProposer(Proposer, ABC):
     slow = True
 
     class Settings(BaseModel, extra="forbid"):
-        """What a configuration may set."""
+        """Settings of the proposer in a configuration."""
 
-        lm: LmSettings = Field(description="the language model that is asked")
+        lm: LmSettings = Field(description="the language model that is used")
 
     name: str
-    """How proposals are signed, and the proposer is named in configurations."""
+    """Name of the proposer in its proposals and in configurations."""
 
     @classmethod
     def build(cls, settings: Any, context: BuildContext) -> Proposer:
-        """Makes one that asks the language model of ``settings``."""
+        """Build a proposer that uses the language model of ``settings``."""
         arguments = dict(settings)
         lm: LmSettings = arguments.pop("lm")
         language = LanguageModel(lm, context.directory, context.spending, context.given)
@@ -128,20 +131,20 @@ class LmProposer(Proposer, ABC):
 
     @abstractmethod
     def plan(self, request: ProposalRequest) -> Sequence[LmTask]:
-        """The calls to make for ``request``."""
+        """Return the calls for ``request``."""
 
     input_tokens = 2_000
-    """About how many tokens the inputs of one call have, for an estimate."""
+    """Approximate number of tokens of the inputs of one call, for an estimate."""
 
     def calls_for(self, count: int, parents: int) -> int:
-        """Number of calls for ``count`` proposals from ``parents`` parents: one a parent."""
+        """Return the number of calls for ``count`` proposals: one for each parent."""
         return min(count, parents)
 
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
-        """What the model wrote, at most ``request.count`` proposals.
+        """Return the proposals that the model wrote, at most ``request.count``.
 
         Raises:
-            LmError: no call brought a single text.
+            LmError: no call returned any text.
         """
         tasks = self.plan(request)
         calls = [self._call(task, request) for task in tasks]
@@ -151,27 +154,27 @@ class LmProposer(Proposer, ABC):
             if isinstance(answer, LmError):
                 errors.append(answer)
                 continue
-            found = self._proposals(task, answer)
-            proposals += found
-            if not found:
-                errors.append(LmError(_nothing(answer, self.language.max_tokens)))
+            new_proposals = self._proposals(task, answer)
+            proposals += new_proposals
+            if not new_proposals:
+                errors.append(LmError(_describe_empty_result(answer, self.language.max_tokens)))
         if errors and not proposals:
             raise errors[0]
         self._notices += [f"{self.name}: one call brought nothing: {e}" for e in errors]
         return proposals[: request.count]
 
     def check(self, probe: bool = False) -> None:
-        """Makes sure that the language model can be asked; see :meth:`LanguageModel.check`."""
+        """Check that the language model can be used; see :meth:`LanguageModel.check`."""
         self.language.check(probe)
 
     def _call(self, task: LmTask, request: ProposalRequest) -> Call:
         candidate = task.parents[0]
-        written = candidate.components[task.component]
-        # A required string that another component holds is not this component's business.
-        required = [r for r in request.required if r in written or r not in candidate.text]
+        current_text = candidate.components[task.component]
+        # A required string in another component is not required in this component.
+        required = [r for r in request.required if r in current_text or r not in candidate.text]
         common = {
             "required": "\n".join(required) or "(none)",
-            "count": str(task.wanted),
+            "count": str(task.max_texts),
             "length": length_of(request, candidate, task.component),
             "setting": setting_of(request, candidate, task.component),
             "tried": tried_of(request, candidate, task.component),
@@ -186,7 +189,7 @@ class LmProposer(Proposer, ABC):
         texts = answer.fields.get(CANDIDATES)
         whole = list(texts) if isinstance(texts, list) else []
         if answer.truncated:
-            whole = whole[:-1]  # DSPy repairs a list that was cut, and the last text with it
+            whole = whole[:-1]  # DSPy repairs a list that was cut, and with it the last text
         return [
             Proposal(
                 {**task.parents[0].components, task.component: text.strip()},
@@ -194,21 +197,21 @@ class LmProposer(Proposer, ABC):
                 str(answer.fields.get(ANALYSIS, "")),
                 self.name,
             )
-            for text in whole[: task.wanted]
+            for text in whole[: task.max_texts]
             if isinstance(text, str)
         ]
 
     def notices(self) -> Sequence[str]:
-        """Calls that failed while others succeeded, since the last time."""
+        """Return new messages about calls that failed while further calls succeeded."""
         notices, self._notices = self._notices, []
         return notices
 
     def metrics(self) -> Mapping[str, float]:
-        """Calls, tokens and USD spent by the language model."""
+        """Return the calls, tokens and USD spent by the language model."""
         return self.language.metrics()
 
     def estimate(self, generations: int, count: int, parents: int) -> Estimate:
-        """What ``generations`` requests for ``count`` proposals will cost."""
+        """Return the estimated cost of ``generations`` requests for ``count`` proposals."""
         calls = max(self.calls_for(count, parents), 1)
         texts = -(-count // calls)
         words = (texts + 1) * _USUAL_WORDS  # one more for the analysis
@@ -216,11 +219,11 @@ class LmProposer(Proposer, ABC):
         return self.language.estimate(generations * calls, self.input_tokens, output)
 
     def state_dict(self) -> dict[str, JsonValue]:
-        """The state of the language model."""
+        """Return the state of the language model."""
         return self.language.state_dict()
 
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
-        """Continues from ``state``."""
+        """Continue from ``state``."""
         self.language.load_state_dict(state)
 
 
@@ -230,12 +233,12 @@ def per_parent(
     inputs: Callable[[Candidate], Mapping[str, str]] = lambda candidate: {},
     program: Any = None,
 ) -> list[LmTask]:
-    """One task for each parent that has a share of the proposals.
+    """Return a task for each parent that has a share of the proposals.
 
     Args:
-        request: whose parents.
-        prompt: what is asked of each.
-        inputs: what differs from parent to parent, beside ``instruction``.
+        request: the request with the parents.
+        prompt: the prompt of each task.
+        inputs: inputs of a parent, in addition to ``instruction``.
         program: see :class:`LmTask`.
     """
     tasks = []
@@ -243,13 +246,13 @@ def per_parent(
     for parent, share in zip(request.parents, split, strict=False):
         candidate = parent.candidate
         component = component_of(candidate, request)
-        given = {"instruction": candidate.components[component], **inputs(candidate)}
-        tasks.append(LmTask(prompt, given, (candidate,), component, share, program))
+        task_inputs = {"instruction": candidate.components[component], **inputs(candidate)}
+        tasks.append(LmTask(prompt, task_inputs, (candidate,), component, share, program))
     return tasks
 
 
 def component_of(candidate: Candidate, request: ProposalRequest) -> str:
-    """The component to rewrite: the one asked for, the only one, or one drawn at random."""
+    """Return the component to rewrite: the requested one, the only one, or a random one."""
     names = list(candidate.components)
     if request.component in names:
         return request.component
@@ -257,7 +260,7 @@ def component_of(candidate: Candidate, request: ProposalRequest) -> str:
 
 
 def shares(count: int, parents: int) -> list[int]:
-    """``count`` split over at most ``parents`` parents as evenly as can be, the best first.
+    """Return ``count`` split over at most ``parents`` parents as evenly as possible, best first.
 
     >>> shares(5, 3), shares(2, 3)
     ([2, 2, 1], [1, 1])
@@ -287,106 +290,110 @@ DIVERSIFY = Prompt(
 
 
 def diversify(request: ProposalRequest) -> Sequence[LmTask]:
-    """One call per parent that fills the population with different approaches."""
+    """Return a call for each parent that fills the population with different approaches."""
     return per_parent(request, DIVERSIFY)
 
 
-def _nothing(answer: Answer, max_tokens: int) -> str:
+def _describe_empty_result(answer: Answer, max_tokens: int) -> str:
     if answer.truncated:
         return f"the answer was cut at {max_tokens} tokens; raise lm.max_tokens"
     return "the model wrote no instruction"
 
 
-# ---------------------------------------- what a model is told besides the instruction
+# ---------------------------------------- further inputs of a prompt
 
 
 def setting_of(request: ProposalRequest, candidate: Candidate, component: str) -> str:
-    """What stands around the text that is to be rewritten.
+    """Describe the context of the text that is rewritten.
 
     Args:
-        request: whose setting.
-        candidate: whose other components.
-        component: the one that is rewritten.
+        request: the request with the setting.
+        candidate: the candidate with the remaining components.
+        component: name of the component that is rewritten.
     """
     setting = request.setting
     parts: list[str] = []
-    if what := setting.components.get(component, ""):
-        parts.append(f"What is rewritten: {what}")
+    if description := setting.components.get(component, ""):
+        parts.append(f"What is rewritten: {description}")
     if setting.prompt:
         parts.append(f"A prompt, with its place marked:\n{clip(setting.prompt, _PROMPT)}")
     if setting.tools:
-        shown = "\n".join(map(_schema, setting.tools))
-        parts.append(f"The tools that can be called:\n{clip(shown, _TOOLS)}")
+        schemas = "\n".join(map(_schema, setting.tools))
+        parts.append(f"The tools that can be called:\n{clip(schemas, _TOOLS)}")
     if setting.call:
-        parts.append(f"How the agent has to write a call:\n{clip(setting.call, _TEXT)}")
+        parts.append(f"How the agent has to write a call:\n{clip(setting.call, _MAX_TEXT)}")
     if setting.reward:
         parts.append(f"What the score rewards:\n{clip(setting.reward, _REWARD)}")
-    others = {name: text for name, text in candidate.components.items() if name != component}
-    if others:
-        told = "\n".join(
-            f"- {setting.components.get(name) or _called(name)}: {clip(text, _TEXT)}"
-            for name, text in others.items()
+    other_components = {
+        name: text for name, text in candidate.components.items() if name != component
+    }
+    if other_components:
+        listing = "\n".join(
+            f"- {setting.components.get(name) or _component_label(name)}: {clip(text, _MAX_TEXT)}"
+            for name, text in other_components.items()
         )
-        parts.append(f"Other texts that it works with, and that stay as they are:\n{told}")
+        parts.append(f"Other texts that it works with, and that stay as they are:\n{listing}")
     return "\n\n".join(parts) or "(nothing is known of it)"
 
 
 def tried_of(request: ProposalRequest, candidate: Candidate, component: str) -> str:
-    """What was earned under the text, the others in use and the latest of those that were.
+    """Describe the rewards under the text, under members and under the latest pruned candidates.
 
     Args:
-        request: who is alive, and who was.
-        candidate: whom it is told beside.
-        component: the one that is rewritten.
+        request: the request with the members and the history.
+        candidate: the candidate that is rewritten.
+        component: name of the component that is rewritten.
     """
     members = {member.candidate.id: member for member in request.members}
     earlier = [
         entry for entry in request.history if entry.candidate.id not in members and entry.groups
     ]
-    known = [("in use", member) for member in sorted(members.values(), key=_by_weight)]
-    known += [("given up", one) for one in earlier[-_EARLIER:]]
-    seen = {candidate.components.get(component)}
-    own = [
+    listed = [("in use", member) for member in sorted(members.values(), key=_by_weight)]
+    listed += [("given up", entry) for entry in earlier[-_MAX_EARLIER_TEXTS:]]
+    seen_texts = {candidate.components.get(component)}
+    own_stats = [
         parent
         for parent in request.parents
         if parent.candidate.id == candidate.id and parent.groups
     ]
-    lines = [f"- the instruction above, {_earned(one)}" for one in own]
-    for state, one in known:
-        text = one.candidate.components.get(component)
-        if text is not None and text not in seen:
-            seen.add(text)
-            lines.append(f"- {state}, {_earned(one)}: {clip(text, _TEXT)}")
-    if any(one.step is not None and state == "given up" for state, one in known):
+    lines = [f"- the instruction above, {_describe_reward(stats)}" for stats in own_stats]
+    for state, stats in listed:
+        text = stats.candidate.components.get(component)
+        if text is not None and text not in seen_texts:
+            seen_texts.add(text)
+            lines.append(f"- {state}, {_describe_reward(stats)}: {clip(text, _MAX_TEXT)}")
+    if any(stats.step is not None and state == "given up" for state, stats in listed):
         lines.append(
             f"It is step {request.step} now. The agent has learned since the steps above, so a "
             "text that was given up long ago may be tried again."
         )
-    shown = [sentence for sentence in request.sentences if sentence.verdict != "not shown"][
-        :_SENTENCES
-    ]
-    if shown and lines:
+    clear_sentences = [
+        sentence for sentence in request.sentences if sentence.verdict != "not shown"
+    ][:_MAX_SENTENCES]
+    if clear_sentences and lines:
         lines.append("What single sentences add to the score, wherever they stand:")
-        lines += [f"- {clip(one.text, _TEXT)}: worth {one}" for one in shown]
-    return "\n".join(lines) or _NONE
+        lines += [
+            f"- {clip(sentence.text, _MAX_TEXT)}: worth {sentence}" for sentence in clear_sentences
+        ]
+    return "\n".join(lines) or _EMPTY_LIST
 
 
 def refused_of(request: ProposalRequest) -> str:
-    """Why texts that were proposed the last time could not be tried."""
+    """Return the reasons for which the last proposals were rejected."""
     return (
-        "\n".join(f"- {clip(refusal, _TEXT)}" for refusal in dict.fromkeys(request.rejections))
-        or _NONE
+        "\n".join(f"- {clip(refusal, _MAX_TEXT)}" for refusal in dict.fromkeys(request.rejections))
+        or _EMPTY_LIST
     )
 
 
 def length_of(request: ProposalRequest, candidate: Candidate, component: str) -> str:
-    """How long a text may be."""
+    """Describe the permitted length of a text."""
     end = "no longer than its content needs"
     if request.max_tokens is None:
         return end
-    others = [text for name, text in candidate.components.items() if name != component]
-    taken = round(sum(map(estimate_tokens, others)) * _TOKENS_A_WORD)
-    room = max(request.max_tokens - taken, 1)
+    other_texts = [text for name, text in candidate.components.items() if name != component]
+    used_tokens = round(sum(map(estimate_tokens, other_texts)) * _TOKENS_A_WORD)
+    room = max(request.max_tokens - used_tokens, 1)
     words = max(round(room / _TOKENS_A_WORD), 1)
     return f"at most {room} tokens, about {words} words; {end}"
 
@@ -396,7 +403,7 @@ def _schema(schema: Mapping[str, JsonValue]) -> str:
     return json.dumps(function, ensure_ascii=False)
 
 
-def _called(name: str) -> str:
+def _component_label(name: str) -> str:
     if name.startswith(TOOL):
         return f"the description of the tool `{name.removeprefix(TOOL)}`"
     return f"`{name}`"
@@ -406,7 +413,7 @@ def _by_weight(stats: CandidateStats) -> tuple[bool, float]:
     return not stats.groups, -stats.weight
 
 
-def _earned(stats: CandidateStats) -> str:
+def _describe_reward(stats: CandidateStats) -> str:
     if not stats.groups:
         return "not measured yet"
     measured = f"score {stats.weight:.2f}, measured {stats.groups} times"

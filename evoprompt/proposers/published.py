@@ -1,4 +1,4 @@
-"""Published optimizers of prompts: APE's resampling, OPRO, and EvoPrompt's GA and DE."""
+"""Published prompt optimizers: APE's resampling, OPRO, and EvoPrompt's GA and DE."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ PARAPHRASE = Prompt(
 
 
 class Paraphrase(LmProposer):
-    """An LLM says the instruction in other words (APE).
+    """An LLM paraphrases the instruction (APE).
 
-    It rewords the parents without reading a single failure.
+    It rewords the parents without reading any failure.
 
     Source: Zhou et al., "Large Language Models Are Human-Level Prompt Engineers" (APE, 2023),
-    the resampling of §3.2; wording our own.
+    the resampling of §3.2; the prompt is evoprompt's.
     """
 
     name = "paraphrase"
 
     def plan(self, request: ProposalRequest) -> Sequence[LmTask]:
-        """One call per parent."""
+        """Return a call for each parent."""
         return per_parent(request, PARAPHRASE)
 
 
@@ -72,21 +72,21 @@ CONTINUE = Prompt(
 )
 
 
-_SHOWN = 20  # instructions with their scores, the best ones
+_MAX_LISTED = 20  # instructions with their scores, the best ones
 
 
 class History(LmProposer):
     """An LLM continues a list of instructions and their scores (OPRO).
 
-    Source: Yang et al., "Large Language Models as Optimizers" (OPRO, 2024); wording our own.
-    Before anything was measured it asks for different approaches instead.
+    Source: Yang et al., "Large Language Models as Optimizers" (OPRO, 2024); the prompt is
+    evoprompt's. Before anything was measured it asks for different approaches instead.
     """
 
     name = "history"
 
     def plan(self, request: ProposalRequest) -> Sequence[LmTask]:
-        """One call, whatever the number of parents."""
-        measured = [one for one in known(request) if one.groups]
+        """Return a single call, for any number of parents."""
+        measured = [stats for stats in latest_stats(request) if stats.groups]
         if not measured:
             return diversify(request)
         best = request.parents[0].candidate
@@ -105,22 +105,22 @@ class History(LmProposer):
         scores: dict[str, float] = {}
         for stats, score in zip(measured, scores_of(measured), strict=True):
             scores[stats.candidate.components[component]] = score
-        ranked = sorted(scores.items(), key=lambda pair: pair[1])[-_SHOWN:]
+        ranked = sorted(scores.items(), key=lambda pair: pair[1])[-_MAX_LISTED:]
         return "\n\n".join(f"Instruction: {text}\nScore: {score:.0f}" for text, score in ranked)
 
     def calls_for(self, count: int, parents: int) -> int:
-        """One."""
+        """Return 1."""
         return 1
 
 
-def known(request: ProposalRequest) -> list[CandidateStats]:
-    """Parents and history, each candidate once with its latest stats, oldest first."""
+def latest_stats(request: ProposalRequest) -> list[CandidateStats]:
+    """Return parents and history, each candidate once with its latest stats, oldest first."""
     latest = {entry.candidate.id: entry for entry in (*request.history, *request.parents)}
     return list(latest.values())
 
 
 def scores_of(candidate_stats: Sequence[CandidateStats]) -> list[float]:
-    """Weights as scores from 0 to 100; rewards outside of [0, 1] are stretched to fit."""
+    """Return the weights as scores from 0 to 100; rewards outside of [0, 1] are stretched."""
     weights = [stats.weight for stats in candidate_stats]
     low, high = min(0.0, *weights), max(1.0, *weights)
     return [100 * (weight - low) / (high - low) for weight in weights]
@@ -179,16 +179,16 @@ class EvoPromptGA(LmProposer):
     One call an offspring.
 
     Source: Guo et al., "Connecting Large Language Models with Evolutionary Algorithms Yields
-    Powerful Prompt Optimizers" (EvoPrompt, 2024), Alg. 2; wording our own. Parents come from all
-    candidates measured so far, since few may be alive, by DEAP's roulette wheel. Until there are
-    two, it asks for different approaches instead.
+    Powerful Prompt Optimizers" (EvoPrompt, 2024), Alg. 2; the prompt is evoprompt's. Parents come
+    from all candidates measured so far, since there may be few members, by DEAP's roulette wheel.
+    Until there are two, it asks for different approaches instead.
     """
 
     name = "guo2024-ga"
 
     def plan(self, request: ProposalRequest) -> Sequence[LmTask]:
-        """One call for each proposal."""
-        pool = known(request)
+        """Return a call for each proposal."""
+        pool = latest_stats(request)
         if len(pool) < 2:
             return diversify(request)
         roulette = Deap("roulette")
@@ -202,7 +202,7 @@ class EvoPromptGA(LmProposer):
         return tasks
 
     def calls_for(self, count: int, parents: int) -> int:
-        """One a proposal."""
+        """Return ``count``, one call for each proposal."""
         return count
 
 
@@ -218,8 +218,8 @@ class EvoPromptDE(LmProposer):
     name = "guo2024-de"
 
     def plan(self, request: ProposalRequest) -> Sequence[LmTask]:
-        """One call for each proposal."""
-        pool = known(request)
+        """Return a call for each proposal."""
+        pool = latest_stats(request)
         if len(pool) < 3:
             return diversify(request)
         best = max(pool, key=lambda stats: stats.weight)
@@ -238,7 +238,7 @@ class EvoPromptDE(LmProposer):
         return tasks
 
     def calls_for(self, count: int, parents: int) -> int:
-        """One a proposal."""
+        """Return ``count``, one call for each proposal."""
         return count
 
 

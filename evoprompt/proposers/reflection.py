@@ -1,4 +1,4 @@
-"""Reflection: reads failures, says what caused them, and rewrites the instruction."""
+"""Reflection: a proposer that reads failures, states their causes, and rewrites the instruction."""
 
 from __future__ import annotations
 
@@ -74,22 +74,22 @@ REFLECT_FROZEN = replace(
         f"episodes or its answer. {_COPIES} {_FORM}"
     ),
 )
-"""The same for a model that is not trained."""
+"""Prompt of reflection for a model that is not trained."""
 
-_BEGINNING = 80  # characters of an instruction by which a reader knows it
+_BEGINNING = 80  # characters of an instruction that identify it for a reader
 
 
 class Reflection(LmProposer):
     """An LLM analyses failures and rewrites the instruction (paper section 3.2).
 
-    Source: paper §3.2 and App. E (the reflective optimizer); wording and format are our own.
+    Source: paper §3.2 and App. E (the reflective optimizer); the prompts are evoprompt's.
     Departure: one call per parent when there are several. Without failures, at the start, it asks
     for different approaches instead, so that one call fills the population.
 
     Args:
-        language: answers.
-        episode_tokens: length to which each trajectory is shortened, in tokens; a success at the
-            same question to half of it.
+        language: the language model.
+        episode_tokens: length to which each trajectory is shortened, in tokens; a success on the
+            same question is shortened to half of it.
         program: a DSPy program for the signature of :data:`REFLECT`, compiled and saved as JSON.
 
     Raises:
@@ -99,7 +99,7 @@ class Reflection(LmProposer):
     name = "reflection"
 
     class Settings(LmProposer.Settings):
-        """What a configuration may set."""
+        """Settings of the proposer in a configuration."""
 
         episode_tokens: int = Field(
             default=800, ge=50, description="length of each failed trajectory shown, in tokens"
@@ -120,7 +120,7 @@ class Reflection(LmProposer):
         self._program = None if program is None else load_program(REFLECT, program)
 
     def plan(self, request: ProposalRequest) -> Sequence[LmTask]:
-        """One call per parent, with the failures under it."""
+        """Return a call for each parent, with its failures."""
         if not request.failures:
             return diversify(request)
 
@@ -131,48 +131,56 @@ class Reflection(LmProposer):
         return per_parent(request, prompt, episodes, self._program)
 
     def _account(self, candidate: Candidate, request: ProposalRequest) -> Mapping[str, str]:
-        """The failures under ``candidate``, or all if there are none of its own, and successes."""
-        own = [failure for failure in request.failures if failure.candidate.id == candidate.id]
-        shown = (own or request.failures)[: request.failures_per_request]
+        """Return the failures under ``candidate``, or all if it has none, and successes."""
+        own_failures = [
+            failure for failure in request.failures if failure.candidate.id == candidate.id
+        ]
+        read_failures = (own_failures or request.failures)[: request.failures_per_request]
         solved = {success.question.id: success for success in request.successes}
-        beside = {
-            f"Instead of episode {number}{_under(solved[one.question.id], one)}": solved.pop(
-                one.question.id
-            )
-            for number, one in enumerate(shown, 1)
-            if one.question.id in solved
-        }
-        failed = {f"Episode {number}": one for number, one in enumerate(shown, 1)}
+        successes: dict[str, Trajectory] = {}
+        for number, failure in enumerate(read_failures, 1):
+            success = solved.pop(failure.question.id, None)
+            if success is not None:
+                under = _other_instruction(success, failure)
+                successes[f"Instead of episode {number}{under}"] = success
+        failed = {f"Episode {number}": failure for number, failure in enumerate(read_failures, 1)}
         parents = {parent.candidate.id for parent in request.parents}
-        others = [failure for failure in request.failures if failure.candidate.id not in parents]
+        other_failures = [
+            failure for failure in request.failures if failure.candidate.id not in parents
+        ]
         again = {
-            f"Episode {number} again, failed under {_begins(other.candidate.text)}": other
-            for number, one in enumerate(own and shown, 1)
-            for other in others
-            if other.question.id == one.question.id
+            f"Episode {number} again, failed under {_beginning_of(other.candidate.text)}": other
+            for number, failure in enumerate(own_failures and read_failures, 1)
+            for other in other_failures
+            if other.question.id == failure.question.id
         }
-        told = [_told(failed, self.episode_tokens), _told(again, self.episode_tokens // 2)]
+        failed_texts = [
+            _render_episodes(failed, self.episode_tokens),
+            _render_episodes(again, self.episode_tokens // 2),
+        ]
         return {
-            "episodes": "\n\n".join(filter(None, told)),
-            "solved": _told(beside, self.episode_tokens // 2) or "(none)",
+            "episodes": "\n\n".join(filter(None, failed_texts)),
+            "solved": _render_episodes(successes, self.episode_tokens // 2) or "(none)",
         }
 
 
-def _told(episodes: Mapping[str, Trajectory], tokens: int) -> str:
-    return "\n\n".join(f"{title}\n{render_episode(one, tokens)}" for title, one in episodes.items())
+def _render_episodes(episodes: Mapping[str, Trajectory], tokens: int) -> str:
+    return "\n\n".join(
+        f"{title}\n{render_episode(episode, tokens)}" for title, episode in episodes.items()
+    )
 
 
-def _begins(text: str) -> str:
+def _beginning_of(text: str) -> str:
     line = " ".join(text.split())
     return f'"{line[:_BEGINNING]} [...]"' if len(line) > _BEGINNING else f'"{line}"'
 
 
-def _under(success: Trajectory, failure: Trajectory) -> str:
+def _other_instruction(success: Trajectory, failure: Trajectory) -> str:
     return "" if success.candidate.id == failure.candidate.id else ", under another instruction"
 
 
 def load_program(prompt: Prompt, path: Path) -> Any:
-    """The program of ``prompt`` with what a DSPy optimizer taught it.
+    """Load the program of ``prompt`` with the state that a DSPy optimizer saved.
 
     Only JSON is read, because DSPy's other format runs code when it is loaded; a language model
     saved with the program is ignored.

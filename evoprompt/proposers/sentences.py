@@ -1,4 +1,4 @@
-"""Proposers that need no LLM: they edit instructions as lists of sentences of the task's bank."""
+"""Proposers without an LLM that edit instructions as lists of sentences from the task's bank."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ Variation = tuple[Genome, str]
 """A varied genome and the reason for it."""
 
 _TRIES_PER_PROPOSAL = 8
-_MOST_REMEDIES = 3  # in one child: some habits take hold only when several sentences ask for them
-_SWAP = 1 / 4  # chance that a child also loses a sentence
-_BLIND = "any failure"
+_MAX_REMEDIES = 3  # in one proposal: some habits form only if several sentences demand them
+_SWAP = 1 / 4  # chance that a proposal also loses a sentence
+_ANY_FAILURE = "any failure"
 
 
 class SentenceProposer(Proposer):
-    """Takes instructions apart into sentences, varies them, and puts them together again.
+    """Base class of proposers that vary instructions as lists of sentences.
 
-    Of a candidate with several components, the one that the bank is for is varied, or else the
-    first; the others stay as they are.
+    Of a candidate with several components, the component of the bank is varied, or else the first;
+    the remaining ones stay unchanged.
 
     Args:
         bank: the task's sentences.
-        most_sentences: most sentences an instruction may have beside the fixed ones, at least 1.
+        most_sentences: maximum number of sentences in addition to the fixed ones, at least 1.
     """
 
     class Settings(BaseModel, extra="forbid"):
-        """What a configuration may set."""
+        """Settings of the proposer in a configuration."""
 
         most_sentences: int = Field(
             8, ge=1, description="beside those that every instruction keeps"
@@ -49,14 +49,14 @@ class SentenceProposer(Proposer):
 
     @classmethod
     def build(cls, settings: Any, context: BuildContext) -> SentenceProposer:
-        """Makes one that edits sentences of the bank of the task.
+        """Build a proposer that edits sentences of the task's bank.
 
         Raises:
             InputError: there is no task, or it has no bank.
         """
-        given = dict(settings)
+        arguments = dict(settings)
         _, bank = _task_and_bank(context)
-        return cls(bank.without(given.pop("without")), **given)
+        return cls(bank.without(arguments.pop("without")), **arguments)
 
     def __init__(self, bank: SentenceBank, most_sentences: int = 8) -> None:
         if most_sentences < 1:
@@ -65,76 +65,76 @@ class SentenceProposer(Proposer):
         self.most = most_sentences
         self.wordings = [text for texts in bank.sentences.values() for text in texts]
         self._idea = {text: idea for idea, texts in bank.sentences.items() for text in texts}
-        # What the bank knows is found whole, even where it holds several sentences or no full stop.
-        known = sorted([*bank.fixed, *self.wordings], key=len, reverse=True)
-        kinds = "|".join([*map(re.escape, known), ".*?[.!?]", ".+"])
+        # Texts of the bank match as a whole, even with several sentences or without a full stop.
+        bank_texts = sorted([*bank.fixed, *self.wordings], key=len, reverse=True)
+        kinds = "|".join([*map(re.escape, bank_texts), ".*?[.!?]", ".+"])
         self._sentence = re.compile(rf"\s*({kinds})(?=\s|$)", re.DOTALL)
 
     @abstractmethod
     def vary(self, parent: Candidate, genome: Genome, request: ProposalRequest) -> Variation:
-        """A variation of the genome of ``parent``."""
+        """Return a variation of the genome of ``parent``."""
 
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
-        """Up to ``request.count`` different texts, each a variation of a random parent."""
+        """Return up to ``request.count`` different texts, each a variation of a random parent."""
         parents = [stats.candidate for stats in request.parents]
-        seen = {parent.components[self._varied(parent)] for parent in parents}
-        found: list[Proposal] = []
+        seen_texts = {parent.components[self._varied(parent)] for parent in parents}
+        proposals: list[Proposal] = []
         for _ in range(request.count * _TRIES_PER_PROPOSAL):
-            if len(found) == request.count:
+            if len(proposals) == request.count:
                 break
             parent = request.rng.choice(parents)
-            genome, rationale = self.vary(parent, self.take_apart(parent), request)
-            text = self.put_together(genome)
-            if genome and text not in seen:
-                seen.add(text)
+            genome, rationale = self.vary(parent, self.split_sentences(parent), request)
+            text = self.join_sentences(genome)
+            if genome and text not in seen_texts:
+                seen_texts.add(text)
                 components = {**parent.components, self._varied(parent): text}
-                found.append(Proposal(components, (parent.id,), rationale))
-        return found
+                proposals.append(Proposal(components, (parent.id,), rationale))
+        return proposals
 
-    def take_apart(self, candidate: Candidate) -> Genome:
-        """The sentences of an instruction, without those that are fixed."""
-        found: Genome = self._sentence.findall(
+    def split_sentences(self, candidate: Candidate) -> Genome:
+        """Return the sentences of an instruction, without the fixed ones."""
+        all_sentences: Genome = self._sentence.findall(
             candidate.components[self._varied(candidate)].strip()
         )
-        return [text for text in found if text not in self.bank.fixed]
+        return [text for text in all_sentences if text not in self.bank.fixed]
 
-    def put_together(self, genome: Sequence[str]) -> str:
-        """The instruction of the fixed sentences and ``genome``."""
+    def join_sentences(self, genome: Sequence[str]) -> str:
+        """Return the instruction of the fixed sentences and ``genome``."""
         return " ".join([*self.bank.fixed, *genome])
 
     def idea(self, sentence: str) -> str:
-        """The key of a bank sentence; a sentence from elsewhere is its own idea."""
+        """Return the key of a bank sentence; any other sentence is its own idea."""
         return self._idea.get(sentence, sentence)
 
     def wording(self, idea: str, rng: random.Random) -> str:
-        """One of the wordings of ``idea``."""
+        """Return a random variant of ``idea``."""
         return rng.choice(list(self.bank.sentences[idea]))
 
     def tidy(self, genome: Iterable[str]) -> Genome:
-        """The genome with each idea once, the first wording winning, at most ``most`` long."""
+        """Return the genome with each idea once, in its first variant, at most ``most`` long."""
         by_idea: dict[str, str] = {}
         for sentence in genome:
             by_idea.setdefault(self.idea(sentence), sentence)
         return list(by_idea.values())[: self.most]
 
     def add(self, genome: Genome, sentence: str, rng: random.Random) -> Genome:
-        """The genome with ``sentence``, in place of a random one when it is full."""
-        kept = list(genome)
-        if len(kept) >= self.most:
-            kept.pop(rng.randrange(len(kept)))
-        return self.tidy([*kept, sentence])
+        """Return the genome with ``sentence``, in place of a random one if it is full."""
+        sentences = list(genome)
+        if len(sentences) >= self.most:
+            sentences.pop(rng.randrange(len(sentences)))
+        return self.tidy([*sentences, sentence])
 
     def drop(self, genome: Genome, rng: random.Random) -> Genome:
-        """The genome without one random sentence."""
-        kept = list(genome)
-        if kept:
-            kept.pop(rng.randrange(len(kept)))
-        return kept
+        """Return the genome without one random sentence."""
+        sentences = list(genome)
+        if sentences:
+            sentences.pop(rng.randrange(len(sentences)))
+        return sentences
 
     def _varied(self, candidate: Candidate) -> str:
-        """The name of the component that is varied."""
-        wanted = self.bank.component
-        return wanted if wanted in candidate.components else next(iter(candidate.components))
+        """Return the name of the component that is varied."""
+        component = self.bank.component
+        return component if component in candidate.components else next(iter(candidate.components))
 
 
 def _task_and_bank(context: BuildContext) -> tuple[BankOwner, SentenceBank]:
@@ -151,63 +151,65 @@ def _task_and_bank(context: BuildContext) -> tuple[BankOwner, SentenceBank]:
 
 
 class SentenceEdit(SentenceProposer):
-    """Reads diagnosed failures and edits sentences of the task's bank; no LLM.
+    """Proposer that reads diagnosed failures and edits sentences of the task's bank; no LLM.
 
-    It adds, swaps and drops sentences where the parent's failures point (paper §3.2). Each child
+    It adds, swaps and drops sentences as the parent's failures suggest (paper §3.2). Each proposal
     gets one to three remedies that the bank names for diagnoses, which are drawn by how often they
     occur among the parent's failures; additions are random without failures. With several parents
-    some children are a crossover of two first. Deterministic from the request's generator.
+    some proposals are first a crossover of two. Deterministic from the request's generator.
 
     Args:
         bank: the task's sentences and remedies.
         diagnose: the task's reading of a failed trajectory.
-        most_sentences: most sentences an instruction may have beside the fixed ones.
+        most_sentences: maximum number of sentences in addition to the fixed ones.
     """
 
     crossover = 0.3
-    """Chance of a crossover when there is more than one parent, in [0, 1]."""
+    """Chance of a crossover if there are several parents, in [0, 1]."""
 
     @classmethod
     def build(cls, settings: Any, context: BuildContext) -> SentenceEdit:
-        """Makes one that edits sentences of the bank of the task, by its diagnoses.
+        """Build a proposer that edits sentences of the task's bank, by its diagnoses.
 
         Raises:
             InputError: there is no task, or it has no bank.
         """
-        given = dict(settings)
+        arguments = dict(settings)
         task, bank = _task_and_bank(context)
-        return cls(bank.without(given.pop("without")), task.diagnose, **given)
+        return cls(bank.without(arguments.pop("without")), task.diagnose, **arguments)
 
     def __init__(self, bank: SentenceBank, diagnose: Diagnose, most_sentences: int = 8) -> None:
         super().__init__(bank, most_sentences)
         self.diagnose = diagnose
 
     def vary(self, parent: Candidate, genome: Genome, request: ProposalRequest) -> Variation:
-        """The genome, perhaps crossed with that of another parent, and with some remedies."""
-        others = [s.candidate for s in request.parents if s.candidate.id != parent.id]
-        if others and request.rng.random() < self.crossover:
-            genome = self._cross(genome, request.rng.choice(others), request.rng)
-        found = self.diagnoses(parent, request.failures)
-        return self._treat(genome, found, request.rng)
+        """Return the genome with remedies, possibly after a crossover with another parent."""
+        other_parents = [s.candidate for s in request.parents if s.candidate.id != parent.id]
+        if other_parents and request.rng.random() < self.crossover:
+            genome = self._cross(genome, request.rng.choice(other_parents), request.rng)
+        diagnoses = self.diagnoses(parent, request.failures)
+        return self._treat(genome, diagnoses, request.rng)
 
     def diagnoses(self, parent: Candidate, failures: Sequence[Trajectory]) -> Counter[str]:
-        """How often each diagnosis applies to the failures of ``parent``, or else to all."""
-        own = [failure for failure in failures if failure.candidate.id == parent.id]
-        return Counter(name for failure in own or failures for name in self.diagnose(failure))
+        """Count the diagnoses of the failures of ``parent``, or of all failures if it has none."""
+        own_failures = [failure for failure in failures if failure.candidate.id == parent.id]
+        return Counter(
+            name for failure in own_failures or failures for name in self.diagnose(failure)
+        )
 
-    def _treat(self, genome: Genome, found: Counter[str], rng: random.Random) -> Variation:
+    def _treat(self, genome: Genome, diagnoses: Counter[str], rng: random.Random) -> Variation:
         treatments: list[str] = []
-        for _ in range(rng.randint(1, _MOST_REMEDIES)):
+        for _ in range(rng.randint(1, _MAX_REMEDIES)):
             present = {self.idea(sentence) for sentence in genome}
             remedies = {
                 diagnosis: [
                     idea for idea in self.bank.remedies.get(diagnosis, ()) if idea not in present
                 ]
-                for diagnosis in found
+                for diagnosis in diagnoses
             }
-            open_ = [diagnosis for diagnosis in found if remedies[diagnosis]]
+            open_ = [diagnosis for diagnosis in diagnoses if remedies[diagnosis]]
             if open_:
-                diagnosis = rng.choices(open_, [found[name] for name in open_])[0]
+                diagnosis = rng.choices(open_, [diagnoses[name] for name in open_])[0]
                 idea = rng.choice(remedies[diagnosis])
                 treatments.append(f"{diagnosis} -> {idea}")
                 genome = self.add(genome, self.wording(idea, rng), rng)
@@ -220,42 +222,45 @@ class SentenceEdit(SentenceProposer):
         return genome, "; ".join(treatments)
 
     def _cross(self, genome: Genome, other: Candidate, rng: random.Random) -> Genome:
-        """A beginning of the genome and an end of the other's: a messy one-point crossover."""
-        mate = self.take_apart(other)
+        """Return a beginning of the genome and an end of the other's: a one-point crossover.
+
+        The two cuts are independent (a messy crossover).
+        """
+        mate = self.split_sentences(other)
         head, tail = rng.randint(0, len(genome)), rng.randint(0, len(mate))
         return self.tidy([*genome[:head], *mate[tail:]])
 
 
 class SentenceBlind(SentenceEdit):
-    """Makes the same edits without reading failures, as a control.
+    """Proposer that makes the same edits without reading failures, as a control.
 
-    What separates it from :class:`SentenceEdit` is the reading of failures alone: a child gets one
-    to three ideas, of the whole bank, loses a sentence as often and is crossed as often. Where
-    ``SentenceEdit`` finds nothing to read, both do the same.
+    The only difference to :class:`SentenceEdit` is the reading of failures: a proposal gets one to
+    three ideas, of the whole bank, and loses a sentence and is crossed with the same chances. If
+    ``SentenceEdit`` has nothing to read, both do the same.
 
     Args:
         bank: the task's sentences.
         diagnose: the task's reading of a failed trajectory.
-        most_sentences: most sentences an instruction may have beside the fixed ones.
+        most_sentences: maximum number of sentences in addition to the fixed ones.
     """
 
     def __init__(self, bank: SentenceBank, diagnose: Diagnose, most_sentences: int = 8) -> None:
-        bank = replace(bank, remedies={_BLIND: list(bank.sentences)})
+        bank = replace(bank, remedies={_ANY_FAILURE: list(bank.sentences)})
         super().__init__(bank, diagnose, most_sentences)
 
     def diagnoses(self, parent: Candidate, failures: Sequence[Trajectory]) -> Counter[str]:
-        """One diagnosis that says nothing, if there are any."""
-        return Counter([_BLIND] if super().diagnoses(parent, failures) else [])
+        """Return a single uninformative diagnosis, if there are any."""
+        return Counter([_ANY_FAILURE] if super().diagnoses(parent, failures) else [])
 
 
 class SentenceRandom(SentenceProposer):
-    """Edits sentences at random, as a control: blind mutation."""
+    """Proposer that edits sentences at random, as a control: blind mutation."""
 
     def vary(self, parent: Candidate, genome: Genome, request: ProposalRequest) -> Variation:
-        """The genome with a sentence added, replaced or dropped."""
+        """Return the genome with a sentence added, replaced or dropped."""
         draw = request.rng.random()
         if draw < 0.2:
             return self.drop(genome, request.rng), "random: drop"
-        kept = self.drop(genome, request.rng) if draw < 0.4 else genome
+        shortened = self.drop(genome, request.rng) if draw < 0.4 else genome
         sentence = request.rng.choice(self.wordings)
-        return self.add(kept, sentence, request.rng), "random: add"
+        return self.add(shortened, sentence, request.rng), "random: add"

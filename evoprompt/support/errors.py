@@ -1,7 +1,7 @@
-"""Every error evoprompt raises on purpose.
+"""Errors that evoprompt raises on purpose.
 
-Each message names what was given, what is required and the remedy. Each class also inherits the
-built-in it refines, so that callers may catch either.
+Each message names the given value, the requirement and the remedy. Each class also inherits from a
+built-in error, so that callers may catch either.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ class InputError(EvopromptError, ValueError):
 
 
 class UnknownAssignmentError(EvopromptError, LookupError):
-    """A trajectory was told for an assignment that this engine never gave."""
+    """A recorded trajectory belongs to an assignment that this engine never issued."""
 
 
 class AlreadyToldError(EvopromptError, ValueError):
-    """A trajectory was told twice, or so late that its assignment is forgotten."""
+    """A trajectory was recorded twice, or so late that its assignment is forgotten."""
 
 
 class StateError(EvopromptError, ValueError):
-    """A saved state cannot be loaded; the object it was to be loaded into is unchanged."""
+    """A saved state cannot be loaded; the object that should load it is unchanged."""
 
 
 class AttachError(EvopromptError, TypeError):
@@ -43,29 +43,32 @@ class ComponentError(EvopromptError, RuntimeError):
 
 
 class UnwritableError(EvopromptError, OSError):
-    """The disk cannot take what was to be written; what was whole before still is (exit code 1)."""
+    """The disk cannot take a file; the complete earlier version remains (exit code 1)."""
 
 
 class NothingEvolvedError(EvopromptError, RuntimeError):
-    """Training ended, and nothing evolved although it was to; the policy is kept (exit code 1)."""
+    """Training evolved nothing although evolution was on; the policy is kept (exit code 1)."""
 
 
 class EvopromptWarning(UserWarning):
-    """Something went wrong that does not end training; the event log tells it, too."""
+    """A problem that does not end training; the event log records it, too."""
 
 
 def warn(message: str, stacklevel: int = 2) -> None:
-    """Warns of ``message``; where there is a log, :meth:`EventLog.notice` does both.
+    """Warn with ``message``; if there is a log, call :meth:`EventLog.notice`, which does both.
 
     Args:
-        message: what a person should know, and what to do about it.
-        stacklevel: as of ``warnings.warn``: 2 for the caller of whoever calls this.
+        message: the problem, and what the user can do about it.
+        stacklevel: as of ``warnings.warn``: 2 for the caller of the function that calls this one.
     """
     warnings.warn(message, EvopromptWarning, stacklevel + 1)
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:
-    """``error``, what caused it, what caused that, and so on; each once, also in a circle."""
+    """Yield ``error``, its cause, the cause of that, and so on, each error once.
+
+    A circle of causes ends, too.
+    """
     seen: set[int] = set()
     cause: BaseException | None = error
     while cause is not None and id(cause) not in seen:
@@ -75,7 +78,7 @@ def causes(error: BaseException) -> Iterator[BaseException]:
 
 
 class LmError(EvopromptError, RuntimeError):
-    """The language model gave no answer that can be used."""
+    """The language model gave no usable answer."""
 
 
 class DeadlineError(LmError, TimeoutError):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 EMPTY = "the answer was empty"
+"""Reason of the failure of a rollout without any text."""
+
 _MANY = 0.03  # share of the rollouts
 
 

@@ -1,4 +1,4 @@
-"""The lead of one candidate over another, and what it shows."""
+"""Leads of one candidate over another, and the verdicts that they permit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ and *scaffold* lost .04 (docs/notes/2026-11-28-one-method.md).
 """
 DROP = 2.0
 """Odds at which a candidate is rejected; 10 cost 4 to 5 points of gain in 20,000 rollouts."""
-_LARGE = 10.0  # times the useful lead: scale of leads that a few questions show
+_LARGE_SCALE = 10.0  # times the useful lead: scale of leads that a few questions show
 _SHARE_OF_LARGE = 0.1  # of the mixture
 USEFUL = 0.05
 """Size of a useful lead, as a share of the range of rewards. With .2 a lead of the whole range
@@ -69,7 +69,7 @@ class Lead:
         """
         if not self.is_known:
             return 1.0
-        large = self._odds_at(_LARGE * useful)
+        large = self._odds_at(_LARGE_SCALE * useful)
         return (1 - _SHARE_OF_LARGE) * self._odds_at(useful) + _SHARE_OF_LARGE * large
 
     def _odds_at(self, scale: float) -> float:
@@ -89,8 +89,8 @@ class Lead:
             useful: as for :meth:`odds`.
             error: the greatest chance to call a candidate better that is not, over all looks
                 together. Without it, odds of :data:`ADMIT` are required: up to a fifth of the
-                candidates that are exactly as good reach them, .06 where the others are dropped
-                early, and hardly any that is worse. Divide ``error`` where several are compared.
+                candidates that are exactly as good reach them, .06 if the latter are dropped
+                early, and hardly any that is worse. If several are compared, divide ``error``.
 
         >>> Lead(0.1, 0.04).verdict(0.05), Lead(0.1, 0.04).verdict(0.05, error=0.01)
         ('better', '')

@@ -1,9 +1,9 @@
-"""What a sentence is worth: what it adds to the reward of an instruction that holds it.
+"""Values of sentences: how much a sentence adds to the reward of an instruction that contains it.
 
-Candidates share sentences. The effect of a candidate on the reward is the sum of what its sentences
-add, and a rest of its own; what is known of the effects, those of pruned candidates too, is the
-system of equations of the attributor. Sentences that always come together cannot be told apart, so
-they are one.
+Candidates share sentences. The effect of a candidate on the reward is the sum of the values of its
+sentences and a residual of the candidate. The attributor's system of equations contains all
+evidence of the effects, those of pruned candidates too. Sentences that always occur together cannot
+be distinguished, so they count as a single sentence.
 """
 
 from __future__ import annotations
@@ -19,13 +19,15 @@ from evoprompt.support.text import sentences
 
 Floats = NDArray[np.float64]
 _PARTS = (1 / 4, 1 / 2, 1.0)
-"""Of the noise of a reward: how far the parts of sentences spread, with rewards of 0 and 1 a tenth
-and more; the data weigh them. With 1/8, too, intervals of sentences that matter covered in .85 of
-the cases, with 1/4 in .91 or more (simulated runs of 4,800 rollouts,
+"""Tried spreads of the sentence values, as multiples of the noise of a reward.
+
+With rewards of 0 and 1 they are a tenth and more; the data weigh them. With 1/8 as well, intervals
+of sentences that matter covered in .85 of the cases, with 1/4 in .91 or more (simulated runs of
+4,800 rollouts,
 docs/notes/2026-11-26-worth.md).
 """
-_RESTS = (1 / 32, 1 / 8, 1 / 4, 1 / 2)  # likewise of candidates beside their sentences
-_LEVEL = 100.0  # likewise: what all have in common is not known beforehand
+_RESIDUALS = (1 / 32, 1 / 8, 1 / 4, 1 / 2)  # likewise, of the residuals of candidates
+_LEVEL = 100.0  # likewise, of the mean of all candidates, unknown beforehand
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +64,15 @@ class SentenceValue:
 def sentence_values(
     texts: Sequence[str], information: Floats, evidence: Floats, noise: float
 ) -> list[SentenceValue]:
-    """Return what each sentence that not all texts hold adds, the clearest first.
+    """Return the value of each sentence that not all texts contain, the clearest first.
 
-    How far sentences spread, and candidates beside their sentences, is not known: several spreads
-    are tried, and count by how well they explain the data.
+    The spreads of sentence values and of residuals are unknown: several are tried, and each counts
+    by how well it explains the data.
 
     Args:
-        texts: of the candidates, n of them.
+        texts: instructions of the candidates, n of them.
         information: normal equations of the candidates' effects, shape (n, n).
-        evidence: what they come to, shape (n,).
+        evidence: right-hand side of these equations, shape (n,).
         noise: variance of a reward about the mean of its question, above 0.
     """
     features = _features(texts)
@@ -78,39 +80,41 @@ def sentence_values(
         return []
     columns = np.array(list(features), np.float64).T
     size = len(columns)
-    information, told = (information + information.T) / (2 * noise), evidence / noise
+    information, scaled_evidence = (information + information.T) / (2 * noise), evidence / noise
     logs, means, squares = [], [], []
-    for part, rest in itertools.product(np.square(_PARTS) * noise, np.square(_RESTS) * noise):
-        prior = part * columns @ columns.T + rest * np.eye(size) + _LEVEL**2 * noise
+    for part, residual in itertools.product(
+        np.square(_PARTS) * noise, np.square(_RESIDUALS) * noise
+    ):
+        prior = part * columns @ columns.T + residual * np.eye(size) + _LEVEL**2 * noise
         system = np.eye(size) + information @ prior
-        solved = np.linalg.solve(system, np.column_stack([information, told]))
+        solved = np.linalg.solve(system, np.column_stack([information, scaled_evidence]))
         mean = part * (columns.T @ solved[:, -1])
         seen = np.einsum("ij,ij->j", columns, solved[:, :-1] @ columns)
-        logs.append((told @ prior @ solved[:, -1] - np.linalg.slogdet(system)[1]) / 2)
+        logs.append((scaled_evidence @ prior @ solved[:, -1] - np.linalg.slogdet(system)[1]) / 2)
         means.append(mean)
         squares.append(np.maximum(part - part**2 * seen, 0.0) + mean**2)
     weights = np.exp(np.array(logs) - max(logs))
     weights /= weights.sum()
     values = weights @ np.array(means)
     errors = np.sqrt(np.maximum(weights @ np.array(squares) - values**2, 0.0))
-    worths = [
+    unsorted = [
         SentenceValue(text, float(value), float(error), int(sum(column)))
         for (column, text), value, error in zip(features.items(), values, errors, strict=True)
     ]
-    return sorted(worths, key=lambda worth: -abs(worth.value) / (worth.stderr or 1.0))
+    return sorted(unsorted, key=lambda value: -abs(value.value) / (value.stderr or 1.0))
 
 
 def _features(texts: Sequence[str]) -> dict[tuple[bool, ...], str]:
-    """Group sentences by the candidates that hold them, without those that all or none hold."""
-    wording: dict[str, str] = {}
-    holders: dict[str, list[bool]] = {}
-    for place, text in enumerate(texts):
+    """Group sentences by the texts that contain them, without those that all or none contain."""
+    sentence_by_key: dict[str, str] = {}
+    presence: dict[str, list[bool]] = {}
+    for index, text in enumerate(texts):
         for sentence in sentences(text):
             key = " ".join(sentence.casefold().split()).rstrip(" .!?")
-            wording.setdefault(key, sentence)
-            holders.setdefault(key, [False] * len(texts))[place] = True
-    together: dict[tuple[bool, ...], list[str]] = {}
-    for key, having in holders.items():
-        if not all(having):
-            together.setdefault(tuple(having), []).append(wording[key])
-    return {having: " ".join(said) for having, said in together.items()}
+            sentence_by_key.setdefault(key, sentence)
+            presence.setdefault(key, [False] * len(texts))[index] = True
+    sentences_by_presence: dict[tuple[bool, ...], list[str]] = {}
+    for key, is_in_text in presence.items():
+        if not all(is_in_text):
+            sentences_by_presence.setdefault(tuple(is_in_text), []).append(sentence_by_key[key])
+    return {is_in_text: " ".join(grouped) for is_in_text, grouped in sentences_by_presence.items()}

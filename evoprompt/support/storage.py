@@ -1,10 +1,10 @@
-"""Files written whole or not at all, and checkpoints that are complete or known not to be.
+"""Files that are written completely or not at all, and checkpoints that are complete or refused.
 
-A checkpoint is a folder in which a trainer writes its weights and we the engine's state
-(``Engine.state_dict``: what a resume restores). The state is written before everything else, under
-a name that says that the rest is missing, and renamed to ``evoprompt_state.json`` when all is
-there. So a folder with that file is complete, and one with :data:`BEGUN_FILE` alone is what a kill
-or a full disk left of a save.
+A checkpoint is a folder to which a trainer writes its weights and evoprompt the engine's state
+(``Engine.state_dict``, which a resume restores). The state is written before everything else, under
+a name that marks the checkpoint as incomplete, and renamed to ``evoprompt_state.json`` when all
+files are complete. So a folder with that file is complete, and a folder with :data:`BEGUN_FILE`
+alone remains from a save that a kill or a full disk cut short.
 """
 
 from __future__ import annotations
@@ -30,37 +30,40 @@ STATE_FILE = "evoprompt_state.json"
 """Name of the engine's file in a complete checkpoint."""
 
 RECIPE_FILE = "evoprompt.json"
-"""Name of the file that says how the policy is asked, in a checkpoint and in an export."""
+"""Name of the file that describes how to prompt the policy, in a checkpoint and in an export."""
 
 BEGUN_FILE = "evoprompt_state.begun.json"
-"""Its name while the checkpoint is being written."""
+"""Name of the engine's file while the checkpoint is being written."""
 
-_REMOVED = "removed-"
+_REMOVED_PREFIX = "removed-"
 _SENTINEL = "checkpoint-is-incomplete.txt"  # transformers', before a save on SIGTERM
 
 
 class SavedRecord(BaseModel):
-    """A record that is part of an engine's state, and goes on changing."""
+    """Record that is part of an engine's state, and continues to change."""
 
     def state_dict(self) -> dict[str, JsonValue]:
-        """Its fields, as JSON values."""
+        """Return the fields, as JSON values."""
         return self.model_dump(mode="json")
 
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
-        """Takes over what ``state`` holds; a missing or wrong field is a ValueError.
+        """Take over the fields of ``state``.
 
         Raises:
             LookupError: a field is missing.
-            ValueError: one is of a wrong type.
+            ValueError: a field is of a wrong type.
         """
         names = type(self).model_fields
-        found = type(self).model_validate({name: state[name] for name in names})
+        loaded = type(self).model_validate({name: state[name] for name in names})
         for name in names:
-            setattr(self, name, getattr(found, name))
+            setattr(self, name, getattr(loaded, name))
 
 
 def unwritable(path: Path, folder: bool) -> str:
-    """Why ``path`` can be no folder, or no file, to write; empty if it may. Makes nothing."""
+    """Return why ``path`` cannot be written as a folder, or a file; empty if it can.
+
+    Creates nothing.
+    """
     try:
         is_folder = S_ISDIR(path.stat().st_mode)
     except FileNotFoundError:
@@ -73,35 +76,38 @@ def unwritable(path: Path, folder: bool) -> str:
 
 
 def require_folder(path: Path, setting: str) -> None:
-    """Makes sure that ``path`` may be written as a folder; to be asked before what takes long.
+    """Require that ``path`` can be written as a folder; call it before slow work.
 
     Raises:
-        InputError: it cannot be one.
+        InputError: it cannot be written as a folder.
     """
-    if why := unwritable(path, folder=True):
-        raise InputError(f"{setting} is {path} ({why}); required: a folder to write; name another")
+    if reason := unwritable(path, folder=True):
+        raise InputError(
+            f"{setting} is {path} ({reason}); required: a folder to write; name another"
+        )
 
 
 LOCK = "writer.lock"
-"""Name of the lock in a folder that one process writes; it stays there when nobody holds it."""
+"""Name of the lock file in a folder that a single process writes; it remains there when unlocked.
+"""
 
 
 @contextmanager
 def only_writer(
-    folder: Path, what: str, wait: float = 0.0, waiting: Callable[[], None] = lambda: None
+    folder: Path, work: str, wait: float = 0.0, waiting: Callable[[], None] = lambda: None
 ) -> Iterator[None]:
-    """Keeps ``folder`` for this process while inside, on a file system that others share, too.
+    """Lock ``folder`` for this process inside the context, on a shared file system, too.
 
-    The lock is the kernel's: it is free as soon as its process has ended, however that came.
+    The lock is the kernel's: it is free as soon as its process has ended, in whatever way.
 
     Args:
-        folder: made if it is missing.
-        what: is worked at there, for the message.
+        folder: the folder; created if it is missing.
+        work: name of the work in the folder, for the message.
         wait: seconds to wait for another process to end.
-        waiting: called before that.
+        waiting: function that is called before the wait.
 
     Raises:
-        InputError: another process is at work there, or nothing can be written there.
+        InputError: another process works in the folder, or it cannot be written to.
     """
     lock = FileLock(folder / LOCK, thread_local=False)
     try:
@@ -115,7 +121,7 @@ def only_writer(
             lock.acquire(timeout=wait)
     except Timeout:
         raise InputError(
-            f"another process is at work in {folder} ({what}); required: one at a time; wait for "
+            f"another process is at work in {folder} ({work}); required: one at a time; wait for "
             "it or stop it"
         ) from None
     except OSError as error:
@@ -130,13 +136,13 @@ def only_writer(
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Replaces the file ``path`` by ``text``; a crash leaves the old file or the new one.
+    """Replace the file ``path`` by ``text``; a crash leaves the old file or the new one.
 
-    Makes the folder if it is missing. Lone surrogates, which UTF-8 cannot carry, are written as
-    JSON escapes them.
+    Creates the folder if it is missing. Lone surrogates, which UTF-8 cannot encode, are written as
+    JSON escapes.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    # The same name every time, so that what a kill leaves is overwritten by the next write.
+    # The name is the same every time: the next write overwrites what a kill left behind.
     temporary = path.with_name(f".{path.name}.tmp")
     try:
         with temporary.open("w", encoding="utf-8", errors="backslashreplace") as file:
@@ -149,27 +155,27 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def is_temporary(file: Path) -> bool:
-    """Whether ``file`` is what a kill leaves of :func:`write_whole`."""
+    """Return whether ``file`` is a file that a killed :func:`write_whole` left behind."""
     return file.name.startswith(".") and file.suffix == ".tmp"
 
 
 class LineFile:
-    """A file to which lines are appended; a last one that a kill or a full disk cut short is none.
+    """File to which lines are appended; a last line that was cut short does not count.
 
-    Such a rest is left out when the file is read, and overwritten by the next line. A line that
-    was appended is in the file whatever becomes of the process; not of the machine. Others may
-    append to it too, one at a time.
+    A kill or a full disk leaves such a partial line. It is skipped when the file is read, and
+    overwritten by the next line. An appended line stays in the file if the process ends, not if the
+    machine fails. Other processes may append to the file too, one at a time.
 
     Args:
-        path: created, with its folder, when the first line comes.
+        path: the file; created, with its folder, when the first line is appended.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._size = 0  # of the lines that are known
+        self._size = 0  # bytes of the lines that were read or appended here
 
     def __iter__(self) -> Iterator[bytes]:
-        """The whole lines with their ends."""
+        """Yield the complete lines with their ends."""
         if not self._path.exists():
             return
         with self._path.open("rb") as file:
@@ -178,7 +184,10 @@ class LineFile:
                     yield line
 
     def news(self) -> list[bytes]:
-        """The whole lines, without their ends, that were not appended here or returned before."""
+        """Return the complete lines that were not appended here or returned before.
+
+        They are without their ends.
+        """
         if not self._path.exists():
             return []
         with self._path.open("rb") as file:
@@ -186,42 +195,43 @@ class LineFile:
 
     def _news(self, file: BinaryIO) -> list[bytes]:
         file.seek(self._size)
-        written = file.read()
-        whole = written[: written.rfind(b"\n") + 1]
-        self._size += len(whole)
-        return whole.split(b"\n")[:-1]
+        new_bytes = file.read()
+        complete = new_bytes[: new_bytes.rfind(b"\n") + 1]
+        self._size += len(complete)
+        return complete.split(b"\n")[:-1]
 
     def append(self, line: bytes) -> None:
-        """Adds ``line``, which has its end.
+        """Append ``line``, which includes its line end.
 
         Raises:
-            OSError: it could not be written; the file is as it was, but for a rest.
+            OSError: the line could not be written; the file is as before, except for a partial
+            line.
         """
         self._path.parent.mkdir(parents=True, exist_ok=True)
         with self._path.open("ab+", buffering=0) as file:
             if file.tell() > self._size:
                 self._news(file)
                 file.truncate(self._size)
-            written = file.write(line)
-            while written < len(line):  # a full disk takes a part of it, and then nothing
-                written += file.write(line[written:])
+            num_written = file.write(line)
+            while num_written < len(line):  # a full disk takes a part of the line, and then nothing
+                num_written += file.write(line[num_written:])
         self._size += len(line)
 
     def fingerprint(self, count: int) -> str:
-        """The same for two files whose first ``count`` lines are the same."""
-        found = hashlib.blake2b(digest_size=16)
+        """Return a digest of the first ``count`` lines."""
+        digest = hashlib.blake2b(digest_size=16)
         for line in islice(self, count):
-            found.update(line)
-        return found.hexdigest()
+            digest.update(line)
+        return digest.hexdigest()
 
     def keep(self, count: int) -> None:
-        """Drops all but the first ``count`` lines."""
+        """Drop all but the first ``count`` lines."""
         self._size = sum(map(len, islice(self, count)))
         os.truncate(self._path, self._size)
 
 
 def save_state(path: Path, state: Mapping[str, JsonValue]) -> None:
-    """Writes ``state`` to ``path``, whole or not at all.
+    """Write ``state`` to ``path``, completely or not at all.
 
     Raises:
         ValueError: the state holds a NaN or an infinity; an earlier file stays as it was.
@@ -230,7 +240,7 @@ def save_state(path: Path, state: Mapping[str, JsonValue]) -> None:
 
 
 def load_state(path: Path) -> dict[str, JsonValue]:
-    """The state in ``path``.
+    """Return the state in ``path``.
 
     Raises:
         StateError: the file is missing, not a JSON object, or holds a NaN or an infinity.
@@ -258,9 +268,10 @@ def load_state(path: Path) -> dict[str, JsonValue]:
 
 @contextmanager
 def saving(folder: Path, state: Mapping[str, JsonValue]) -> Iterator[None]:
-    """Writes ``state`` into ``folder``, which is complete when the body has written the rest.
+    """Write ``state`` into ``folder``; mark it as complete after the body has written its files.
 
-    If the body raises, or the process dies, the folder stays behind as half a checkpoint.
+    If the body raises, or the process is killed, the folder stays behind as an incomplete
+    checkpoint.
     """
     save_state(folder / BEGUN_FILE, state)
     (folder / STATE_FILE).unlink(missing_ok=True)  # the folder may be written for a second time
@@ -269,7 +280,7 @@ def saving(folder: Path, state: Mapping[str, JsonValue]) -> Iterator[None]:
 
 
 def is_half(folder: Path) -> bool:
-    """Whether ``folder`` is what was left when a save did not come to its end."""
+    """Return whether ``folder`` remains from a save that did not complete."""
     if (folder / STATE_FILE).exists():
         return False
     if (folder / BEGUN_FILE).exists():
@@ -278,7 +289,10 @@ def is_half(folder: Path) -> bool:
 
 
 def checkpoints(directory: Path, prefix: str) -> list[Path]:
-    """The folders ``PREFIX<number>`` in ``directory``, by their number; whole, half or others'."""
+    """Return the folders ``PREFIX<number>`` in ``directory``, by number.
+
+    Incomplete ones and those of other programs are included.
+    """
     if not directory.is_dir():
         return []
     named = [
@@ -290,31 +304,31 @@ def checkpoints(directory: Path, prefix: str) -> list[Path]:
 
 
 def mend(directory: Path, prefix: str) -> list[Path]:
-    """Removes from ``directory`` the checkpoints that are not complete, and returns the others.
+    """Remove the incomplete checkpoints from ``directory``, and return the remaining ones.
 
-    A warning names them. Folders that were saved without an engine are left alone.
+    A warning names the removed folders. Folders that were saved without an engine are left alone.
     """
-    found = checkpoints(directory, prefix)
-    half = [folder for folder in found if is_half(folder)]
-    for folder in half:
+    folders = checkpoints(directory, prefix)
+    incomplete = [folder for folder in folders if is_half(folder)]
+    for folder in incomplete:
         remove(folder)
     if directory.is_dir():
-        for folder in directory.glob(f".{_REMOVED}*"):  # a kill came while they were removed
+        for folder in directory.glob(f".{_REMOVED_PREFIX}*"):  # a kill came while they were removed
             shutil.rmtree(folder)
-    if half:
+    if incomplete:
         warn(
-            f"removed {', '.join(folder.name for folder in half)} from {directory}: not complete, "
-            "as the save was cut short",
+            f"removed {', '.join(folder.name for folder in incomplete)} from {directory}: "
+            "not complete, as the save was cut short",
             3,
         )
-    return [folder for folder in found if folder not in half]
+    return [folder for folder in folders if folder not in incomplete]
 
 
 def require_whole(folder: Path) -> None:
-    """Makes sure that a checkpoint that was named may be resumed from.
+    """Require that a checkpoint that the user named is complete.
 
     Raises:
-        StateError: its save did not come to its end.
+        StateError: its save did not complete.
     """
     if folder.is_dir() and is_half(folder):
         raise StateError(
@@ -324,8 +338,11 @@ def require_whole(folder: Path) -> None:
 
 
 def remove(folder: Path) -> None:
-    """Removes a checkpoint; a kill on the way leaves nothing that looks like one."""
-    doomed = folder.with_name(f".{_REMOVED}{folder.name}")
+    """Remove a checkpoint.
+
+    A kill during the removal leaves nothing that looks like a checkpoint.
+    """
+    doomed = folder.with_name(f".{_REMOVED_PREFIX}{folder.name}")
     if doomed.exists():
         shutil.rmtree(doomed)
     folder.rename(doomed)
@@ -333,10 +350,10 @@ def remove(folder: Path) -> None:
 
 
 def is_spread() -> bool:
-    """Whether a launcher has started several processes for this training."""
+    """Return whether a launcher has started several processes for this training."""
     return int(os.environ.get("WORLD_SIZE", "1")) > 1
 
 
 def is_follower() -> bool:
-    """Whether this is one of several processes that train together, but not the first."""
+    """Return whether this is one of several processes that train together, but not the first."""
     return is_spread() and int(os.environ.get("RANK", "0")) > 0

@@ -1,4 +1,4 @@
-"""Turns pydantic's findings into one line a person can act on."""
+"""Conversion of pydantic's findings into a single line that names the remedy."""
 
 from __future__ import annotations
 
@@ -14,40 +14,40 @@ from pydantic_core import ErrorDetails
 from evoprompt.support.errors import InputError
 from evoprompt.support.text import masked, masked_data
 
-_LONGEST = 100  # characters of a setting's name that are told
+_MAX_NAME = 100  # characters of a setting's name in a message
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 class CheckedSettings(BaseModel, extra="forbid"):
-    """Settings that people also write in Python, where a wrong one says what was meant.
+    """Settings that users also write in Python; an error names the setting that was probably meant.
 
     Raises:
         InputError: a setting is unknown or cannot be used.
     """
 
-    def __init__(self, **given: Any) -> None:
+    def __init__(self, **settings: Any) -> None:
         try:
-            super().__init__(**given)
+            super().__init__(**settings)
         except ValidationError as error:
-            said = explain(error, type(self))
-            if "required: " not in said:
-                said = f"{said}; required: what docs/settings.md says of it"
-            raise InputError(said) from error
+            explanation = explain(error, type(self))
+            if "required: " not in explanation:
+                explanation = f"{explanation}; required: what docs/settings.md says of it"
+            raise InputError(explanation) from error
 
 
 def read_json(file: Path, model: type[ModelT], fault: str, remedy: str) -> ModelT:
-    """What a file of ours holds.
+    """Return the contents of a JSON file that evoprompt wrote.
 
     Args:
-        file: of JSON, as it was written.
-        model: its form.
-        fault: what is to be said of a file of another form, such as ``is not a result``.
-        remedy: what to do then.
+        file: JSON file, unchanged since it was written.
+        model: model of its contents.
+        fault: message for a file of another form, such as ``is not a result``.
+        remedy: remedy for such a file.
 
     Raises:
-        FileNotFoundError: there is none.
-        InputError: it is of another form.
+        FileNotFoundError: the file does not exist.
+        InputError: the file is of another form.
     """
     try:
         return model.model_validate_json(file.read_bytes())
@@ -58,25 +58,25 @@ def read_json(file: Path, model: type[ModelT], fault: str, remedy: str) -> Model
         ) from error
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """A hint such as ``"; did you mean 'temperature'?"``; empty when nothing known is close.
+def nearest(name: str, known_names: Iterable[str]) -> str:
+    """Return a hint such as ``"; did you mean 'temperature'?"``; empty if no known name is close.
 
     >>> nearest("temprature", ["size", "temperature"])
     "; did you mean 'temperature'?"
     """
-    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    close = difflib.get_close_matches(name, list(known_names), n=1, cutoff=0.6)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def explain(
     error: ValidationError, model: type[BaseModel], sections: Mapping[str, Container[str]] = {}
 ) -> str:
-    """All findings in one line, each with the setting, the value given and what is required.
+    """Return all findings in a single line, each with setting, given value and requirement.
 
     Args:
-        error: what validating ``model`` raised.
-        model: names the known settings for unknown keys at the top level.
-        sections: of settings below it, which an unknown key may belong into.
+        error: error that the validation of ``model`` raised.
+        model: model with the known settings of the top level as fields.
+        sections: settings by section, to which an unknown key at the top level may belong.
     """
     findings = []
     for finding in error.errors(include_url=False):
@@ -86,25 +86,25 @@ def explain(
             findings.append(f"{setting} is missing")
         elif finding["type"] == "extra_forbidden":
             top_level = len(finding["loc"]) == 1
-            known = sorted(model.model_fields) if top_level else []
-            listing = f" (known: {', '.join(known)})" if known else ""
-            section = next((name for name, held in sections.items() if setting in held), "")
-            hint = nearest(setting, known)
+            known_settings = sorted(model.model_fields) if top_level else []
+            listing = f" (known: {', '.join(known_settings)})" if known_settings else ""
+            section = next((name for name, settings in sections.items() if setting in settings), "")
+            hint = nearest(setting, known_settings)
             if top_level and section:
                 hint = f"; did you mean {f'{section}.{setting}'!r}?"
             findings.append(f"unknown setting {setting!r}{hint}{listing}")
         elif setting:
-            findings.append(f"{setting} is {_shown(finding)}: {required}")
+            findings.append(f"{setting} is {_describe_input(finding)}: {required}")
         else:
             findings.append(required)
     return "; ".join(findings)
 
 
 def _cut(setting: str) -> str:
-    return setting if len(setting) <= _LONGEST else f"{setting[:_LONGEST]}..."
+    return setting if len(setting) <= _MAX_NAME else f"{setting[:_MAX_NAME]}..."
 
 
-def _shown(finding: ErrorDetails) -> str:
+def _describe_input(finding: ErrorDetails) -> str:
     key = str(finding["loc"][-1])
     try:
         return masked(reprlib.repr(masked_data(finding["input"], key)))

@@ -1,4 +1,4 @@
-"""Reads and writes the YAML of a run: YAML 1.2, in which ``no`` is a text and 1e-4 a number."""
+"""Reader and writer of a run's YAML: YAML 1.2, in which ``no`` is a text and 1e-4 a number."""
 
 from __future__ import annotations
 
@@ -20,27 +20,31 @@ _JSON: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
 
 
 def parse(text: str, source: str) -> JsonValue:
-    """The value that YAML ``text`` describes.
+    """Return the value that YAML ``text`` describes.
 
     Raises:
-        InputError: it is not YAML; names ``source``, line and column.
+        InputError: the text is not YAML; the message names ``source``, line and column.
     """
     try:
         for event in _reader().parse(text):
-            if isinstance(event, AliasEvent):  # may stand for itself
-                place = f"{source}:{event.start_mark.line + 1}:{event.start_mark.column + 1}"
-                raise InputError(f"{place}: an alias (*name) is used; required: the value itself")
+            if isinstance(event, AliasEvent):  # an alias may refer to itself
+                location = f"{source}:{event.start_mark.line + 1}:{event.start_mark.column + 1}"
+                raise InputError(
+                    f"{location}: an alias (*name) is used; required: the value itself"
+                )
         value = _JSON.validate_python(_reader().load(text))
     except MarkedYAMLError as error:
         mark = error.problem_mark
-        place = f"{source}:{mark.line + 1}:{mark.column + 1}" if mark else source
-        raise InputError(f"{place}: {error.problem}; required: valid YAML; correct it") from error
+        location = f"{source}:{mark.line + 1}:{mark.column + 1}" if mark else source
+        raise InputError(
+            f"{location}: {error.problem}; required: valid YAML; correct it"
+        ) from error
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(str(part) for part in first["loc"] if isinstance(part, int | str))
+        location = ".".join(str(part) for part in first["loc"] if isinstance(part, int | str))
         raise InputError(
-            f"{source}: {place or 'it'} is no plain value; required: texts, numbers, true, false, "
-            "null, lists and mappings with texts as keys; quote dates"
+            f"{source}: {location or 'it'} is no plain value; required: texts, numbers, true, "
+            "false, null, lists and mappings with texts as keys; quote dates"
         ) from error
     except InputError:
         raise
@@ -56,7 +60,7 @@ def _reader() -> YAML:
 
 
 def read(path: Path) -> dict[str, JsonValue]:
-    """The mapping in the YAML file ``path``.
+    """Return the mapping in the YAML file ``path``.
 
     Raises:
         InputError: the file cannot be read, is not YAML or does not hold a mapping.
@@ -81,10 +85,10 @@ def read(path: Path) -> dict[str, JsonValue]:
 
 
 def dump(value: Mapping[str, JsonValue]) -> str:
-    """``value`` as YAML that :func:`parse` reads back to the same."""
+    """Return ``value`` as YAML that :func:`parse` reads back unchanged."""
     yaml = _reader()
     yaml.default_flow_style = False
-    yaml.width = 2**31  # where it folds a line of two spaces, it loses one
+    yaml.width = 2**31  # folding a line at two spaces would lose one of them
     yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
     yaml.Representer = _Representer
     text = StringIO()
@@ -93,7 +97,7 @@ def dump(value: Mapping[str, JsonValue]) -> str:
 
 
 class _Representer(SafeRepresenter):
-    """Writes what :func:`parse` reads: texts of several lines as they are, and no aliases."""
+    """Writer of YAML for :func:`parse`: texts of several lines as they are, and no aliases."""
 
     def ignore_aliases(self, data: object) -> bool:
         return True
@@ -101,7 +105,7 @@ class _Representer(SafeRepresenter):
     def represent_str(self, data: str) -> ScalarNode:
         style = "|" if "\n" in data else None
         if not data.replace("\n", "").isprintable():
-            style = '"'  # some line separators would else not be read back
+            style = '"'  # otherwise some line separators would not be read back
         return self.represent_scalar("tag:yaml.org,2002:str", data, style=style)
 
 

@@ -1,6 +1,6 @@
-"""For authors of components: conformance suites, fakes and sample records.
+"""Conformance suites, fakes and sample records, for authors of components.
 
-Subclass the suite of your role in a test module and say how to build your component::
+Subclass the suite of your role in a test module and implement the build of your component::
 
     class TestMine(ProposerSuite):
         def build(self) -> Proposer:

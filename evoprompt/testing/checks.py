@@ -1,4 +1,4 @@
-"""Runs the conformance suite of an installed component, without pytest."""
+"""Runner of the conformance suites on an installed component, without pytest."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ SUITES: Mapping[str, type[Suite[Any]]] = {
     "verifier": VerifierSuite,
     "population": PopulationSuite,
 }
-"""Of the five roles; those of the layers above are in ``evoprompt.experiments.testing``."""
+"""Suites of the five roles; those of the layers above are in ``evoprompt.experiments.testing``."""
 
 
 class ComponentSuite(Suite[object]):
-    """What every component must keep, whatever its role.
+    """Contract of every component, for any role.
 
     Attributes:
-        component: what is checked.
+        component: the checked component.
     """
 
     component: Registered
@@ -53,7 +53,7 @@ class ComponentSuite(Suite[object]):
 def check(
     role: str, settings: Mapping[str, object], *, available: Plugins | None = None
 ) -> list[Result]:
-    """The result of every check that concerns one component; see :func:`checking`."""
+    """Return the results of all checks of one component; see :func:`checking`."""
     return list(checking(role, settings, plugins() if available is None else available))
 
 
@@ -64,18 +64,18 @@ def checking(
     *,
     suites: Mapping[str, type[Suite[Any]]] = SUITES,
 ) -> Iterator[Result]:
-    """The results one by one, each as soon as it is known; components may use a `SampleTask`.
+    """Yield the results one by one, as soon as each is known; components may use a `SampleTask`.
 
-    A proposer that is ``slow`` is taken to ask a language model: it need not repeat itself.
+    A proposer that is ``slow`` presumably uses a language model: it need not repeat itself.
 
     Args:
-        role: of the component.
-        settings: its ``name``, and the settings to check it with.
-        available: where to find it.
-        suites: by role.
+        role: role of the component.
+        settings: its ``name``, and its settings for the checks.
+        available: plugins that include it.
+        suites: suites by role.
 
     Raises:
-        PluginError: there is no such component.
+        PluginError: the component does not exist.
         InputError: the settings do not suit it, or its role has no suite.
     """
     if role not in suites:

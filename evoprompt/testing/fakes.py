@@ -1,4 +1,4 @@
-"""Stand-ins for what a component meets in a run: a policy, a trainer and a task."""
+"""Fakes of the environment of a component in a run: a policy, a trainer and a task."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from evoprompt.types import Assignment, Candidate, CandidateStats, Question, Tra
 
 
 class ScriptedPolicy:
-    """A rollout function that scores by a script and remembers what it was asked.
+    """Rollout function that scores by a script and records its assignments.
 
     Args:
         reward: the reward of the rollouts of an assignment; None for rollouts that fail.
 
     Attributes:
-        assignments: everything it was asked to roll out, oldest first.
-        trajectories: everything it returned, oldest first.
+        assignments: all assignments so far, oldest first.
+        trajectories: all returned trajectories, oldest first.
     """
 
     def __init__(self, reward: Callable[[Assignment], float | None]) -> None:
@@ -30,7 +30,7 @@ class ScriptedPolicy:
         self.trajectories: list[Trajectory] = []
 
     def __call__(self, assignments: Sequence[Assignment], /) -> list[Trajectory]:
-        """``rollouts`` trajectories per assignment."""
+        """Return ``rollouts`` trajectories for each assignment."""
         rolled_out = [
             Trajectory(
                 assignment,
@@ -48,7 +48,7 @@ class ScriptedPolicy:
 
 
 class ScriptedEstimator(Attributor):
-    """An attributor of given weights; a lead is a difference of two, with one standard error.
+    """Attributor of given weights; a lead is a difference of two, with a fixed standard error.
 
     Args:
         weights: by the ids of candidates; the lead of any other candidate is unknown.
@@ -81,11 +81,11 @@ class ScriptedEstimator(Attributor):
 
 
 class FakeTrainer:
-    """A trainer without a model: asks, rolls out, tells and evolves like a real one.
+    """Trainer without a model, with the same calls of the engine as a real one.
 
     Args:
-        policy: rolls out; it never learns.
-        questions: the batch of every step.
+        policy: rollout function; it never learns.
+        questions: batch of every step.
         rollouts: group size, at least 1.
     """
 
@@ -97,7 +97,7 @@ class FakeTrainer:
         self.rollouts = rollouts
 
     def train(self, engine: Engine, steps: int) -> None:
-        """Takes ``steps`` steps with ``engine``, which waits for no proposer, as under adapters."""
+        """Make ``steps`` steps with ``engine``, which waits for no proposer, as under adapters."""
         engine.waits = False
         for _ in range(steps):
             if engine.evolution_due:
@@ -106,9 +106,9 @@ class FakeTrainer:
 
 
 class SampleTask(BankOwner):
-    """What components may ask of a task of additions.
+    """Task of additions, with sentences and diagnoses.
 
-    Its trajectories fail unless the instruction tells to check the sum.
+    Its trajectories fail unless the instruction demands a check of the sum.
     """
 
     seed_instructions: Sequence[str] = ("Write <answer>the sum</answer>.",)
@@ -124,5 +124,5 @@ class SampleTask(BankOwner):
     )
 
     def diagnose(self, trajectory: Trajectory) -> Sequence[str]:
-        """That the sum is wrong, unless there is no reward to tell from."""
+        """Return that the sum is wrong if the reward is 0."""
         return ["wrong sum"] if trajectory.reward == 0.0 else []

@@ -1,8 +1,8 @@
-"""A scripted HTTP server on loopback that speaks the OpenAI protocol, for tests of LM proposers.
+"""Scripted HTTP server on loopback with the OpenAI protocol, for tests of LM proposers.
 
-Answers come from a script, one *step* a request; when it is used up, from a default. A step says
-what goes over the wire: an answer, an error status, a connection that drops or drips. It takes any
-request under any model name.
+Answers come from a script, one *step* for each request; after its end, from a default. A step
+determines the bytes of the response: an answer, an error status, a connection that drops or drips.
+The server accepts any request under any model name.
 
     with OpenAIServer([Status(429), Text("hello")]) as server:
         ...  # openai clients with base_url=server.url get a 429, then "hello"
@@ -22,13 +22,13 @@ from typing import Any, Self
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A chat completion.
+    """Chat completion.
 
     Attributes:
         text: content of the message.
-        seconds: time before each piece.
-        pieces: in which its bytes come; many of them make an answer so slow that no single read
-            times out.
+        seconds: pause before each piece.
+        pieces: number of pieces of its bytes; with many pieces an answer is slow although no single
+            read times out.
         finish_reason: ``"stop"``, or ``"length"`` for an answer cut at ``max_tokens``.
         prompt_tokens: reported usage, in tokens.
         completion_tokens: reported usage, in tokens.
@@ -44,12 +44,12 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """A chat completion that calls tools.
+    """Chat completion that calls tools.
 
     Attributes:
-        calls: name and arguments of each; the latter is the text that the model wrote, be it JSON
+        calls: name and arguments of each; the latter is the text that the model wrote, valid JSON
             or not.
-        text: what is said beside them.
+        text: text in addition to the calls.
     """
 
     calls: Sequence[tuple[str, str]]
@@ -58,7 +58,7 @@ class Calls:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """An HTTP error."""
+    """HTTP error."""
 
     code: int
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A response of any bytes: not JSON, no choices, cut in the middle."""
+    """Response of any bytes: not JSON, no choices, cut in the middle."""
 
     content: bytes
     code: int = 200
@@ -75,22 +75,22 @@ class Body:
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """The connection is closed without an answer."""
+    """Close of the connection without an answer."""
 
 
 Step = Text | Calls | Status | Body | Drop
 Answer = str | Step | Callable[[Mapping[str, Any]], "str | Step"]
-"""A step, text for short, or a function of the request body that returns one of them."""
+"""Step, its text, or a function of the request body that returns one of the two."""
 
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """One request as it came in.
+    """Received request.
 
     Attributes:
-        path: of the URL.
+        path: path of the URL.
         body: parsed JSON.
-        authorization: the header, empty if there was none.
+        authorization: the header; empty if there was none.
     """
 
     path: str
@@ -99,13 +99,13 @@ class Received:
 
     @property
     def prompt(self) -> str:
-        """The contents of all messages, joined by blank lines."""
+        """Return the contents of all messages, joined by blank lines."""
         messages = self.body["messages" if "messages" in self.body else "input"]
         return "\n\n".join(str(message["content"]) for message in messages)
 
 
 def chat_fields(**fields: object) -> str:
-    """A completion in the format in which DSPy asks for output fields.
+    """Return a completion in the format in which DSPy requests output fields.
 
     >>> print(chat_fields(instructions=["Add."]))
     [[ ## instructions ## ]]
@@ -121,14 +121,14 @@ def chat_fields(**fields: object) -> str:
 
 
 class OpenAIServer:
-    """A scripted server; use it as a context manager.
+    """Scripted server; use it as a context manager.
 
     Args:
         script: answers to the first requests, in order of arrival.
         default: answer to every request after them.
 
     Attributes:
-        requests: everything received so far.
+        requests: all received requests.
     """
 
     def __init__(self, script: Iterable[Answer] = (), default: Answer = "ok") -> None:
@@ -143,7 +143,7 @@ class OpenAIServer:
 
     @property
     def url(self) -> str:
-        """Base URL for clients, such as ``http://127.0.0.1:41234/v1``."""
+        """Return the base URL for clients, such as ``http://127.0.0.1:41234/v1``."""
         return f"http://127.0.0.1:{self._server.server_address[1]}/v1"
 
     def __enter__(self) -> Self:
@@ -161,7 +161,7 @@ class OpenAIServer:
         self._thread.join()
 
     def answer(self, handler: BaseHTTPRequestHandler) -> None:
-        """Receives one request and sends what the script says."""
+        """Receive one request and send the response of the script."""
         length = int(handler.headers.get("Content-Length", 0))
         body = json.loads(handler.rfile.read(length) or b"{}")
         received = Received(handler.path, body, handler.headers.get("Authorization", ""))
@@ -170,7 +170,7 @@ class OpenAIServer:
         _send(handler, self.reply(received), body)
 
     def reply(self, received: Received) -> Step:
-        """What the script says to a request; override it for a server with rules of its own."""
+        """Return the script's step for a request; override it for a server with rules."""
         with self._lock:
             answer = self._script.pop(0) if self._script else self._default
         step = answer(received.body) if callable(answer) else answer
@@ -254,7 +254,7 @@ def _completion(step: Text, body: Mapping[str, Any]) -> bytes:
 
 
 def _calling(step: Calls, body: Mapping[str, Any]) -> bytes:
-    """What a model that was told of the tools answers.
+    """Return the answer of a model that calls tools.
 
     Raises:
         ValueError: the request names no tools, so that no model would call one.
@@ -263,8 +263,8 @@ def _calling(step: Calls, body: Mapping[str, Any]) -> bytes:
         raise ValueError("the script calls tools that the request does not name")
     answer = json.loads(_completion(Text(step.text or ""), body))
     calls = [
-        {"id": f"call_{number}", "type": "function", "function": {"name": name, "arguments": given}}
-        for number, (name, given) in enumerate(step.calls)
+        {"id": f"call_{number}", "type": "function", "function": {"name": name, "arguments": text}}
+        for number, (name, text) in enumerate(step.calls)
     ]
     message = {"role": "assistant", "content": step.text, "refusal": None, "tool_calls": calls}
     answer["choices"] = [{"index": 0, "finish_reason": "tool_calls", "message": message}]

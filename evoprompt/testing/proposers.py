@@ -1,4 +1,4 @@
-"""The conformance suite of proposers."""
+"""Conformance suite of proposers."""
 
 from __future__ import annotations
 
@@ -23,89 +23,89 @@ REQUESTS = {
 
 
 class ProposerSuite(DrawingSuite[Proposer]):
-    """What every proposer must keep, however it writes.
+    """Contract of every proposer, for any way of writing.
 
     Attributes:
-        patience: seconds within which what is thought ahead must be ready.
+        patience: seconds within which anticipated proposals must be ready.
     """
 
     patience: float = 60.0
 
     def answer(self, component: Proposer, seed: int) -> object:
-        """What ``component`` proposes."""
+        """Return the proposals of ``component``."""
         return list(component.propose(request(seed=seed)))
 
-    def propose(self, asked: ProposalRequest) -> Sequence[Proposal]:
-        """What a new proposer answers to a copy of ``asked``."""
-        return self.build().propose(copy.deepcopy(asked))
+    def propose(self, sample: ProposalRequest) -> Sequence[Proposal]:
+        """Return the proposals of a new proposer for a copy of ``sample``."""
+        return self.build().propose(copy.deepcopy(sample))
 
     def test_returns_proposals_with_the_components_of_the_parent(self) -> None:
-        for name, asked in REQUESTS.items():
-            for proposal in self.propose(asked):
+        for name, sample in REQUESTS.items():
+            for proposal in self.propose(sample):
                 expect(
                     isinstance(proposal, Proposal), f"{name}: it returned {proposal!r}, no Proposal"
                 )
-                wanted = set(asked.parents[0].candidate.components)
+                required = set(sample.parents[0].candidate.components)
                 expect(
-                    set(proposal.components) == wanted
+                    set(proposal.components) == required
                     and all(isinstance(text, str) for text in proposal.components.values()),
                     f"{name}: components are {proposal.components!r}; required: a text for each "
-                    f"of {sorted(wanted)}",
+                    f"of {sorted(required)}",
                 )
 
     def test_has_an_idea_when_there_are_failures(self) -> None:
         expect(len(self.propose(request())) > 0, "it proposed nothing for an ordinary request")
 
     def test_writes_something_new_that_keeps_what_is_required(self) -> None:
-        for name, asked in REQUESTS.items():
-            known = {stats.candidate.text for stats in asked.parents}
-            for proposal in self.propose(asked):
-                lost = [text for text in asked.required if text not in proposal.text]
-                expect(not lost, f"{name}: {proposal.text!r} lost {', '.join(lost)}")
+        for name, sample in REQUESTS.items():
+            parent_texts = {stats.candidate.text for stats in sample.parents}
+            for proposal in self.propose(sample):
+                missing = [text for text in sample.required if text not in proposal.text]
+                expect(not missing, f"{name}: {proposal.text!r} lost {', '.join(missing)}")
                 expect(
-                    proposal.text not in known,
+                    proposal.text not in parent_texts,
                     f"{name}: it proposed a parent again; leave out texts of request.parents",
                 )
 
     def test_names_parents_it_was_given(self) -> None:
-        for name, asked in REQUESTS.items():
-            given = {stats.candidate.id for stats in (*asked.parents, *asked.history)}
-            for proposal in self.propose(asked):
-                unknown = sorted(set(proposal.parents) - given)
+        for name, sample in REQUESTS.items():
+            offered = {stats.candidate.id for stats in (*sample.parents, *sample.history)}
+            for proposal in self.propose(sample):
+                unknown = sorted(set(proposal.parents) - offered)
                 expect(not unknown, f"{name}: it names parents that it was not given: {unknown}")
 
     def test_does_not_overwhelm(self) -> None:
-        for name, asked in REQUESTS.items():
-            count = len(self.propose(asked))
+        for name, sample in REQUESTS.items():
+            count = len(self.propose(sample))
             expect(
-                count <= 2 * asked.count + 1, f"{name}: asked for {asked.count}, it made {count}"
+                count <= 2 * sample.count + 1, f"{name}: asked for {sample.count}, it made {count}"
             )
 
     def test_changes_nothing_it_is_given(self) -> None:
-        for name, asked in REQUESTS.items():
-            given = copy.deepcopy(asked)
-            self.build().propose(given)
-            same = (
-                given.parents == asked.parents
-                and given.failures == asked.failures
-                and given.history == asked.history
-                and given.required == asked.required
+        for name, sample in REQUESTS.items():
+            copied = copy.deepcopy(sample)
+            self.build().propose(copied)
+            is_unchanged = (
+                copied.parents == sample.parents
+                and copied.failures == sample.failures
+                and copied.history == sample.history
+                and copied.required == sample.required
             )
-            expect(same, f"{name}: it changed the request; copy what you change")
+            expect(is_unchanged, f"{name}: it changed the request; copy what you change")
 
-    def test_proposes_what_it_thought_ahead(self) -> None:
+    def test_proposes_what_it_anticipated(self) -> None:
         proposer = self.build()
         if not proposer.can_anticipate:
             return
         proposer.anticipate(request())
-        begun = time.monotonic()
+        start = time.monotonic()
         while not proposer.ready:
-            waited = time.monotonic() - begun
+            waited = time.monotonic() - start
             expect(waited < self.patience, f"after {self.patience:g} s it is still not ready")
             time.sleep(0.01)
-        expect(len(proposer.propose(request())) > 0, "it proposed nothing of what it thought")
+        expect(len(proposer.propose(request())) > 0, "it proposed nothing of what it anticipated")
 
-    def test_takes_in_results(self) -> None:
+    def test_accepts_results(self) -> None:
         proposer = self.build()
         proposer.propose(request())
         proposer.feedback(
@@ -124,5 +124,6 @@ class ProposerSuite(DrawingSuite[Proposer]):
         for name, value in proposer.metrics().items():
             expect(math.isfinite(value), f"the metric {name} is {value}, not finite")
         expect(
-            list(proposer.notices()) == [], "it tells the same notices twice; forget them once told"
+            list(proposer.notices()) == [],
+            "it returns the same notices twice; forget them once returned",
         )

@@ -1,4 +1,4 @@
-"""Small, valid records to try components on."""
+"""Small, valid records for tests of components."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from evoprompt.roles import ProposalRequest
 from evoprompt.types import Assignment, Candidate, CandidateStats, Question, Trajectory, Turn
 
 REQUIRED = ("<answer>", "</answer>")
-"""Protocol tags that every sample instruction holds."""
+"""Protocol tags that every sample instruction contains."""
 
 
 def question(number: int) -> Question:
-    """An addition, with its answer."""
+    """Return an addition, with its answer."""
     text = f"What is {number} plus {number}?"
     identity = f"q{number}"
     return Question(identity, text, (str(2 * number),), {"id": identity, "question": text})
 
 
 def candidate(number: int, parents: Sequence[str] = ()) -> Candidate:
-    """An instruction unlike those of other numbers, with the tags of :data:`REQUIRED`."""
+    """Return an instruction that differs by number, with the tags of :data:`REQUIRED`."""
     advice = ("Count on your fingers.", "Check the sum twice.", "Split large numbers.", "Be brief.")
     text = f"{advice[number % len(advice)]} Way {number}: write <answer>the sum</answer>."
     return Candidate(f"c{number}", {"instruction": text}, tuple(parents))
 
 
 def candidate_stats(weights: Sequence[float], groups: int = 5) -> list[CandidateStats]:
-    """Stats per weight, each of another candidate, with objectives and questions measured."""
+    """Return stats with these weights, of different candidates, with objectives and questions."""
     return [
         CandidateStats(
             candidate(number),
@@ -42,26 +42,26 @@ def candidate_stats(weights: Sequence[float], groups: int = 5) -> list[Candidate
 
 
 def trajectory(
-    instruction: Candidate, asked: Question, reward: float | None, rollout: int = 0
+    instruction: Candidate, addition: Question, reward: float | None, rollout: int = 0
 ) -> Trajectory:
-    """A trajectory of one tool call and one answer, right if the reward is positive.
+    """Return a trajectory of one tool call and one answer, right if the reward is positive.
 
     Args:
-        instruction: the candidate in its prompt.
-        asked: its question.
-        reward: of it; None for one that failed.
-        rollout: its index within the assignment.
+        instruction: candidate of the prompt.
+        addition: the question.
+        reward: reward of the rollout; None for a failed one.
+        rollout: index within the assignment.
     """
-    answer = asked.answers[0] if reward else "no idea"
+    answer = addition.answers[0] if reward else "no idea"
     assignment = Assignment(
-        f"{instruction.id}-{asked.id}", asked, instruction, rollouts=8, group=instruction.id
+        f"{instruction.id}-{addition.id}", addition, instruction, rollouts=8, group=instruction.id
     )
     turns = (Turn("Let me look it up.", "A table of sums."), Turn(f"<answer>{answer}</answer>"))
     return Trajectory(assignment, reward, rollout, turns, {"tool_calls": 1.0})
 
 
 def failures(instruction: Candidate, count: int) -> list[Trajectory]:
-    """``count`` failed trajectories on different questions."""
+    """Return ``count`` failed trajectories on different questions."""
     return [trajectory(instruction, question(number), 0.0) for number in range(count)]
 
 
@@ -72,21 +72,21 @@ def request(
     history: int = 3,
     seed: int = 0,
 ) -> ProposalRequest:
-    """A request to a proposer at step 15.
+    """Return a request to a proposer at step 15.
 
     Args:
-        count: proposals wished for.
-        parents: number of them.
-        failed: failures of the first parent.
+        count: number of requested proposals.
+        parents: number of parents.
+        failed: number of failures of the first parent.
         history: number of candidates measured so far.
-        seed: of the generator.
+        seed: seed of the generator.
     """
-    known = candidate_stats([0.5 - 0.1 * number for number in range(max(parents, history))])
+    all_stats = candidate_stats([0.5 - 0.1 * number for number in range(max(parents, history))])
     return ProposalRequest(
         count,
-        known[:parents],
-        failures(known[0].candidate, failed),
-        known[:history],
+        all_stats[:parents],
+        failures(all_stats[0].candidate, failed),
+        all_stats[:history],
         random.Random(seed),
         step=15,
         required=REQUIRED,

@@ -1,4 +1,4 @@
-"""The conformance suite of selectors."""
+"""Conformance suite of selectors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from evoprompt.testing.samples import candidate_stats
 from evoprompt.testing.suite import DrawingSuite, expect
 from evoprompt.types import CandidateStats
 
-GIVEN = {
+SAMPLE_STATS = {
     "different weights": candidate_stats([0.1, 0.9, 0.5, 0.3]),
     "equal weights": candidate_stats([0.5, 0.5, 0.5]),
     "weights of zero": candidate_stats([0.0, 0.0, 0.0]),
@@ -35,32 +35,33 @@ GIVEN = {
         )
     ],
 }
-USUAL = GIVEN["different weights"]
+USUAL = SAMPLE_STATS["different weights"]
 
 
 class SelectorSuite(DrawingSuite[Selector]):
-    """What every selector must keep, whatever it prefers."""
+    """Contract of every selector, for any preference."""
 
     def answer(self, component: Selector, seed: int) -> object:
-        """Ids of the candidates that ``component`` chooses of all kinds of candidates."""
+        """Return the ids of the candidates that ``component`` selects of all kinds of samples."""
         rng = random.Random(seed)
         return [
-            [one.candidate.id for one in component.select(list(given), 20, rng)]
-            for given in GIVEN.values()
+            [stats.candidate.id for stats in component.select(list(sample), 20, rng)]
+            for sample in SAMPLE_STATS.values()
         ]
 
     def test_chooses_exactly_k_of_the_given(self) -> None:
-        for name, given in GIVEN.items():
-            for k in (0, 1, len(given), 50):
-                chosen = self.build().select(list(given), k, random.Random(k))
+        for name, sample in SAMPLE_STATS.items():
+            for k in (0, 1, len(sample), 50):
+                chosen = self.build().select(list(sample), k, random.Random(k))
                 expect(
                     len(chosen) == k,
                     f"{name}: asked for {k}, it chose {len(chosen)}; required: exactly k",
                 )
-                for one in chosen:
+                for selected in chosen:
                     expect(
-                        any(one is stats for stats in given),
-                        f"it returned {one!r}, which it was not given; return the objects given",
+                        any(selected is stats for stats in sample),
+                        f"it returned {selected!r}, which it was not given; return the "
+                        "objects given",
                     )
 
     def test_serves_as_survivor_and_parent_selector(self) -> None:
@@ -68,34 +69,34 @@ class SelectorSuite(DrawingSuite[Selector]):
             chosen = select_distinct(self.build(), list(USUAL), k, random.Random(0))
             expect(
                 len({stats.candidate.id for stats in chosen}) == k,
-                f"asked again and again for {k} different candidates, it gave {len(chosen)}",
+                f"called repeatedly for {k} different candidates, it gave {len(chosen)}",
             )
 
     def test_changes_nothing_it_is_given(self) -> None:
-        given = copy.deepcopy(USUAL)
-        self.build().select(given, 3, random.Random(0))
-        expect(given == USUAL, "it changed the candidates it was given; copy what you change")
+        copied = copy.deepcopy(USUAL)
+        self.build().select(copied, 3, random.Random(0))
+        expect(copied == USUAL, "it changed the candidates it was given; copy what you change")
 
-    def test_says_probabilities_that_agree_with_its_choices(self) -> None:
+    def test_returns_probabilities_that_agree_with_its_choices(self) -> None:
         selector = self.build()
         if not selector.probabilities(USUAL):
             return
-        for name, given in GIVEN.items():
-            chances = selector.probabilities(list(given))
+        for name, sample in SAMPLE_STATS.items():
+            chances = selector.probabilities(list(sample))
             expect(
-                len(chances) == len(given)
+                len(chances) == len(sample)
                 and min(chances) >= 0
                 and math.isclose(math.fsum(chances), 1.0, rel_tol=1e-9),
                 f"{name}: the probabilities {list(chances)} are no distribution over "
-                f"{len(given)} candidates",
+                f"{len(sample)} candidates",
             )
             draws = 4000
-            chosen = self.build().select(list(given), draws, random.Random(11))
+            chosen = self.build().select(list(sample), draws, random.Random(11))
             counts = Counter(stats.candidate.id for stats in chosen)
-            for stats, chance in zip(given, chances, strict=True):
+            for stats, chance in zip(sample, chances, strict=True):
                 share = counts[stats.candidate.id] / draws
                 tolerance = 5 * math.sqrt(chance * (1 - chance) / draws) + 1e-9
                 expect(
                     abs(share - chance) <= tolerance,
-                    f"{name}: it says {chance:.3f} and chose {share:.3f} of the time",
+                    f"{name}: it returned {chance:.3f} and chose {share:.3f} of the time",
                 )

@@ -1,4 +1,4 @@
-"""What the conformance suites share: how they run, with pytest and without."""
+"""Base of the conformance suites, and their runner with pytest and without."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ Drawing = TypeVar("Drawing", bound=Component)
 
 
 class Suite(Generic[Checked]):
-    """Base of all conformance suites.
+    """Base class of all conformance suites.
 
-    With pytest, subclass the suite of your role under a name that starts with ``Test`` and say how
-    to build what is to be checked; every ``test_`` method then runs as a test.
+    With pytest, subclass the suite of your role under a name that starts with ``Test`` and
+    implement ``build``; every ``test_`` method then runs as a test.
     """
 
     def build(self) -> Checked:
-        """A new object to check; called several times per test."""
-        # Not abstract: suites are handed around as classes, which type checkers refuse for those.
+        """Return a new object to check; called several times per test."""
+        # Not abstract: suites are passed as classes, which type checkers refuse for abstract ones.
         raise NotImplementedError("say how to build the object to check")
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The outcome of one check.
+    """Result of one check.
 
     Attributes:
-        name: what was checked, in words.
-        passed: whether it holds.
-        detail: what was found instead; empty when it holds.
+        name: name of the check, in words.
+        passed: whether the check passed.
+        detail: finding of a failed check; empty if it passed.
     """
 
     name: str
@@ -48,12 +48,12 @@ class Result:
 
 
 def run(suite: Suite[object]) -> list[Result]:
-    """The result of every check of ``suite``, in the order they are written; needs no pytest."""
+    """Return the result of every check of ``suite``, in the order of its code, without pytest."""
     return list(results(suite))
 
 
 def results(suite: Suite[object]) -> Iterator[Result]:
-    """The results one by one, each as soon as it is known."""
+    """Yield the results one by one, as soon as each is known."""
     names = {
         name: None
         for kind in reversed(type(suite).__mro__)
@@ -75,10 +75,10 @@ def _run_one(suite: Suite[object], name: str) -> Result:
 
 
 def expect(condition: bool, otherwise: str) -> None:
-    """Makes sure that ``condition`` holds; unlike an assert, it says why without pytest, too.
+    """Require ``condition``; unlike an assert, it gives a reason without pytest, too.
 
     Raises:
-        AssertionError: it does not; the text is ``otherwise``.
+        AssertionError: the condition does not hold; the text is ``otherwise``.
     """
     if not condition:
         raise AssertionError(otherwise)
@@ -86,7 +86,7 @@ def expect(condition: bool, otherwise: str) -> None:
 
 @contextmanager
 def no_global_randomness() -> Iterator[None]:
-    """Fails when the body draws from a global generator of ``random``, NumPy or torch."""
+    """Fail if the body draws from a global generator of ``random``, NumPy or torch."""
     before = _global_states()
     yield
     expect(
@@ -96,39 +96,39 @@ def no_global_randomness() -> Iterator[None]:
 
 
 def _global_states() -> list[object]:
-    name, keys, *rest = np.random.get_state(legacy=True)
-    states: list[object] = [random.getstate(), (name, np.asarray(keys).tobytes(), *rest)]
-    torch = sys.modules.get("torch")  # asked only if it is there already: loading it is slow
+    name, keys, *remaining = np.random.get_state(legacy=True)
+    states: list[object] = [random.getstate(), (name, np.asarray(keys).tobytes(), *remaining)]
+    torch = sys.modules.get("torch")  # used only if it is loaded already: loading it is slow
     if torch is not None:
         states.append(torch.get_rng_state().tolist())
     return states
 
 
 def continue_from(used: Component, fresh: Component) -> None:
-    """Gives ``fresh`` the state of ``used``, as it comes back from a checkpoint file."""
+    """Load the state of ``used`` into ``fresh``, as it comes back from a checkpoint file."""
     fresh.load_state_dict(json.loads(json.dumps(used.state_dict(), allow_nan=False)))
 
 
 class DrawingSuite(Suite[Drawing]):
-    """What whoever draws at random must keep; the suite of a role says what it answers to a seed.
+    """Contract of every component that draws at random; the suite of a role defines ``answer``.
 
     Attributes:
-        repeatable: whether the same question must bring the same answer, drawn from the generator
-            handed in alone; set it to False for a component that asks an LLM.
+        repeatable: whether the same seed must give the same answer, drawn only from the generator
+            of the call; set it to False for a component that uses an LLM.
     """
 
     repeatable: bool = True
 
     def answer(self, component: Drawing, seed: int) -> object:
-        """What ``component`` answers where it draws from a generator of this seed."""
+        """Return the answer of ``component`` with a generator of this seed."""
         # Not abstract, as `build` is not; the suite of each role that draws overrides it.
         raise NotImplementedError("say what it answers, in values that can be compared")
 
     def test_repeats_itself_from_the_seed(self) -> None:
-        one, other = (self.answer(self.build(), seed=7) for _ in range(2))
+        first, other = (self.answer(self.build(), seed=7) for _ in range(2))
         expect(
-            one == other or not self.repeatable,
-            "asked again from the same seed it answered differently; take all randomness from rng",
+            first == other or not self.repeatable,
+            "from the same seed it gave a different answer; take all randomness from rng",
         )
 
     def test_draws_only_from_the_generator_handed_in(self) -> None:
@@ -144,6 +144,6 @@ class DrawingSuite(Suite[Drawing]):
         continue_from(used, fresh)
         expect(
             self.answer(used, seed=7) == self.answer(fresh, seed=7) or not self.repeatable,
-            "one that was used before answered differently from a new one in its state; take all "
+            "after earlier use it gave a different answer from a new one in its state; take all "
             "randomness from rng, and keep in state_dict what it must remember",
         )

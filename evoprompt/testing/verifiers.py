@@ -1,4 +1,4 @@
-"""The conformance suite of verifiers."""
+"""Conformance suite of verifiers."""
 
 from __future__ import annotations
 
@@ -21,29 +21,30 @@ SCALE = TrainingScale(questions=16, rollouts=5, candidates=5, mean_reward=0.3)
 
 
 def by_quality(assignment: Assignment) -> float:
-    """1.0 on as large a share of the questions as the candidate's quality, else 0.0."""
-    place = QUESTIONS.index(assignment.question) % 4
-    return float(place < 4 * QUALITY[assignment.candidate.id])
+    """Return 1.0 on as large a share of the questions as the candidate's quality, else 0.0."""
+    index = QUESTIONS.index(assignment.question) % 4
+    return float(index < 4 * QUALITY[assignment.candidate.id])
 
 
 def filled_replay() -> ReplayBuffer:
-    """A buffer that has seen all of QUESTIONS once, half of them failed."""
+    """Return a buffer that contains all of QUESTIONS once, half of them failed."""
     replay = ReplayBuffer()
     seen = [
-        trajectory(candidate(0), asked, float(number % 2)) for number, asked in enumerate(QUESTIONS)
+        trajectory(candidate(0), addition, float(number % 2))
+        for number, addition in enumerate(QUESTIONS)
     ]
     replay.add(1, seen)
     return replay
 
 
-def asked(
+def verification_request(
     policy: ScriptedPolicy,
     slots: int = 2,
     proposed: Sequence[Candidate] = PROPOSED,
     replay: ReplayBuffer | None = None,
     seed: int = 0,
 ) -> VerificationRequest:
-    """A request to judge ``proposed``, whose one parent has the quality 0.25."""
+    """Return a request to verify ``proposed``, whose only parent has the quality 0.25."""
     replay = filled_replay() if replay is None else replay
     parents = candidate_stats([0.25])
     return VerificationRequest(
@@ -79,8 +80,8 @@ def after_training(
     if scored:
         weights |= {f"c{number}": 0.25 + lead for number, lead in enumerate(leads, 4)}
     trials = [
-        VerificationResult(one, weights[one.id] if scored else None, None, scored)
-        for one in PROPOSED[: len(leads)]
+        VerificationResult(proposed, weights[proposed.id] if scored else None, None, scored)
+        for proposed in PROPOSED[: len(leads)]
     ]
     return VerificationRequest(
         [trial.candidate for trial in trials],
@@ -97,10 +98,10 @@ def after_training(
 
 
 class VerifierSuite(DrawingSuite[Verifier]):
-    """What every verifier must keep, whatever it demands of a candidate.
+    """Contract of every verifier, for any demands on a candidate.
 
-    One that has a ``share`` is also asked after training steps, without a rollout function, about
-    candidates that are on trial. The others have to decide immediately.
+    A verifier with a ``share`` is also called after training steps, without a rollout function,
+    about candidates on trial. All other verifiers have to decide immediately.
     """
 
     def verify(
@@ -110,25 +111,25 @@ class VerifierSuite(DrawingSuite[Verifier]):
         proposed: Sequence[Candidate] = PROPOSED,
         replay: ReplayBuffer | None = None,
     ) -> Verification:
-        """What a new verifier finds; the one parent has the quality 0.25.
+        """Return the verification of a new verifier; the only parent has the quality 0.25.
 
         Args:
-            policy: rolls out.
+            policy: rollout function.
             slots: free places.
-            proposed: candidates to try.
-            replay: questions to verify on; by default a buffer that has seen some.
+            proposed: proposed candidates.
+            replay: questions to verify on; by default a filled buffer.
         """
-        return self.build().verify(asked(policy, slots, proposed, replay))
+        return self.build().verify(verification_request(policy, slots, proposed, replay))
 
     def answer(self, component: Verifier, seed: int) -> object:
-        """Whom ``component`` admits, and what it asked."""
+        """Return the questions and decisions of ``component``."""
         policy = ScriptedPolicy(by_quality)
-        found = component.verify(asked(policy, seed=seed))
+        verification = component.verify(verification_request(policy, seed=seed))
         questions = [
             (assignment.candidate.id, assignment.question.id) for assignment in policy.assignments
         ]
         decisions: list[tuple[str, str]] = [
-            (result.candidate.id, result.decision) for result in found.results
+            (result.candidate.id, result.decision) for result in verification.results
         ]
         if component.share:
             decisions += self.decide(component, after_training([0.4, -0.4, 0.01], 200))
@@ -140,19 +141,22 @@ class VerifierSuite(DrawingSuite[Verifier]):
         return sorted((result.candidate.id, result.decision) for result in verification.results)
 
     def admitted(self, reward: Callable[[Assignment], float | None], slots: int = 2) -> list[str]:
-        """Ids of the candidates admitted under a policy with these rewards."""
-        found = self.verify(ScriptedPolicy(reward), slots)
-        return [result.candidate.id for result in found.results if result.is_admitted]
+        """Return the ids of the candidates admitted under a policy with these rewards."""
+        verification = self.verify(ScriptedPolicy(reward), slots)
+        return [result.candidate.id for result in verification.results if result.is_admitted]
 
     def test_gives_one_result_per_proposed_candidate(self) -> None:
-        found = self.verify(ScriptedPolicy(by_quality))
-        judged = sorted(result.candidate.id for result in found.results)
+        verification = self.verify(ScriptedPolicy(by_quality))
+        judged_ids = sorted(result.candidate.id for result in verification.results)
         expect(
-            judged == ["c4", "c5", "c6", "c7"],
-            f"of c4 to c7 it judged {judged}; required: one result each",
+            judged_ids == ["c4", "c5", "c6", "c7"],
+            f"of c4 to c7 it judged {judged_ids}; required: one result each",
         )
-        found = self.verify(ScriptedPolicy(by_quality), proposed=[])
-        expect(found.results == (), f"none was proposed, it judged {found.results}; required: ()")
+        verification = self.verify(ScriptedPolicy(by_quality), proposed=[])
+        expect(
+            verification.results == (),
+            f"none was proposed, it judged {verification.results}; required: ()",
+        )
 
     def test_decides_immediately_or_has_a_share_of_the_training(self) -> None:
         share = self.build().share
@@ -173,10 +177,10 @@ class VerifierSuite(DrawingSuite[Verifier]):
             for leads in ([], [0.3], [0.3, -0.3, 0.0, 0.0]):
                 decisions = self.decide(self.build(), after_training(leads, 200))
                 names = [name for name, _ in decisions]
-                wanted = [one.id for one in PROPOSED[: len(leads)]]
+                required = [proposed.id for proposed in PROPOSED[: len(leads)]]
                 expect(
-                    names == wanted,
-                    f"of {wanted}, on trial, it judged {names}; required: one result each",
+                    names == required,
+                    f"of {required}, on trial, it judged {names}; required: one result each",
                 )
 
     def test_leaves_candidates_without_a_rollout_on_trial(self) -> None:
@@ -190,11 +194,11 @@ class VerifierSuite(DrawingSuite[Verifier]):
     def test_admits_a_clear_lead_after_training_and_rejects_a_clear_lag(self) -> None:
         if self.build().share:
             decisions = dict(self.decide(self.build(), after_training([0.5, -0.5], 2_000)))
-            for name, wanted, place in (("c4", "admitted", "ahead"), ("c5", "rejected", "behind")):
+            for name, required, side in (("c4", "admitted", "ahead"), ("c5", "rejected", "behind")):
                 expect(
-                    decisions[name] == wanted,
-                    f"after 2000 rollouts {name} is .5 ± .02 {place} and it is {decisions[name]}; "
-                    f"required: {wanted}",
+                    decisions[name] == required,
+                    f"after 2000 rollouts {name} is .5 ± .02 {side} and it is {decisions[name]}; "
+                    f"required: {required}",
                 )
 
     def test_admits_at_most_as_many_as_there_are_places_after_training(self) -> None:
@@ -225,10 +229,10 @@ class VerifierSuite(DrawingSuite[Verifier]):
     def test_admits_the_best_of_those_it_measured(self) -> None:
         for result in self.verify(ScriptedPolicy(by_quality), slots=1).results:
             if result.is_admitted and result.scored:
-                who = result.candidate.id
+                admitted_id = result.candidate.id
                 expect(
-                    who == "c5",
-                    f"c5 is the best of those it measured and it admitted {who} instead",
+                    admitted_id == "c5",
+                    f"c5 is the best of those it measured and it admitted {admitted_id} instead",
                 )
 
     def test_lists_the_best_first(self) -> None:
@@ -242,14 +246,14 @@ class VerifierSuite(DrawingSuite[Verifier]):
             f"the means are {means}; required: falling; sort the results",
         )
 
-    def test_measures_what_the_policy_earned_without_rollouts_that_failed(self) -> None:
+    def test_measures_the_rewards_without_rollouts_that_failed(self) -> None:
         def sometimes(assignment: Assignment) -> float | None:
-            place = QUESTIONS.index(assignment.question)
-            return None if place % 3 == 0 else by_quality(assignment)
+            index = QUESTIONS.index(assignment.question)
+            return None if index % 3 == 0 else by_quality(assignment)
 
         for policy in (ScriptedPolicy(by_quality), ScriptedPolicy(sometimes)):
-            found = self.verify(policy)
-            for result in (*found.results, *found.parents):
+            verification = self.verify(policy)
+            for result in (*verification.results, *verification.parents):
                 rewards = [
                     trajectory.reward
                     for trajectory in policy.trajectories
@@ -263,41 +267,41 @@ class VerifierSuite(DrawingSuite[Verifier]):
                 )
                 expect(
                     result.scored == len(rewards) and agrees,
-                    f"it says {result!r} where the policy earned {rewards}; required: their number "
+                    f"it says {result!r} where the rewards are {rewards}; required: their number "
                     "and mean without reward None, None where there are none; "
                     "evoprompt.verifiers.measured gives that",
                 )
 
-    def test_admits_nobody_it_tried_in_vain_to_measure(self) -> None:
+    def test_admits_no_candidate_without_a_reward(self) -> None:
         policy = ScriptedPolicy(lambda assignment: None)
-        found = self.verify(policy)
-        tried = {assignment.candidate.id for assignment in policy.assignments}
-        admitted = [result.candidate.id for result in found.results if result.is_admitted]
+        verification = self.verify(policy)
+        tried_ids = {assignment.candidate.id for assignment in policy.assignments}
+        admitted = [result.candidate.id for result in verification.results if result.is_admitted]
         expect(
-            tried.isdisjoint(admitted),
-            f"no rollout of {sorted(tried)} had a reward, it admitted {admitted}; "
-            "required: nobody without a mean",
+            tried_ids.isdisjoint(admitted),
+            f"no rollout of {sorted(tried_ids)} had a reward, it admitted {admitted}; "
+            "required: none without a mean",
         )
 
-    def test_reports_every_rollout_it_spent_and_no_more_than_it_said(self) -> None:
+    def test_reports_every_rollout_it_spent_and_no_more_than_announced(self) -> None:
         policy = ScriptedPolicy(by_quality)
-        found = self.verify(policy)
-        spent = len(policy.trajectories)
+        verification = self.verify(policy)
+        num_spent = len(policy.trajectories)
         expect(
-            len(found.trajectories) == spent,
-            f"it spent {spent} rollouts and reports {len(found.trajectories)}; required: all that "
-            "request.rollout returned, in Verification.trajectories",
+            len(verification.trajectories) == num_spent,
+            f"it spent {num_spent} rollouts and reports {len(verification.trajectories)}; "
+            "required: all that request.rollout returned, in Verification.trajectories",
         )
-        most = self.build().most_rollouts(len(PROPOSED), 1)
+        max_rollouts = self.build().most_rollouts(len(PROPOSED), 1)
         expect(
-            most is None or spent <= most,
-            f"it says at most {most} rollouts and spent {spent}; correct most_rollouts",
+            max_rollouts is None or num_spent <= max_rollouts,
+            f"it says at most {max_rollouts} rollouts and spent {num_spent}; correct most_rollouts",
         )
 
-    def test_rolls_out_only_whom_and_what_it_was_given(self) -> None:
+    def test_rolls_out_only_the_given_candidates_and_questions(self) -> None:
         policy = ScriptedPolicy(by_quality)
         self.verify(policy)
-        known = {"c0", *(one.id for one in PROPOSED)}
+        given_ids = {"c0", *(proposed.id for proposed in PROPOSED)}
         names = [assignment.id for assignment in policy.assignments]
         expect(
             len(set(names)) == len(names),
@@ -305,7 +309,7 @@ class VerifierSuite(DrawingSuite[Verifier]):
         )
         for assignment in policy.assignments:
             expect(
-                assignment.candidate.id in known
+                assignment.candidate.id in given_ids
                 and assignment.question in QUESTIONS
                 and assignment.purpose == "verify",
                 f"it asked for {assignment!r}; required: proposed candidates and parents on "

@@ -112,7 +112,7 @@ def test_a_tool_that_hangs_is_left_behind() -> None:
 
 
 def test_a_tool_of_which_too_many_calls_hang_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tools, "_MOST_HANGING", 2)
+    monkeypatch.setattr(tools, "_MAX_HANGING", 2)
     waiting = Waiting()
     assert waiting.call([waiting.long, waiting.long]) == [waiting.late, waiting.late]
     broken = Broken("ToolUnavailable: 2 calls of tools have not returned")

@@ -25,7 +25,7 @@ def test_what_can_be_set_of_one_is_shown(
     assert evoprompt("plugins", "reflection") == 0
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert lines[0].startswith("proposer reflection (plugin 'builtins' of evoprompt")
-    assert "lm mapping required the language model that is asked" in lines
+    assert "lm mapping required the language model that is used" in lines
     assert "calls whole number or null null requests sent" in lines  # of lm.budget
     (fallback,) = (line for line in lines if line.startswith("fallback "))
     assert fallback.endswith("used when this one fails")

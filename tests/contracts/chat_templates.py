@@ -138,7 +138,7 @@ def called(tokenizer: PreTrainedTokenizerFast) -> tuple[Episode, Script]:
     agent = Agent(ToolCallProtocol(tokenizer), tokenizer, Limits(2, 2_000, 2_000))
     prompt = encode(tokenizer, ASKED, TOOLS.schemas)
     marks = marks_of(tokenizer)
-    closing = marks.closing if marks.opened_by(str(tokenizer.decode(prompt))) else ""
+    closing = marks.closing if marks.is_open_after(str(tokenizer.decode(prompt))) else ""
     script = Script(tokenizer, closing + action_of(tokenizer, LEFT), f"{closing}There.{END}")
     (episode,) = play([agent.play(prompt)], script, TOOLS)
     return episode, script
@@ -158,7 +158,7 @@ def row(name: str) -> str:
     prompt = str(tokenizer.decode(encode(tokenizer, ASKED)))
     writes = marks.opening in (tokenizer.chat_template or "")
     thought = f"`{marks.opening}` `{marks.closing}`" if writes else ""
-    thought += ", begun" if writes and marks.opened_by(prompt) else ""
+    thought += ", begun" if writes and marks.is_open_after(prompt) else ""
     cells = [*_calls(tokenizer), thought.replace("|", "\\|"), _system(tokenizer)]
     return f"| `{name}` | {' | '.join(cells)} |\n"
 

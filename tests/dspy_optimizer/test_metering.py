@@ -167,7 +167,7 @@ def test_a_model_that_a_module_asks_by_itself_ends_it() -> None:
 
 def test_what_cannot_be_limited_is_refused_before_anything_is_asked() -> None:
     model = Model()
-    with pytest.raises(InputError, match="nobody knows what scripted/model costs; required: pric"):
+    with pytest.raises(InputError, match="prices of scripted/model are unknown; required: pric"):
         compiled(model, usd=1.0, prices=None)
     with pytest.raises(InputError, match=r"have no limit; required: one, as dspy\.LM"):
         compiled(Model(max_tokens=None), usd=1.0)

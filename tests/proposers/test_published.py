@@ -28,7 +28,7 @@ def test_paraphrase_rewords_every_parent_without_a_look_at_failures() -> None:
     assert [one.inputs["instruction"] for one in planned] == [
         parent.candidate.text for parent in asked.parents
     ]
-    assert [one.wanted for one in planned] == [3, 2]
+    assert [one.max_texts for one in planned] == [3, 2]
     assert all("episodes" not in one.prompt.inputs for one in planned)
 
 
@@ -75,4 +75,4 @@ def test_without_enough_candidates_to_cross_different_approaches_are_asked_for()
     for kind in (EvoPromptGA, EvoPromptDE):
         [planned] = kind(SILENT).plan(request(count=4, history=0))
         assert planned.prompt is DIVERSIFY
-        assert planned.wanted == 4
+        assert planned.max_texts == 4

@@ -47,7 +47,7 @@ def test_each_parent_is_shown_its_own_failures() -> None:
         )
     assert [one.parents for one in planned] == [(first,), (second,)]
     assert [one.inputs["episodes"].count("Episode") for one in planned] == [1, 3]
-    assert [one.wanted for one in planned] == [2, 2]
+    assert [one.max_texts for one in planned] == [2, 2]
 
 
 def test_how_another_text_failed_at_the_same_question_stands_beside_the_failure() -> None:

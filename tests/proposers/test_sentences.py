@@ -95,8 +95,8 @@ class TestGenomes:
     @given(genome=genomes)
     def test_taking_apart_undoes_putting_together(self, genome: list[str]) -> None:
         sentences = SentenceRandom(BANK)
-        instruction = Candidate("c0", {"instruction": sentences.put_together(genome)})
-        assert sentences.take_apart(instruction) == genome
+        instruction = Candidate("c0", {"instruction": sentences.join_sentences(genome)})
+        assert sentences.split_sentences(instruction) == genome
 
     @pytest.mark.parametrize(
         ("text", "expected"),
@@ -112,7 +112,7 @@ class TestGenomes:
         self, text: str, expected: list[str]
     ) -> None:
         several = Candidate("c0", {"tool": "It adds.", "instruction": text})
-        assert SentenceRandom(BANK).take_apart(several) == expected
+        assert SentenceRandom(BANK).split_sentences(several) == expected
 
     @given(genome=genomes, sentence=st.sampled_from(WORDINGS), seed=st.integers(0, 20))
     def test_a_sentence_is_added_without_growing_over_the_limit(
@@ -204,7 +204,7 @@ class TestTreatment:
         assert len({proposal.text for proposal in found}) == len(found) <= count
         for proposal in found:
             assert proposal.text.startswith(FIXED)
-            kept = proposer.take_apart(Candidate("c9", proposal.components))
+            kept = proposer.split_sentences(Candidate("c9", proposal.components))
             assert 1 <= len(kept) <= max(most, 3)
             assert len({proposer.idea(sentence) for sentence in kept}) == len(kept)
 
@@ -233,7 +233,7 @@ class TestControls:
             (found,) = sentences.propose(asked(seed=seed, parents=[parent]))
             reads = asked(failed("wrong"), seed=seed, parents=[parent])
             assert sentences.propose(reads) == [found]
-            lengths[len(sentences.take_apart(Candidate("c9", found.components)))] += 1
+            lengths[len(sentences.split_sentences(Candidate("c9", found.components)))] += 1
         # What equals the parent is drawn again, so additions of an idea present count for nothing.
         assert set(lengths) == {1, 2, 3}
         assert about(lengths[1], 600, 0.4)

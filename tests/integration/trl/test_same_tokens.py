@@ -65,7 +65,7 @@ class Looking(Task):
 
         def said(episode: Episode) -> list[int]:
             text = "There." if episode.turns or not tool else action_of(tokenizer, CALL)
-            opened = marks_of(tokenizer).opened_by(tokenizer.decode(episode.context))
+            opened = marks_of(tokenizer).is_open_after(tokenizer.decode(episode.context))
             begun = self.thought.partition(marks_of(tokenizer).opening)[2].lstrip("\n")
             thought = begun if opened else self.thought
             ids: list[int] = tokenizer.encode(f"{thought}{text}", add_special_tokens=False)
