@@ -188,13 +188,13 @@ class WindowMean(Attributor):
         The standard error treats groups as independent with one variance, pooled over the window;
         it is infinite below two groups.
         """
-        known = self._candidate_stats.get(candidate.id)
-        if known is None:
+        stats = self._candidate_stats.get(candidate.id)
+        if stats is None:
             window = self._windows.get(candidate.id)
-            known = self._candidate_stats[candidate.id] = (
+            stats = self._candidate_stats[candidate.id] = (
                 _summarise(candidate, window) if window else CandidateStats(candidate, 0.0)
             )
-        return known
+        return stats
 
     def reset(self, priors: Mapping[str, Sequence[float]]) -> None:
         """Forgets everything; each named candidate starts with one step of the given rewards."""
@@ -259,7 +259,7 @@ _TINY = 1e-12
 
 _Array = Annotated[
     Floats,
-    PlainValidator(lambda given: np.array(given, np.float64)),
+    PlainValidator(lambda values: np.array(values, np.float64)),
     PlainSerializer(np.ndarray.tolist),
 ]
 
@@ -346,7 +346,7 @@ class _Equations:
         old = [name for name in self.names if name not in new]
         order = [self.places[name] for name in old] + [self.places.get(name, -1) for name in new]
         names = [*old, *new]
-        found = _Equations(
+        equations = _Equations(
             names,
             memory * _rearranged(_rearranged(self.information, order).T, order).T,
             memory * _rearranged(self.evidence[None], order)[0],
@@ -361,18 +361,23 @@ class _Equations:
         )
         shared = {question: cell for question, cell in rewards.items() if len(cell) > 1}
         alone = {question: cell for question, cell in rewards.items() if len(cell) == 1}
-        values = [value for cell in rewards.values() for own in cell.values() for value in own]
+        values = [
+            value
+            for cell in rewards.values()
+            for cell_rewards in cell.values()
+            for value in cell_rewards
+        ]
         rounding = _ROUNDING * max(map(abs, values))
         parts: list[tuple[list[str], Floats]] = []
         if shared:
-            parts.append(found._add_shared(shared, rounding))
+            parts.append(equations._add_shared(shared, rounding))
         if len(alone) > 1:
-            parts.append(found._add_alone(alone, rounding))
+            parts.append(equations._add_alone(alone, rounding))
         if parts:
             questions = [question for part, _ in parts for question in part]
-            found._keep(questions, np.vstack([scores for _, scores in parts]))
-        found._move_level(rewards, extra)
-        return found._within(_MAX_CANDIDATES)
+            equations._keep(questions, np.vstack([scores for _, scores in parts]))
+        equations._move_level(rewards, extra)
+        return equations._within(_MAX_CANDIDATES)
 
     def _add_shared(
         self, cells: Mapping[str, Mapping[str, list[float]]], rounding: float
@@ -382,18 +387,18 @@ class _Equations:
         counts, sums = np.zeros((2, len(questions), len(self.names)))
         squares = 0.0
         for row, question in enumerate(questions):
-            for name, own in cells[question].items():
-                place = row, self.places[name]
-                counts[place], sums[place] = len(own), math.fsum(own)
-                squares += math.fsum(value * value for value in own)
-        asked = counts.sum(axis=1, keepdims=True)
-        means = sums.sum(axis=1, keepdims=True) / asked
+            for name, cell_rewards in cells[question].items():
+                position = row, self.places[name]
+                counts[position], sums[position] = len(cell_rewards), math.fsum(cell_rewards)
+                squares += math.fsum(value * value for value in cell_rewards)
+        totals = counts.sum(axis=1, keepdims=True)
+        means = sums.sum(axis=1, keepdims=True) / totals
         scores = sums - counts * means
         scores[np.abs(scores) <= rounding] = 0.0
-        self.information += np.diag(counts.sum(axis=0)) - (counts / asked).T @ counts
+        self.information += np.diag(counts.sum(axis=0)) - (counts / totals).T @ counts
         self.evidence += scores.sum(axis=0)
-        self.residuals += max(squares - float((asked * means**2).sum()), 0.0)
-        self.freedom += float((asked - 1).sum())
+        self.residuals += max(squares - float((totals * means**2).sum()), 0.0)
+        self.freedom += float((totals - 1).sum())
         return questions, scores
 
     def _add_alone(
@@ -411,43 +416,43 @@ class _Equations:
         under = np.zeros((size, len(self.names)))
         rewards = np.zeros(size)
         for row, question in enumerate(questions):
-            ((name, own),) = cells[question].items()
+            ((name, cell_rewards),) = cells[question].items()
             under[row, self.places[name]] = 1.0
-            rewards[row] = math.fsum(own) / len(own)
+            rewards[row] = math.fsum(cell_rewards) / len(cell_rewards)
         rows = {question: row for row, question in enumerate(self.questions)}
-        known = [rows.get(question, -1) for question in questions]
+        known_rows = [rows.get(question, -1) for question in questions]
         eases = np.array(
-            [self.eases[row] / (self.counts[row] + 1) if row >= 0 else 0.0 for row in known]
+            [self.eases[row] / (self.counts[row] + 1) if row >= 0 else 0.0 for row in known_rows]
         )
         level = float((rewards - eases).mean())
-        rest = rewards - eases - level
-        rest[np.abs(rest) <= rounding] = 0.0
+        residuals = rewards - eases - level
+        residuals[np.abs(residuals) <= rounding] = 0.0
         shares = under.mean(axis=0)
         self.information += np.diag(under.sum(axis=0)) - size * np.outer(shares, shares)
-        self.evidence += rest @ under
-        self.residuals += float(rest @ rest)
+        self.evidence += residuals @ under
+        self.residuals += float(residuals @ residuals)
         self.freedom += size - 1
-        surprise = math.sqrt(size / (size - 1)) * rest  # the mean has taken its part of it
+        surprise = math.sqrt(size / (size - 1)) * residuals  # the mean has taken its part of it
         scores = surprise[:, None] * (under - shares)
         self._keep(questions, np.zeros_like(scores))
         rows = {question: row for row, question in enumerate(self.questions)}
         at = [rows[question] for question in questions if question in rows]
-        kept = [row for row, question in enumerate(questions) if question in rows]
+        kept_rows = [row for row, question in enumerate(questions) if question in rows]
         self.counts[at] += 1
-        self.eases[at] += rewards[kept] - level
+        self.eases[at] += rewards[kept_rows] - level
         return questions, scores
 
     def _keep(self, questions: Sequence[str], scores: Floats) -> None:
         """Add the scores of questions, and sum up the oldest questions."""
-        told = set(questions)
-        stays = np.array([question not in told for question in self.questions], dtype=bool)
+        latest = set(questions)
+        stays = np.array([question not in latest for question in self.questions], dtype=bool)
         rows = {question: row for row, question in enumerate(self.questions)}
         before = [rows.get(question, -1) for question in questions]
         added = scores + _rearranged(self.scores.T, before).T
         self.scores = np.vstack([self.scores[stays], added])
         self.counts = np.append(self.counts[stays], _rearranged(self.counts[None], before)[0])
         self.eases = np.append(self.eases[stays], _rearranged(self.eases[None], before)[0])
-        self.questions = [question for question in self.questions if question not in told] + [
+        self.questions = [question for question in self.questions if question not in latest] + [
             *questions
         ]
         excess = len(self.questions) - max(_MAX_NUMBERS // len(self.names), 1)
@@ -465,8 +470,8 @@ class _Equations:
             value - float(effects[self.places[name]])
             for question, cell in rewards.items()
             if question not in extra or self.level is None
-            for name, own in cell.items()
-            for value in own
+            for name, cell_rewards in cell.items()
+            for value in cell_rewards
         ]
         if not rests:
             return
@@ -478,19 +483,19 @@ class _Equations:
 
         Their evidence about the remaining candidates stays (Schur complement).
         """
-        gone = len(self.names) - most
-        if gone <= 0:
+        excess = len(self.names) - most
+        if excess <= 0:
             return self
-        own = np.linalg.pinv(self.information[:gone, :gone], _SINGULAR, hermitian=True)
-        rest = np.hstack([-self.information[gone:, :gone] @ own, np.eye(most)])
-        information = rest @ self.information @ rest.T
+        inverse = np.linalg.pinv(self.information[:excess, :excess], _SINGULAR, hermitian=True)
+        projection = np.hstack([-self.information[excess:, :excess] @ inverse, np.eye(most)])
+        information = projection @ self.information @ projection.T
         return _Equations(
-            self.names[gone:],
+            self.names[excess:],
             (information + information.T) / 2,
-            rest @ self.evidence,
+            projection @ self.evidence,
             self.questions,
-            self.scores @ rest.T,
-            rest @ self.squares @ rest.T,
+            self.scores @ projection.T,
+            projection @ self.squares @ projection.T,
             self.counts,
             self.eases,
             self.level,
@@ -516,7 +521,7 @@ class _Equations:
         values = weights @ self.evidence[linked]
         squares = (weights * (self.squares[block] @ weights)).sum(axis=0)
         squares = squares + ((self.scores[:, linked] @ weights) ** 2).sum(axis=0)
-        names = [name for name, there in zip(self.names, linked, strict=True) if there]
+        names = [name for name, is_linked in zip(self.names, linked, strict=True) if is_linked]
         return {
             name: Lead(_without_rounding(value), math.sqrt(max(square, 0.0)))
             for name, value, square in zip(names, values, squares, strict=True)
@@ -636,10 +641,12 @@ class Adjusted(Attributor):
     ) -> None:
         """Record rollouts of a verification as rollouts of the step with the same policy."""
         trained = {question for question, _, _ in self._state.rewards}
-        asked = dict.fromkeys(trajectory.question.id for trajectory in trajectories)
+        question_ids = dict.fromkeys(trajectory.question.id for trajectory in trajectories)
         fresh = self._state.step != step
         self.observe(step, trajectories)
-        self._state.extra += [one for one in asked if fresh or one not in trained]
+        self._state.extra += [
+            question_id for question_id in question_ids if fresh or question_id not in trained
+        ]
 
     @property
     def _equations(self) -> _Equations:
@@ -668,14 +675,14 @@ class Adjusted(Attributor):
         """
         equations, state = self._equations, self._state
         level = equations.level or 0.0
-        place = equations.places.get(candidate.id)
-        if place is None or candidate.id not in state.groups:
+        position = equations.places.get(candidate.id)
+        if position is None or candidate.id not in state.groups:
             return CandidateStats(candidate, level)
         active = [equations.places[name] for name in state.groups if name in equations.places]
         return state.accounts.get(candidate.id, _Account()).stats(
             candidate,
-            level + float(equations.effects[place]),
-            float(equations.stderrs(active)[active.index(place)]),
+            level + float(equations.effects[position]),
+            float(equations.stderrs(active)[active.index(position)]),
             state.groups[candidate.id],
         )
 
@@ -688,7 +695,7 @@ class Adjusted(Attributor):
         equations = self._equations
         if candidate.id == other.id or other.id not in equations.places:
             return Lead(0.0, math.inf)
-        if min(groups.get(one.id, MIN_GROUPS) for one in (candidate, other)) < MIN_GROUPS:
+        if min(groups.get(member.id, MIN_GROUPS) for member in (candidate, other)) < MIN_GROUPS:
             return Lead(0.0, math.inf)
         if other.id not in self._leads:
             self._leads[other.id] = equations.leads(other.id)
@@ -699,11 +706,11 @@ class Adjusted(Attributor):
         if self._sentences is not None:
             return self._sentences
         equations, texts = self._equations, self._state.texts
-        known = [index for index, name in enumerate(equations.names) if name in texts]
+        indices = [index for index, name in enumerate(equations.names) if name in texts]
         self._sentences = sentence_values(
-            [texts[equations.names[index]] for index in known],
-            equations.information[np.ix_(known, known)],
-            equations.evidence[known],
+            [texts[equations.names[index]] for index in indices],
+            equations.information[np.ix_(indices, indices)],
+            equations.evidence[indices],
             equations.noise,
         )
         return self._sentences
@@ -715,10 +722,10 @@ class Adjusted(Attributor):
 
     def reset(self, priors: Mapping[str, Sequence[float]]) -> None:
         """Forget everything; ``priors`` are rewards of all for the same question."""
-        given = {name: list(rewards) for name, rewards in priors.items() if rewards}
+        prior_rewards = {name: list(rewards) for name, rewards in priors.items() if rewards}
         self._state = _State(
-            groups={name: len(rewards) for name, rewards in given.items()},
-            rewards=[(_PRIOR, name, rewards) for name, rewards in given.items()],
+            groups={name: len(rewards) for name, rewards in prior_rewards.items()},
+            rewards=[(_PRIOR, name, rewards) for name, rewards in prior_rewards.items()],
         )
         self._solved, self._leads, self._sentences = None, {}, None
 

@@ -286,13 +286,13 @@ class EngineConfig(CheckedSettings):
                 "multiple of it, so that every candidate gets as many rollouts; change the one or "
                 "the other"
             )
-        each = rollouts // candidates
+        rollouts_each = rollouts // candidates
         alone = self.grouping == "candidate" and self.candidates_per_question != "auto"
-        if compared and alone and each < 2:
+        if compared and alone and rollouts_each < 2:
             raise InputError(
                 f"{setting} is {rollouts} with candidates_per_question {candidates}, which leaves "
                 "1 rollout a candidate; required: at least 2 with grouping 'candidate', else there "
                 "is no baseline to compare with; raise the one, lower the other, or use grouping "
                 "'question'"
             )
-        return each
+        return rollouts_each

@@ -157,7 +157,7 @@ class Engine:
         population: Population | None = None,
         rules: Sequence[Rule] | None = None,
     ) -> None:
-        for name, one, *kinds in (
+        for name, component, *kinds in (
             ("config", config, EngineConfig),
             ("seed", seed, int),
             ("log", log, EventLog),
@@ -171,7 +171,7 @@ class Engine:
             ("survivor", survivor, Selector),
             ("parent_selector", parent_selector, Selector),
         ):
-            require_type(name, one, *kinds)
+            require_type(name, component, *kinds)
         self.config = config = config or EngineConfig()
         self.log = log = EventLog() if log is None else log
         self.rng = random.Random(seed)
@@ -256,8 +256,8 @@ class Engine:
         """
         stats = self.generation_stats
         if stats.all_failed:
-            count, why = stats.generations, stats.last_failure
-            return f"all of {count} generations failed, the last because {why}"
+            count, reason = stats.generations, stats.last_failure
+            return f"all of {count} generations failed, the last because {reason}"
         if not stats.generations and self.requests.late:
             return "the proposer was asked and never answered"
         return ""
@@ -310,7 +310,7 @@ class Engine:
         """Finite numbers about population, rollouts, generations and proposer, by name."""
         candidate_stats = self.candidate_stats()
         weights = [stats.weight for stats in candidate_stats]
-        found = {
+        values = {
             "population_size": float(len(candidate_stats)),
             "best_weight": max(weights),
             "training_rollouts": float(self.training_rollouts),
@@ -319,9 +319,9 @@ class Engine:
             **self.generation_stats.metrics(),
         }
         with naming("proposer", self.proposer):
-            found["proposer_failures"] += self.proposer.failures_caught
+            values["proposer_failures"] += self.proposer.failures_caught
             totals = self.proposer.metrics()
-        return found | {f"proposer/{name}": number for name, number in totals.items()}
+        return values | {f"proposer/{name}": number for name, number in totals.items()}
 
     def check(self, probe: bool = False) -> None:
         """Check that the proposer can work here, as far as it is known without a request.
@@ -358,18 +358,18 @@ class Engine:
         """
         config = self.config
         self._shared_out = True
-        each = config.rollouts_per_candidate(rollouts, setting)
+        rollouts_each = config.rollouts_per_candidate(rollouts, setting)
         auto, self._undivided = config.candidates_per_question == "auto", ""
         if auto and (not several or (self.is_static and len(self.selection.members) == 1)):
-            each = rollouts
-        elif auto and each == rollouts and not self.is_static:
+            rollouts_each = rollouts
+        elif auto and rollouts_each == rollouts and not self.is_static:
             self._undivided = (
                 f"{setting} is {rollouts}, which no number from 2 to {MOST_PER_QUESTION} divides: "
                 "each question has one instruction, so that little is learnt of which is better; "
                 "take a multiple of 5 (best) or of 4, or one of 2 or 3"
             )
-        self.selection.candidates_per_question = rollouts // each
-        return each
+        self.selection.candidates_per_question = rollouts // rollouts_each
+        return rollouts_each
 
     # --------------------------------------------------------------------------------- ask, tell
 
@@ -398,9 +398,9 @@ class Engine:
                 "least one of each; check the batch the trainer hands over"
             )
         if self.config.approve.mode == "ask" and self.supervisor is None:
-            where = "in memory" if self.log.path is None else f"in {self.log.path}"
+            location = "in memory" if self.log.path is None else f"in {self.log.path}"
             raise InputError(
-                f"approve is 'ask', but the events of this engine are kept {where} and nobody "
+                f"approve is 'ask', but the events of this engine are kept {location} and nobody "
                 "looks for answers; required: attach(..., log_dir=DIR), or log=EventLog(PATH) "
                 "and evoprompt.hosting.requests.supervise(engine)"
             )
@@ -419,11 +419,13 @@ class Engine:
                 for stats in candidate_stats
             ]
         share = self.generations.verifier.share
-        drawn = self.selection.draw(candidate_stats, len(questions), trials.candidates, share)
-        assignments = self.assignments.issue(questions, drawn, rollouts, self.grouping, self.step)
+        candidates = self.selection.draw(candidate_stats, len(questions), trials.candidates, share)
+        assignments = self.assignments.issue(
+            questions, candidates, rollouts, self.grouping, self.step
+        )
         chances = self.selection.chances(candidate_stats)
-        asked = summarise_ask(self.step + 1, candidate_stats, chances, drawn, rollouts)
-        self.log.append(asked)
+        event = summarise_ask(self.step + 1, candidate_stats, chances, candidates, rollouts)
+        self.log.append(event)
         self.engine_seconds += time.perf_counter() - started
         return assignments
 
@@ -445,20 +447,20 @@ class Engine:
         self.assignments.receive(trajectories)
         self.step += 1
         self.training_rollouts += len(trajectories)
-        members = {one.id for one in self.selection.members}
-        used = members | {one.id for one in self.generations.trials.candidates}
-        counted = [one for one in trajectories if one.candidate.id in used]
+        members = {member.id for member in self.selection.members}
+        used = members | {candidate.id for candidate in self.generations.trials.candidates}
+        counted = [trajectory for trajectory in trajectories if trajectory.candidate.id in used]
         self.selection.observe(self.step, counted)
         self.generations.trials.observe(counted)
         self.replay.add(self.step, trajectories)
         self.assignments.forget_stale(self.step)
-        told = summarise_tell(self.step, self.rollouts, trajectories, self.candidate_stats())
-        self.log.append(told)
+        summary = summarise_tell(self.step, self.rollouts, trajectories, self.candidate_stats())
+        self.log.append(summary)
         for event in rollout_events(
             self.step, trajectories, rollouts_to_log(trajectories, self.step)
         ):
             self.log.append(event)
-        before = [one.id for one in self.selection.members]
+        before = [member.id for member in self.selection.members]
         if not self.is_static and self.config.prunes_at(self.step):
             self.selection.halve(self.step)
         if self.supervisor is not None:
@@ -475,9 +477,9 @@ class Engine:
         if not self.is_static:
             for message in self.reward_watch.observe(self.config, self.step, trajectories):
                 self.log.notice(self.step, message)
-        members = {one.id for one in self.selection.members}
+        members = {member.id for member in self.selection.members}
         pruned = tuple(name for name in before if name not in members)
-        return StepReport(self.step, len(trajectories), told.unscored, told.reward, pruned)
+        return StepReport(self.step, len(trajectories), summary.unscored, summary.reward, pruned)
 
     @property
     def rollouts_left(self) -> int | None:
@@ -599,14 +601,14 @@ class Engine:
                 events.Notice(self.step, f"training has ended while {self.pending_trials}")
             )
         self._announce_sentences()
-        if why := self.failure_reason:
-            self.log.notice(self.step, f"training has ended and nothing evolved: {why}")
-        return why
+        if reason := self.failure_reason:
+            self.log.notice(self.step, f"training has ended and nothing evolved: {reason}")
+        return reason
 
     @property
     def pending_trials(self) -> str:
         """Return which candidates are on trial; empty if none is."""
-        names = ", ".join(one.id for one in self.generations.trials.candidates)
+        names = ", ".join(candidate.id for candidate in self.generations.trials.candidates)
         return f"{names} were on trial: nothing was shown of them" if names else ""
 
     # ----------------------------------------------------------------------------- for people
@@ -624,30 +626,30 @@ class Engine:
         Returns:
             The candidate, None if it was rejected; and the reason of a rejection.
         """
-        members, most = self.selection.members, self.config.population_size
-        if len(members) >= most:
-            return None, f"all {most} places of the population are taken; retire one first"
+        members, max_members = self.selection.members, self.config.population_size
+        if len(members) >= max_members:
+            return None, f"all {max_members} places of the population are taken; retire one first"
         best = self.best
         texts = dict(best.components) | dict(components)
         proposal = Proposal(texts, (best.id,), f"asked for by {by}", "person")
-        found, finding = self.screening.screen_written(
+        screened, finding = self.screening.screen_written(
             proposal, members, best, self.step, override=override
         )
         for event in self.screening.events:
             self.log.append(event)
-        if found is not None:
-            self.selection.add(found)
-        return found, f"{finding.rule}: {finding.reason}" if finding else ""
+        if screened is not None:
+            self.selection.add(screened)
+        return screened, f"{finding.rule}: {finding.reason}" if finding else ""
 
     def retire(self, candidate: str) -> str:
         """Prune a candidate; return why that is impossible, empty if it was pruned."""
-        alive = [one.id for one in self.selection.members]
+        alive = [member.id for member in self.selection.members]
         if candidate not in alive:
             return "not alive"
         if len(alive) == 1:
             return "the only one alive"
         self.selection.pinned.discard(candidate)
-        self.selection.keep_only(self.step, {one for one in alive if one != candidate})
+        self.selection.keep_only(self.step, {member for member in alive if member != candidate})
         return ""
 
     def pin(self, candidate: str, pinned: bool = True) -> str:
@@ -699,10 +701,10 @@ class Engine:
         before, spent = self.state_dict(), (self.training_rollouts, self.verification_rollouts)
         try:
             json.dumps(state, allow_nan=False)
-            given = _State.model_validate(dict(state))
+            saved = _State.model_validate(dict(state))
             if rewind:
-                self.log.require(given.events, given.log)
-            self._restore(given)
+                self.log.require(saved.events, saved.log)
+            self._restore(saved)
         except InputError:
             raise
         except _BROKEN as error:
@@ -712,7 +714,7 @@ class Engine:
                 "state_dict returned; resume from an older checkpoint or start afresh"
             ) from error
         if rewind:
-            self.log.rewind(given.events)
+            self.log.rewind(saved.events)
         else:
             self.training_rollouts, self.verification_rollouts = spent
 
@@ -757,6 +759,6 @@ class Engine:
             self.log.notice(self.step, self._undivided)
 
     def _announce_sentences(self) -> None:
-        found = tuple(self.selection.sentences()[:_SENTENCES])
-        if found:
-            self.log.append(events.Sentences(self.step, found))
+        values = tuple(self.selection.sentences()[:_SENTENCES])
+        if values:
+            self.log.append(events.Sentences(self.step, values))

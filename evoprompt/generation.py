@@ -116,15 +116,17 @@ class Trials(SavedRecord):
                 by_candidate.setdefault(trajectory.candidate.id, []).append(trajectory.reward)
         if not by_candidate:
             return
-        rewards = [reward for own in by_candidate.values() for reward in own]
+        rewards = [
+            reward for candidate_rewards in by_candidate.values() for reward in candidate_rewards
+        ]
         mean = math.fsum(rewards) / len(rewards)
         before = mean if self.mean_reward is None else self.mean_reward
         self.mean_reward = before + _LEVEL * (mean - before)
         for trial in self.trials:
-            own = by_candidate.get(trial.candidate.id, [])
-            trial.scored += len(own)
-            trial.total = math.fsum((trial.total, *own))
-            trial.squares = math.fsum((trial.squares, *[reward**2 for reward in own]))
+            trial_rewards = by_candidate.get(trial.candidate.id, [])
+            trial.scored += len(trial_rewards)
+            trial.total = math.fsum((trial.total, *trial_rewards))
+            trial.squares = math.fsum((trial.squares, *[reward**2 for reward in trial_rewards]))
 
 
 @dataclass(slots=True)
@@ -225,11 +227,11 @@ class GenerationStats(SavedRecord):
         self.generations_failed += 1
         self.failed_in_a_row += 1
         self.last_failure = offspring.failure
-        said = f"{offspring.failure}; training goes on under the instructions it has"
+        message = f"{offspring.failure}; training goes on under the instructions it has"
         if self.failed_in_a_row == _IN_A_ROW:
-            return f"{_IN_A_ROW} generations in a row failed, the last at step {step}: {said}"
+            return f"{_IN_A_ROW} generations in a row failed, the last at step {step}: {message}"
         if self.generations_failed == 1:
-            return f"the generation at step {step} failed: {said}"
+            return f"the generation at step {step} failed: {message}"
         return ""
 
     def metrics(self) -> dict[str, float]:
@@ -280,13 +282,13 @@ class Generations:
         Where the size of a step is known, that is within the share of the training that a
         generation may take, but never less than the least verification.
         """
-        tried = proposed + self.config.parents
-        most = self.verifier.most_rollouts(proposed, self.config.parents)
-        if most is None:
-            most = self.config.verify_questions * tried
+        rolled_out = proposed + self.config.parents
+        max_rollouts = self.verifier.most_rollouts(proposed, self.config.parents)
+        if max_rollouts is None:
+            max_rollouts = self.config.verify_questions * rolled_out
         if self.trials.questions:
-            most = min(most, max(self._max_rollouts, MIN_VERIFICATION * tried))
-        return most
+            max_rollouts = min(max_rollouts, max(self._max_rollouts, MIN_VERIFICATION * rolled_out))
+        return max_rollouts
 
     def most_rounds(self, waits: bool) -> int:
         """Return the most rounds of a generation; one of a background proposer that none awaits."""
@@ -341,20 +343,22 @@ class Generations:
         self.selection.remember(
             step,
             [
-                CandidateStats(one.candidate, one.mean, groups=one.scored)
-                for one in measured
-                if one.mean is not None
+                CandidateStats(result.candidate, result.mean, groups=result.scored)
+                for result in measured
+                if result.mean is not None
             ],
         )
         if offspring.admitted:
             self.selection.make_room(step, len(offspring.admitted))
             for result in offspring.admitted:
                 self.selection.add(result.candidate)
-            told = [
-                trajectory for found in offspring.verifications for trajectory in found.trajectories
+            trajectories = [
+                trajectory
+                for verification in offspring.verifications
+                for trajectory in verification.trajectories
             ]
-            if told or self.config.reset == "zero" or not self.verifier.share:
-                self.selection.credit_verification(step, told)
+            if trajectories or self.config.reset == "zero" or not self.verifier.share:
+                self.selection.credit_verification(step, trajectories)
         self.trials.trials = [Trial(candidate) for candidate in offspring.on_trial]
         self.trials.parents = [stats.candidate.id for stats in offspring.parents]
         self.trials.admitted = 0
@@ -428,7 +432,7 @@ class Generations:
         self.selection.make_room(step)
         if any(result.is_admitted for result in decided):
             self.selection.credit_verification(step, ())
-        self.selection.forget([one.candidate.id for one in decided if not one.is_admitted])
+        self.selection.forget([result.candidate.id for result in decided if not result.is_admitted])
         self._close_trials(step, decided)
         return decided
 
@@ -485,19 +489,19 @@ class Generations:
     def _screen(self, proposals: Sequence[Proposal], offspring: Offspring) -> list[Candidate]:
         offspring.rounds += 1
         offspring.proposed += len(proposals)
-        known = [stats.candidate for stats in offspring.members]
-        known += [result.candidate for result in offspring.admitted]
+        candidates = [stats.candidate for stats in offspring.members]
+        candidates += [result.candidate for result in offspring.admitted]
         requested = self.requests.requested_parents
         is_first = requested and offspring.rounds == 1
         parent = requested[0] if is_first else offspring.parents[0].candidate
         earlier = [*(stats.candidate for stats in self.selection.history), *requested]
-        fresh = self.screening.screen(proposals, known, parent, offspring.step, earlier)
+        fresh = self.screening.screen(proposals, candidates, parent, offspring.step, earlier)
         for event in self.screening.events:
             self.log.append(event)
         offspring.findings += self.screening.findings
         if not fresh:
-            why = summarise(offspring.findings)
-            offspring.obstacle = f"screening refused all {offspring.proposed}: {why}"
+            reason = summarise(offspring.findings)
+            offspring.obstacle = f"screening refused all {offspring.proposed}: {reason}"
         return fresh
 
     def _try(
@@ -527,15 +531,15 @@ class Generations:
         self._record_verification(verification, rollout.trajectories[before:], offspring)
         rewards = [trajectory.reward for trajectory in verification.trajectories]
         if rewards and not any(reward is not None for reward in rewards):
-            why = f"none of the {len(rewards)} rollouts of the verification had a reward"
-            self._give_up(offspring, why)
+            reason = f"none of the {len(rewards)} rollouts of the verification had a reward"
+            self._give_up(offspring, reason)
             return False
         offspring.tried += len(fresh)
         return True
 
-    def _give_up(self, offspring: Offspring, why: str) -> None:
-        offspring.obstacle = why
-        message = f"no proposal could be verified, so none is admitted: {why}"
+    def _give_up(self, offspring: Offspring, reason: str) -> None:
+        offspring.obstacle = reason
+        message = f"no proposal could be verified, so none is admitted: {reason}"
         self.log.append(Notice(offspring.step, message))
 
     def _verify(
@@ -573,14 +577,19 @@ class Generations:
         """Record what a round has shown in replay, log and proposer."""
         step = offspring.step
         readable = {
-            place: (one.candidate.id, one.question.id, one.rollout, one.reward)
-            for place, one in enumerate(trajectories)
-            if one.turns and one.reward is not None
+            index: (
+                trajectory.candidate.id,
+                trajectory.question.id,
+                trajectory.rollout,
+                trajectory.reward,
+            )
+            for index, trajectory in enumerate(trajectories)
+            if trajectory.turns and trajectory.reward is not None
         }
         config = self.config
         chosen = rollouts_to_keep(readable, config.failure_threshold, config.failures_per_request)
         self.screening.replay.add_verification(
-            step, [trajectories[place] for place in sorted(chosen)]
+            step, [trajectories[index] for index in sorted(chosen)]
         )
         offspring.verifications.append(verification)
         for notice in (verification.notice, _found_no_difference(verification)):
@@ -600,13 +609,13 @@ class Generations:
         for results, is_parent in ((verification.parents, True), (decided, False)):
             for result in results:
                 self.log.append(Verified.of(result, step, offspring.rounds, is_parent))
-        tried = {result.candidate.id for result in verification.results}
-        own = [
+        judged_ids = {result.candidate.id for result in verification.results}
+        trial_trajectories = [
             trajectory
             for trajectory in verification.trajectories
-            if trajectory.candidate.id in tried
+            if trajectory.candidate.id in judged_ids
         ]
-        for event in rollout_events(step, verification.trajectories, own, TRIED):
+        for event in rollout_events(step, verification.trajectories, trial_trajectories, TRIED):
             self.log.append(event)
 
 
@@ -620,10 +629,10 @@ def _require_sound(
             admitted, one was admitted that the rollouts could not measure, or one is left on trial
             by a verifier that has no share of the training rollouts.
     """
-    wanted = sorted(candidate.id for candidate in proposed)
-    judged = sorted(result.candidate.id for result in verification.results)
-    if judged != wanted:
-        raise ValueError(f"it judged {judged}; required: one result for each of {wanted}")
+    proposed_ids = sorted(candidate.id for candidate in proposed)
+    judged_ids = sorted(result.candidate.id for result in verification.results)
+    if judged_ids != proposed_ids:
+        raise ValueError(f"it judged {judged_ids}; required: one result for each of {proposed_ids}")
     unknown = {result.decision for result in verification.results} - {ADMITTED, REJECTED, ON_TRIAL}
     if unknown:
         raise ValueError(
@@ -648,12 +657,12 @@ def _require_sound(
 
 def _no_place(population_size: int, is_in_training: bool) -> str:
     """Return a notice where no candidate can be admitted, as no member may make room."""
-    kept = "pinned members"
+    protected = "pinned members"
     if not is_in_training:
-        kept = "the best, the parents, pinned members and members that are not measured yet"
+        protected = "the best, the parents, pinned members and members that are not measured yet"
     return (
         "no instruction is proposed at this step: all places of the population "
-        f"({population_size}) are taken by {kept}; raise population_size, or unpin a member"
+        f"({population_size}) are taken by {protected}; raise population_size, or unpin a member"
     )
 
 

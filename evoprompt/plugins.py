@@ -218,16 +218,16 @@ class Plugins:
             InputError: the settings do not suit the component, the context lacks an object, or
                 the check of the component failed.
         """
-        found, own, around = self._read(role, settings)
+        component, own_settings, around = self._read(role, settings)
         context = context or BuildContext()
         try:
-            built = found.component.build(own, context)
+            built = component.component.build(own_settings, context)
             if context.check:
                 built.check()
         except EvopromptError:
             raise
         except Exception as error:
-            raise PluginError(f"{found} could not be built: {_cause(error)}") from error
+            raise PluginError(f"{component} could not be built: {_cause(error)}") from error
         if role == Proposer.role:
             return self._wrapped(cast(Proposer, built), around, context)
         return built
@@ -238,18 +238,18 @@ class Plugins:
         """Return the component, its own settings, and the settings of every proposer."""
         name = settings.get("name")
         if not isinstance(name, str):
-            known = ", ".join(component.name for component in self.components(role))
-            raise InputError(f"{role}: name is {name!r}; required: one of {known}")
+            known_names = ", ".join(component.name for component in self.components(role))
+            raise InputError(f"{role}: name is {name!r}; required: one of {known_names}")
         found = self.find(role, name)
         model = found.component.Settings
-        own = {key: value for key, value in settings.items() if key != "name"}
+        own_settings = {key: value for key, value in settings.items() if key != "name"}
         shared = {}
         if issubclass(found.component, Proposer):
             mine = SharedSettings.model_fields.keys() - model.model_fields.keys()
-            shared = {key: own.pop(key) for key in mine & own.keys()}
+            shared = {key: own_settings.pop(key) for key in mine & own_settings.keys()}
         try:
             around = SharedSettings.model_validate(shared)
-            return found, model.model_validate(own), around
+            return found, model.model_validate(own_settings), around
         except ValidationError as error:
             raise InputError(f"{role} {name!r}: {explain(error, model)}") from error
 
@@ -279,9 +279,9 @@ class Plugins:
                 self._leave_out(source, f"evoprompt_event failed: {_cause(error)}")
 
     def _load(self, source: PluginSource) -> None:
-        taken = self._sources.get(source.name)
-        if taken is not None:
-            cause = f"the name of its entry point is taken by {taken}; rename or block one"
+        earlier_source = self._sources.get(source.name)
+        if earlier_source is not None:
+            cause = f"the name of its entry point is taken by {earlier_source}; rename or block one"
             self._failures.append(f"{source}: {cause}")
             return
         self._sources[source.name] = source
@@ -313,16 +313,16 @@ class Plugins:
         for source, one in self._brought(hook, _named_component):
             origins.setdefault(one, []).append(source)
         wrapping = [source for source, caller in self._alone(hook) if _wraps(caller)]
-        found: Iterable[_Named] = origins
+        components: Iterable[_Named] = origins
         if wrapping:  # they may change what others bring
             try:
-                asked = _ask(self.manager.hook.evoprompt_components)
-                found = dict.fromkeys(map(_named_component, asked))
+                returned = _ask(self.manager.hook.evoprompt_components)
+                components = dict.fromkeys(map(_named_component, returned))
             except (Exception, SystemExit) as error:
                 for source in wrapping:
                     self._leave_out(source, f"{hook} failed: {_cause(error)}")
         claims: dict[tuple[str, str], list[Registered]] = {}
-        for name, component in found:
+        for name, component in components:
             for source in origins.get((name, component), wrapping[-1:]):
                 brought = Registered(name, component, source)
                 claims.setdefault((component.role, name), []).append(brought)
@@ -346,8 +346,10 @@ class Plugins:
     def _alone(self, hook: str) -> Iterator[tuple[PluginSource, pluggy.HookCaller]]:
         """Each plugin that has the hook, and what calls it of that alone."""
         for source in list(self._sources.values()):
-            others = [one for name, one in self.manager.list_name_plugin() if name != source.name]
-            caller = self.manager.subset_hook_caller(hook, others)
+            other_plugins = [
+                plugin for name, plugin in self.manager.list_name_plugin() if name != source.name
+            ]
+            caller = self.manager.subset_hook_caller(hook, other_plugins)
             if caller.get_hookimpls():
                 yield source, caller
 
@@ -521,5 +523,5 @@ def require_type(name: str, given: object, *wanted: type) -> None:
             built = f'evoprompt.plugins.build("{kind.lower()}", {{"name": ...}})'
             named = isinstance(given, str | type)
             remedy = f"make one, or call {built}" if named else f"inherit evoprompt.{kind}"
-        what = f"{reprlib.repr(given)}, a {type(given).__name__}"
-        raise InputError(f"{name} is {what}; required: {names}; {remedy}")
+        description = f"{reprlib.repr(given)}, a {type(given).__name__}"
+        raise InputError(f"{name} is {description}; required: {names}; {remedy}")

@@ -67,13 +67,13 @@ class SteadyPopulation(Population):
 
     def ancestors(self, candidate_id: str) -> Sequence[Candidate]:
         """Return all ancestors of a candidate, pruned ones included, nearest first."""
-        found: dict[str, Candidate] = {}
+        ancestors: dict[str, Candidate] = {}
         queue = list(self._ever[candidate_id].parents)
         for parent in queue:
-            if parent not in found:
-                found[parent] = self._ever[parent]
+            if parent not in ancestors:
+                ancestors[parent] = self._ever[parent]
                 queue.extend(self._ever[parent].parents)
-        return tuple(found.values())
+        return tuple(ancestors.values())
 
     def state_dict(self) -> dict[str, JsonValue]:
         """Return all candidates, and the ids of the members."""

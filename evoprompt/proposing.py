@@ -87,10 +87,12 @@ class ProposalRequests:
         """Return a request to improve ``parents``, given their latest failures."""
         rng, replay = self.selection.rng, self.screening.replay
         ids = {parent.candidate.id for parent in parents}
-        shown = self.config.failures_per_request
-        offered = replay.failures(shown * _FAILURES_OFFERED * len(ids), rng, ids)
+        num_shown = self.config.failures_per_request
+        offered = replay.failures(num_shown * _FAILURES_OFFERED * len(ids), rng, ids)
         # A failure without text teaches nothing: it only fills up where there is too little else.
-        failures = [one for place, one in enumerate(offered) if one.turns or place < shown]
+        failures = [
+            failure for index, failure in enumerate(offered) if failure.turns or index < num_shown
+        ]
         return ProposalRequest(
             count,
             parents,
@@ -99,7 +101,7 @@ class ProposalRequests:
             rng,
             step,
             self.screening.required,
-            failures_per_request=shown,
+            failures_per_request=num_shown,
             successes=replay.successes(failures),
             members=members,
             rejections=[*map(str, self.screening.findings)],

@@ -87,17 +87,17 @@ def rollouts_to_keep(
             for pair in ((candidate, question), ("", question), (candidate, "")):
                 solved.setdefault(pair, key)
     chosen: set[K] = set()
-    taken: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for _, key in sorted(failed, key=lambda pair: pair[0]):
         candidate, question, *_ = rollouts[key]
-        if taken[candidate] < failures:
-            taken[candidate] += 1
+        if counts[candidate] < failures:
+            counts[candidate] += 1
             chosen.add(key)
             beside = solved.get((candidate, question), solved.get(("", question)))
             chosen |= set() if beside is None else {beside}
-    shown = {rollouts[key][0] for key in chosen if rollouts[key][3] >= failure_below}
+    shown_candidates = {rollouts[key][0] for key in chosen if rollouts[key][3] >= failure_below}
     first = {pair[0]: key for pair, key in solved.items() if not pair[1]}
-    return chosen | {key for candidate, key in first.items() if candidate not in shown}
+    return chosen | {key for candidate, key in first.items() if candidate not in shown_candidates}
 
 
 class ReplayBuffer:
@@ -204,11 +204,13 @@ class ReplayBuffer:
         """
         chosen: list[Trajectory] = []
         for memories in (self._read, self._unread):
-            own = [memory for memory in memories if memory.trajectory.candidate.id in candidates]
-            others = [
+            own_memories = [
+                memory for memory in memories if memory.trajectory.candidate.id in candidates
+            ]
+            other_memories = [
                 memory for memory in memories if memory.trajectory.candidate.id not in candidates
             ]
-            for group, by_candidate in ((own, True), (others, False)):
+            for group, by_candidate in ((own_memories, True), (other_memories, False)):
                 if len(chosen) < k:
                     chosen += _different_first(k - len(chosen), rng, group, by_candidate)
         return chosen
@@ -218,18 +220,20 @@ class ReplayBuffer:
 
         The latest under the same candidate, else the latest under any.
         """
-        own: dict[tuple[str, str], Trajectory] = {}
+        own_trajectories: dict[tuple[str, str], Trajectory] = {}
         any_: dict[str, Trajectory] = {}
         for memory in self._solved:
-            one = memory.trajectory
-            own[one.question.id, one.candidate.id] = any_[one.question.id] = one
-        found: dict[str, Trajectory] = {}
+            trajectory = memory.trajectory
+            own_trajectories[trajectory.question.id, trajectory.candidate.id] = any_[
+                trajectory.question.id
+            ] = trajectory
+        successes: dict[str, Trajectory] = {}
         for failure in failures:
             name = failure.question.id
-            beside = own.get((name, failure.candidate.id), any_.get(name))
+            beside = own_trajectories.get((name, failure.candidate.id), any_.get(name))
             if beside is not None:
-                found.setdefault(name, beside)
-        return list(found.values())
+                successes.setdefault(name, beside)
+        return list(successes.values())
 
     def questions(self, k: int, rng: random.Random) -> list[Question]:
         """Up to ``k`` different questions, drawn by priority without replacement.
@@ -246,15 +250,15 @@ class ReplayBuffer:
         questions = {name: record.question for name, record in self._questions.items()}
         candidates: dict[str, Candidate] = {}
         memories: list[Memory] = []
-        for step, one in chain(*self._tiers()):
-            questions.setdefault(one.question.id, one.question)
-            candidates[one.candidate.id] = one.candidate
+        for step, trajectory in chain(*self._tiers()):
+            questions.setdefault(trajectory.question.id, trajectory.question)
+            candidates[trajectory.candidate.id] = trajectory.candidate
             stub = replace(
-                one.assignment,
-                question=Question(one.question.id, ""),
-                candidate=Candidate(one.candidate.id, {}),
+                trajectory.assignment,
+                question=Question(trajectory.question.id, ""),
+                candidate=Candidate(trajectory.candidate.id, {}),
             )
-            memories.append(Memory(step, replace(one, assignment=stub)))
+            memories.append(Memory(step, replace(trajectory, assignment=stub)))
         records = [
             replace(record, question=Question(name, "")) for name, record in self._questions.items()
         ]
@@ -269,24 +273,24 @@ class ReplayBuffer:
             LookupError: a question or candidate is missing.
             ValueError: a value is of the wrong type or missing.
         """
-        found = _State.model_validate(dict(state))
+        saved = _State.model_validate(dict(state))
         memories = [
             Memory(
                 step,
                 replace(
-                    one,
+                    trajectory,
                     assignment=replace(
-                        one.assignment,
-                        question=found.questions[one.question.id],
-                        candidate=found.candidates[one.candidate.id],
+                        trajectory.assignment,
+                        question=saved.questions[trajectory.question.id],
+                        candidate=saved.candidates[trajectory.candidate.id],
                     ),
                 ),
             )
-            for step, one in found.memories
+            for step, trajectory in saved.memories
         ]
         records = [
-            replace(record, question=found.questions[record.question.id])
-            for record in found.records
+            replace(record, question=saved.questions[record.question.id])
+            for record in saved.records
         ]
         for tier in self._tiers():
             tier.clear()
@@ -328,9 +332,9 @@ def _different_first(
     for _, same_step in groupby(reversed(memories), key=lambda memory: memory.step):
         block = [memory.trajectory for memory in same_step]
         rng.shuffle(block)
-        for one in block:
-            asked = (one.question.id, one.candidate.id if by_candidate else "")
-            ranked.append((seen[asked], one))
-            seen[asked] += 1
+        for trajectory in block:
+            key = (trajectory.question.id, trajectory.candidate.id if by_candidate else "")
+            ranked.append((seen[key], trajectory))
+            seen[key] += 1
     ranked.sort(key=lambda pair: pair[0])
     return [one for _, one in ranked[:k]]

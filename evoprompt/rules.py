@@ -114,10 +114,10 @@ def too_long(proposal: Proposal, context: ScreeningContext) -> str | None:
     if most is None:
         return None
     tokens += max(map(limits.count_tokens, context.questions), default=0)
-    said = (
+    length = (
         f"instruction and longest question have {tokens} tokens, more than the {most} of a prompt"
     )
-    return said if tokens > most else None
+    return length if tokens > most else None
 
 
 _UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0\ufffc\ufffd")
@@ -145,11 +145,13 @@ def control_characters(proposal: Proposal, context: ScreeningContext) -> str | N
     for word in () if text.isascii() else re.findall(r"\w+", text):
         if re.search("[A-Za-z]", word) and _TWINS.search(word) and word not in known:
             return f"the word {word!r} mixes alphabets that look alike"
-    found = (one.group().strip() for one in _CHAT.finditer(text))
+    tokens = (match.group().strip() for match in _CHAT.finditer(text))
     special = (
         control_token for control_token in context.limits.control_tokens if control_token in text
     )
-    if token := next((one for one in (*found, *special) if one not in known), None):
+    if token := next(
+        (special_token for special_token in (*tokens, *special) if special_token not in known), None
+    ):
         return f"the text holds the control token {token!r}"
     return None
 
@@ -197,10 +199,10 @@ def protocol(proposal: Proposal, context: ScreeningContext) -> str | None:
     """
     text, known = proposal.text, context.known
     needed = list(context.required) or sorted(_kept(_tags, context))
-    if lost := [one for one in needed if one not in text]:
-        return f"lost tag {', '.join(lost)}"
-    if lost := sorted(_kept(_slots, context) - _slots(text)):
-        return f"lost placeholder {', '.join(lost)}"
+    if lost_slots := [tag for tag in needed if tag not in text]:
+        return f"lost tag {', '.join(lost_slots)}"
+    if lost_slots := sorted(_kept(_slots, context) - _slots(text)):
+        return f"lost placeholder {', '.join(lost_slots)}"
     if len(re.findall(r"^[ \t]*```|```\w*$", text, re.MULTILINE)) % 2:
         return "a code fence is opened but not closed"
     read = "\n".join((*(context.seeds or context.parents), *context.required))
@@ -210,7 +212,7 @@ def protocol(proposal: Proposal, context: ScreeningContext) -> str | None:
     bare = _QUOTED.sub(" ", text)
     fine = _slots(known).union(*map(_slots, _LITERAL.findall(bare)))
     closed = {name for slash, name in _TAG.findall(f"{text}\n{known}") if slash}
-    new = sorted(one for one in _slots(bare) - fine if one.strip("<>") not in closed)
+    new = sorted(slot for slot in _slots(bare) - fine if slot.strip("<>") not in closed)
     return f"new placeholder {', '.join(new)}" if new else None
 
 
@@ -221,11 +223,11 @@ def _kept(found_in: Callable[[str], set[str]], context: ScreeningContext) -> set
 
 
 def _tags(text: str) -> set[str]:
-    return {found.group() for found in _TAG.finditer(text)}
+    return {match.group() for match in _TAG.finditer(text)}
 
 
 def _slots(text: str) -> set[str]:
-    return {found.group().casefold() for found in _SLOT.finditer(_LATEX.sub(" ", text))}
+    return {match.group().casefold() for match in _SLOT.finditer(_LATEX.sub(" ", text))}
 
 
 def _faults(text: str, known: str) -> Iterator[str]:
@@ -234,17 +236,17 @@ def _faults(text: str, known: str) -> Iterator[str]:
     ours = {name for slash, name in _TAG.findall(text) if slash}
     if host and ours and not any(name in host.values() for _, name in _TAG.findall(text)):
         yield f"none of the tags {', '.join(sorted(ours))} is one that the host reads"
-    for found in _TAG_LIKE.finditer(text):
-        name = host.get(unicodedata.normalize("NFKC", found[1]).casefold())
-        if name and found.group() not in (f"<{name}>", f"</{name}>"):
-            yield f"{found.group()!r} is not the tag <{name}> that the host reads"
+    for match in _TAG_LIKE.finditer(text):
+        name = host.get(unicodedata.normalize("NFKC", match[1]).casefold())
+        if name and match.group() not in (f"<{name}>", f"</{name}>"):
+            yield f"{match.group()!r} is not the tag <{name}> that the host reads"
     bare = _QUOTED.sub(" ", text)
     if cut := re.search(r"</?[^\W\d_][\w-]*(?=[^\S\n]*(?:<|\n|\Z))|</?\Z", bare):
         yield f"the tag {cut.group()!r} is cut off"
     marks: dict[str, list[tuple[bool, bool]]] = {}
-    for found in _TAG.finditer(bare):
-        used = not found[1] and _GLUED.match(bare, found.end()) is not None
-        marks.setdefault(found[2], []).append((used, bool(found[1])))
+    for match in _TAG.finditer(bare):
+        used = not match[1] and _GLUED.match(bare, match.end()) is not None
+        marks.setdefault(match[2], []).append((used, bool(match[1])))
     for name, same in marks.items():
         for (used, _), (_, closes) in zip(same, [*same[1:], (False, False)], strict=True):
             if used and not closes:
@@ -304,8 +306,8 @@ def leak(proposal: Proposal, context: ScreeningContext) -> str | None:
     questions = [_words(question) for question in context.questions] if whole or runs else []
     copied = next((words for words in questions if words in whole), None)
     if copied is None and runs:
-        others = {*map(_words, context.trainset)}.difference(questions)
-        runs = runs.difference(*map(_runs, others))
+        other_questions = {*map(_words, context.trainset)}.difference(questions)
+        runs = runs.difference(*map(_runs, other_questions))
         ordered = (run for words in questions for run in _runs(words))
         copied = next((run for run in ordered if run in runs), None)
     if copied is None:
@@ -484,14 +486,14 @@ def meta_talk(proposal: Proposal, context: ScreeningContext) -> str | None:
     if fault and not any(fault in (_wrapping(p), _stopped(p), _stuck(p)) for p in context.parents):
         return fault
     text = _QUOTED.sub('""', raw.strip("\"'`")).replace("\u2019", "'")
-    known = "\n".join(context.parents).casefold()
-    if found := _REFUSAL.search(text):
-        return f"the text declines: {found.group().strip()!r}"
-    found = _TALK.search(text)
-    if not found and not re.search(r"\b(?:prompt|instruction)", known):
-        found = _OF_PROMPTS.search(text)
-    said = " ".join(found.group().split()) if found else ""
-    talks = said and said.casefold() not in known
+    parent_texts = "\n".join(context.parents).casefold()
+    if match := _REFUSAL.search(text):
+        return f"the text declines: {match.group().strip()!r}"
+    match = _TALK.search(text)
+    if not match and not re.search(r"\b(?:prompt|instruction)", parent_texts):
+        match = _OF_PROMPTS.search(text)
+    said = " ".join(match.group().split()) if match else ""
+    talks = said and said.casefold() not in parent_texts
     return f"the text talks about itself: {said!r}" if talks else None
 
 
@@ -511,9 +513,9 @@ def _wrapping(text: str) -> str:
     bare = text.strip("*_ ")
     if bare[:1] + bare[-1:] in _PAIRS.split() and not {bare[0], bare[-1]} & set(bare[1:-1]):
         return "the whole text is quoted"
-    found = _WRAPPED.fullmatch(text)
-    if found and text.count(f"</{found[1]}>") == 1:
-        return f"the whole text stands in the tag <{found[1]}>"
+    match = _WRAPPED.fullmatch(text)
+    if match and text.count(f"</{match[1]}>") == 1:
+        return f"the whole text stands in the tag <{match[1]}>"
     if _THOUGHT.match(text):
         return "the text begins with the thoughts of its writer"
     return "the text holds several candidates" if _OR.search(text) else ""
@@ -537,23 +539,23 @@ def _stopped(text: str) -> str:
     ends = last[-1:] in tuple(",;([{/&+=-") and text.count(f"{last[-1:]}\n") < 1
     if ends and not re.search(r"\b(?:SELECT|FROM|WHERE)\b.*;\Z", last):  # the end of a query
         return f"the text stops at {last[-1]!r}"
-    if found := _DANGLING.search(last[-20:]):
-        return f"the text stops after {found.group().strip()!r}"
+    if match := _DANGLING.search(last[-20:]):
+        return f"the text stops after {match.group().strip()!r}"
     return ""
 
 
 def _stuck(text: str) -> str:
     """Return the part that is repeated without end; empty if there is none."""
-    if found := re.search(
+    if match := re.search(
         r"\b([^\W\d_]+)(?:\W{1,3}\1\b){4}|([^\s\-=_*#~.])\2{19}", text, re.IGNORECASE
     ):
-        return f"{found[1] or found[2]!r} is repeated without end"
+        return f"{match[1] or match[2]!r} is repeated without end"
     # A call of an example is one thing, with its numbers, and its tags are none.
     prose = re.sub(r"^\s*(?:</?\w+>|\{.*\})\s*$", "", text, flags=re.MULTILINE)
     calls = re.findall(r"^\s*(\{.*\})\s*$", text, re.MULTILINE)
     parts = (re.sub(r"[\W\d]+", " ", part).strip() for part in re.split(r"[.!?\n]+", prose))
-    said = [*calls, *(part for part in parts if part)]
-    if len(set(said)) * 2 <= len(said) > 3:
+    repeated = [*calls, *(part for part in parts if part)]
+    if len(set(repeated)) * 2 <= len(repeated) > 3:
         return "the same sentences are repeated without end"
     data = text.encode("utf-8", "replace")
     if len(data) >= _DENSE and len(zlib.compress(data, 9)) < _DENSITY * len(data):
@@ -618,15 +620,15 @@ def grader_talk(proposal: Proposal, context: ScreeningContext) -> str | None:
     grade, an instruction may speak of marks.
     """
     text, known = proposal.text.replace("\u2019", "'"), "\n".join(context.parents).casefold()
-    found = [
-        one
-        for one in _ONE_ANSWER.finditer(text)
-        if not _CONDITION.search(text[max(one.start() - 60, 0) : one.start()])
+    matches = [
+        match
+        for match in _ONE_ANSWER.finditer(text)
+        if not _CONDITION.search(text[max(match.start() - 60, 0) : match.start()])
     ]
     if not _GRADES.search(known):
-        found += _GAMING.finditer(text)
-    for one in found:
-        before = text[max(one.start() - 40, 0) : one.start()]
-        if not _NEVER.search(before) and one.group().casefold() not in known:
-            return f"the text works on its grader: {' '.join(one.group().split())!r}"
+        matches += _GAMING.finditer(text)
+    for match in matches:
+        before = text[max(match.start() - 40, 0) : match.start()]
+        if not _NEVER.search(before) and match.group().casefold() not in known:
+            return f"the text works on its grader: {' '.join(match.group().split())!r}"
     return None

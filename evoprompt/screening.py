@@ -72,15 +72,17 @@ def check(
     return None
 
 
-def clean(given: Proposal) -> Proposal:
+def clean(proposal: Proposal) -> Proposal:
     """Return a proposal that can be written to any file.
 
     Texts get Unix line ends; lone surrogates become U+FFFD, which the rules reject. Credentials in
     a rationale are masked.
     """
-    texts = {_clean(name): _clean(text) for name, text in given.components.items()}
-    rationale = masked(_shortened(_clean(given.rationale), _RATIONALE))
-    return Proposal(texts, tuple(map(_clean, given.parents)), rationale, _clean(given.proposer))
+    texts = {_clean(name): _clean(text) for name, text in proposal.components.items()}
+    rationale = masked(_shortened(_clean(proposal.rationale), _RATIONALE))
+    return Proposal(
+        texts, tuple(map(_clean, proposal.parents)), rationale, _clean(proposal.proposer)
+    )
 
 
 def _clean(text: str) -> str:
@@ -130,8 +132,8 @@ def usable_seeds(seeds: Sequence[Seed], most: int, required: Sequence[str]) -> l
 
 
 def _components(seed: object) -> dict[str, str]:
-    given = seed.components if isinstance(seed, Proposal) else seed
-    components = {INSTRUCTION: given} if isinstance(given, str) else given
+    written = seed.components if isinstance(seed, Proposal) else seed
+    components = {INSTRUCTION: written} if isinstance(written, str) else written
     if isinstance(components, Mapping) and all(
         isinstance(part, str) for pair in components.items() for part in pair
     ):
@@ -196,9 +198,9 @@ class Screening:
         limits = self.limits
         if limits.max_prompt_tokens is None:
             return limits.max_tokens
-        asked = (limits.count_tokens(record.question.text) for record in self.replay.records)
-        left = limits.max_prompt_tokens - max(asked, default=0)
-        return max(min(limits.max_tokens, left), 1)
+        lengths = (limits.count_tokens(record.question.text) for record in self.replay.records)
+        room = limits.max_prompt_tokens - max(lengths, default=0)
+        return max(min(limits.max_tokens, room), 1)
 
     def seed(self, proposal: Proposal) -> Candidate:
         """Return a first candidate, whose tags and placeholders the host may read."""
@@ -240,15 +242,17 @@ class Screening:
         texts = {candidate.text for candidate in members}
         passed: list[Candidate] = []
         self.events, self.known.findings = [], []
-        for given in proposals:
-            taken = clean(given)
+        for draft in proposals:
+            taken = clean(draft)
             parents = [by_id[name] for name in taken.parents if name in by_id] or [first]
             proposal = replace(taken, parents=tuple(parent.id for parent in parents))
-            told = replace(context, parents=[parent.text for parent in parents], members=texts)
+            parent_context = replace(
+                context, parents=[parent.text for parent in parents], members=texts
+            )
             finding = (
                 _unknown(taken, by_id)
                 or _mismatch(proposal, parents[0])
-                or check(proposal, told, self._rules)
+                or check(proposal, parent_context, self._rules)
             )
             name = ""
             if finding is None:
@@ -256,8 +260,8 @@ class Screening:
                 name = passed[-1].id
                 texts.add(proposal.text)
             else:
-                begins = shorten(proposal.text, _BEGINNING, placeholder=" [...]")
-                self.known.findings.append(replace(finding, begins=begins))
+                beginning = shorten(proposal.text, _BEGINNING, placeholder=" [...]")
+                self.known.findings.append(replace(finding, begins=beginning))
             self.events.append(_event(proposal, step, name, finding))
         return passed
 
@@ -345,9 +349,9 @@ def _mismatch(proposal: Proposal, parent: Candidate) -> Finding | None:
     )
 
 
-def _unknown(proposal: Proposal, known: Collection[str]) -> Finding | None:
+def _unknown(proposal: Proposal, known_ids: Collection[str]) -> Finding | None:
     """Return a finding if ``proposal`` names an unknown parent."""
-    strangers = [name for name in proposal.parents if name not in known]
+    strangers = [name for name in proposal.parents if name not in known_ids]
     if not strangers:
         return None
     return Finding(

@@ -203,19 +203,19 @@ class Selection:
     def update_incumbent(self) -> None:
         """Let the member with the greatest lead of those that are shown to be better take over."""
         incumbent = self.incumbent
-        others = [member for member in self.members if member.id != incumbent.id]
-        rivals = _UNTESTED * len(others)
-        better = [member for member in others if self.is_better(member, incumbent, rivals)]
+        other_members = [member for member in self.members if member.id != incumbent.id]
+        rivals = _UNTESTED * len(other_members)
+        better = [member for member in other_members if self.is_better(member, incumbent, rivals)]
         if better:
-            self._incumbent = max(better, key=lambda one: self.lead(one, incumbent).value)
+            self._incumbent = max(better, key=lambda member: self.lead(member, incumbent).value)
 
     def announce_best(self, step: int) -> None:
         """Log which candidate is the incumbent from now on, once there is a choice."""
         best = self.incumbent.id
         if best != self._announced and (self._announced or len(self.members) > 1):
             self._announced = best
-            shown = self.is_better(self.incumbent, self.first)
-            self.log.append(Best(step, best, shown))
+            is_shown = self.is_better(self.incumbent, self.first)
+            self.log.append(Best(step, best, is_shown))
 
     # ------------------------------------------------------------------------------------ draws
 
@@ -243,34 +243,41 @@ class Selection:
             trials: candidates on trial.
             share: largest share of the places for them.
         """
-        each = self.candidates_per_question
+        per_question = self.candidates_per_question
         if trials:
-            size = each if each > 1 else BLOCK
-            places = self._leftover_places(candidate_stats, trials)
-            while len(places) < questions * each:
+            size = per_question if per_question > 1 else BLOCK
+            drawn_places = self._leftover_places(candidate_stats, trials)
+            while len(drawn_places) < questions * per_question:
                 drawn = self._draw_with_trials(candidate_stats, trials, share, size)
-                if each == 1:  # a batch in a fixed order must not give each its own questions
+                if (
+                    per_question == 1
+                ):  # a batch in a fixed order must not give each its own questions
                     self.rng.shuffle(drawn)
-                places += drawn
-            self._leftover = places[questions * each :]
-            return places[: questions * each]
+                drawn_places += drawn
+            self._leftover = drawn_places[questions * per_question :]
+            return drawn_places[: questions * per_question]
         self._leftover = []
-        first = self._draw_unmeasured(candidate_stats, questions * each)
-        if each == 1:
-            if rest := questions - len(first):
+        first = self._draw_unmeasured(candidate_stats, questions * per_question)
+        if per_question == 1:
+            if remaining := questions - len(first):
                 with naming("sampler", self.sampler):
-                    first += sound_choice(self.sampler, candidate_stats, rest, self.rng)
+                    first += sound_choice(self.sampler, candidate_stats, remaining, self.rng)
             return [stats.candidate for stats in first]
         candidates: list[Candidate] = []
         for _ in range(questions):
-            block = {stats.candidate.id: stats for stats in first[:each]}
-            del first[:each]
-            others = [stats for stats in candidate_stats if stats.candidate.id not in block]
-            if others and len(block) < each:
-                more = self._distinct("sampler", self.sampler, others, each - len(block))
-                block |= {stats.candidate.id: stats for stats in more}
-            different = list(block.values())
-            candidates += [different[index % len(different)].candidate for index in range(each)]
+            block = {stats.candidate.id: stats for stats in first[:per_question]}
+            del first[:per_question]
+            other_stats = [stats for stats in candidate_stats if stats.candidate.id not in block]
+            if other_stats and len(block) < per_question:
+                drawn_stats = self._distinct(
+                    "sampler", self.sampler, other_stats, per_question - len(block)
+                )
+                block |= {stats.candidate.id: stats for stats in drawn_stats}
+            distinct_stats = list(block.values())
+            candidates += [
+                distinct_stats[index % len(distinct_stats)].candidate
+                for index in range(per_question)
+            ]
         return candidates
 
     def _leftover_places(
@@ -289,20 +296,20 @@ class Selection:
     ) -> list[Candidate]:
         """Return the candidates of ``size`` places, some of them on trial."""
         share = share if len(trials) > 1 else share * _ALONE
-        places = min(max(int(size * share + 1e-9), 1), size - 1)
-        drawn = self.next_trials(trials, places)
-        drawn.append(self.incumbent)
-        if rest := size - places - 1:
+        trial_places = min(max(int(size * share + 1e-9), 1), size - 1)
+        candidates = self.next_trials(trials, trial_places)
+        candidates.append(self.incumbent)
+        if remaining := size - trial_places - 1:
             with naming("sampler", self.sampler):
-                more = sound_choice(self.sampler, candidate_stats, rest, self.rng)
-            drawn += [stats.candidate for stats in more]
-        return drawn
+                drawn_stats = sound_choice(self.sampler, candidate_stats, remaining, self.rng)
+            candidates += [stats.candidate for stats in drawn_stats]
+        return candidates
 
     def next_trials(self, trials: Sequence[Candidate], count: int) -> list[Candidate]:
         """Return the next ``count`` candidates on trial, which take turns."""
-        drawn = [trials[(self._turn + place) % len(trials)] for place in range(count)]
+        candidates = [trials[(self._turn + offset) % len(trials)] for offset in range(count)]
         self._turn = (self._turn + count) % len(trials)
-        return drawn
+        return candidates
 
     def _draw_unmeasured(
         self, candidate_stats: Sequence[CandidateStats], most: int
@@ -313,13 +320,13 @@ class Selection:
             for stats in candidate_stats
             if (need := self.min_groups - stats.groups) > 0
         ]
-        drawn: list[CandidateStats] = []
+        drawn_stats: list[CandidateStats] = []
         for level in range(max((need for _, need in needs), default=0), 0, -1):
             behind = [stats for stats, need in needs if need >= level]
-            drawn += self.rng.sample(behind, min(len(behind), most - len(drawn)))
-            if len(drawn) == most:
+            drawn_stats += self.rng.sample(behind, min(len(behind), most - len(drawn_stats)))
+            if len(drawn_stats) == most:
                 break
-        return drawn
+        return drawn_stats
 
     # ---------------------------------------------------------------------- parents and pruning
 
@@ -333,8 +340,8 @@ class Selection:
         count = self.config.parents
         unmeasured = self.unmeasured(candidate_stats)
         measured = [s for s in candidate_stats if s.candidate.id not in unmeasured]
-        known = measured if len(measured) >= count else candidate_stats
-        return self._distinct("parent_selector", self.parent_selector, known, count)
+        eligible = measured if len(measured) >= count else candidate_stats
+        return self._distinct("parent_selector", self.parent_selector, eligible, count)
 
     def unmeasured(self, candidate_stats: Sequence[CandidateStats]) -> set[str]:
         """Return the ids of those that are not measured well enough to be pruned."""
@@ -366,11 +373,11 @@ class Selection:
             return ()
         self.remember(step, candidate_stats)
         survivors = self._distinct("survivor", self.survivor, measured, keep)
-        kept = {*unmeasured, *(stats.candidate.id for stats in survivors)}
+        kept_ids = {*unmeasured, *(stats.candidate.id for stats in survivors)}
         incumbent = self.incumbent
         if all(self.is_better(incumbent, s.candidate) for s in survivors):
-            kept.add(incumbent.id)
-        return self.keep_only(step, kept)
+            kept_ids.add(incumbent.id)
+        return self.keep_only(step, kept_ids)
 
     def make_room(self, step: int, places: int = 0) -> None:
         """Prune members until so many ``places`` are free, those of the lowest weight first."""
@@ -383,8 +390,8 @@ class Selection:
         unmeasured = self.unmeasured(candidate_stats)
         candidates = [s for s in candidate_stats if s.candidate.id not in protected]
         candidates.sort(key=lambda s: (s.candidate.id in unmeasured, s.weight))
-        gone = {stats.candidate.id for stats in candidates[:excess]}
-        self.keep_only(step, {s.candidate.id for s in candidate_stats} - gone)
+        pruned_ids = {stats.candidate.id for stats in candidates[:excess]}
+        self.keep_only(step, {s.candidate.id for s in candidate_stats} - pruned_ids)
 
     def keep_only(self, step: int, kept: Collection[str]) -> tuple[str, ...]:
         """Prune all but ``kept`` and the pinned, at ``step``; return their ids, oldest first."""
@@ -468,12 +475,12 @@ class Selection:
             ValueError: a weight is not finite; the attributor is named.
         """
         with naming("attributor", self.attributor):
-            known = [self.attributor.stats(candidate) for candidate in candidates]
-            for stats in known:
+            estimates = [self.attributor.stats(candidate) for candidate in candidates]
+            for stats in estimates:
                 if not math.isfinite(stats.weight):
                     name, weight = stats.candidate.id, stats.weight
                     raise ValueError(f"the weight of {name} is {weight}; required: a finite one")
-        return known
+        return estimates
 
     def _distinct(
         self, role: str, selector: Selector, candidate_stats: Sequence[CandidateStats], k: int

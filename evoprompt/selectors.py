@@ -127,18 +127,18 @@ class Deap(Selector):
             )
 
     def _find(self) -> Callable[..., list[_Individual]]:
-        found = {
+        operators = {
             name.lower(): call
             for module in self._modules
             for name, call in vars(module).items()
             if name.startswith("sel") and isfunction(call)
         }
-        del found[_UNFIT]
-        operator = found.get(f"sel{self.operator}")
+        del operators[_UNFIT]
+        operator = operators.get(f"sel{self.operator}")
         if operator is None:
             raise InputError(
                 f"DEAP has no selection operator {self.operator!r}; required: one of "
-                f"{', '.join(sorted(name.removeprefix('sel') for name in found))}"
+                f"{', '.join(sorted(name.removeprefix('sel') for name in operators))}"
             )
         signature = inspect.signature(operator)
         try:
@@ -164,9 +164,9 @@ class Deap(Selector):
             vars(module)["random"] = rng
             vars(module)["numpy"] = _NumPy(rng)
         while len(chosen) < k:
-            wanted = min(k - len(chosen), len(candidate_stats))
-            found = self._select(individuals, wanted, **self.arguments)
-            chosen += [individual.stats for individual in found]
+            number = min(k - len(chosen), len(candidate_stats))
+            selected = self._select(individuals, number, **self.arguments)
+            chosen += [individual.stats for individual in selected]
         return chosen[:k]
 
     def _individuals(
@@ -200,8 +200,8 @@ class Deap(Selector):
 
 def _filled(values: Sequence[float | None]) -> list[float]:
     """Return ``values`` with missing ones replaced by the mean."""
-    known = [value for value in values if value is not None]
-    mean = fmean(known) if known else 0.0
+    known_values = [value for value in values if value is not None]
+    mean = fmean(known_values) if known_values else 0.0
     return [mean if value is None else value for value in values]
 
 
@@ -215,8 +215,8 @@ def _by_question(
     questions = sorted({question for s in candidate_stats for question in s.by_question})
     rows: list[tuple[float, ...]] = []
     for stats, weight in zip(candidate_stats, weights, strict=True):
-        found = tuple(stats.by_question.get(question, weight) for question in questions)
-        rows.append(found or (weight,))
+        means = tuple(stats.by_question.get(question, weight) for question in questions)
+        rows.append(means or (weight,))
     return rows
 
 
@@ -229,11 +229,11 @@ def sound_choice(
         ValueError: the selector returned another number, or a candidate that was not given.
     """
     chosen = list(selector.select(candidate_stats, k, rng))
-    given = {stats.candidate.id for stats in candidate_stats}
+    given_ids = {stats.candidate.id for stats in candidate_stats}
     strangers = [
-        one
-        for one in chosen
-        if not isinstance(one, CandidateStats) or one.candidate.id not in given
+        stats
+        for stats in chosen
+        if not isinstance(stats, CandidateStats) or stats.candidate.id not in given_ids
     ]
     if strangers:
         raise ValueError(f"it chose {strangers[0]!r}; required: only candidates it was given")
@@ -254,11 +254,11 @@ def select_distinct(
         ValueError: the selector returned another number, or a candidate that was not given.
     """
     chosen: dict[str, CandidateStats] = {}
-    left = {stats.candidate.id: stats for stats in candidate_stats}
-    while left and len(chosen) < k:
-        given = list(left.values())
-        for stats in sound_choice(selector, given, min(k - len(chosen), len(given)), rng):
-            if left.pop(stats.candidate.id, None):
+    remaining = {stats.candidate.id: stats for stats in candidate_stats}
+    while remaining and len(chosen) < k:
+        eligible = list(remaining.values())
+        for stats in sound_choice(selector, eligible, min(k - len(chosen), len(eligible)), rng):
+            if remaining.pop(stats.candidate.id, None):
                 chosen[stats.candidate.id] = stats
     return list(chosen.values())
 

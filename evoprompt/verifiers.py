@@ -108,19 +108,19 @@ class ReplayTopN(Verifier):
         """Return the number of questions for each candidate within ``max_rollouts``."""
         if max_rollouts is None:
             return self.questions
-        most = max_rollouts // max(candidates, 1)
-        return min(self.questions, max(most, MIN_VERIFICATION))
+        max_questions = max_rollouts // max(candidates, 1)
+        return min(self.questions, max(max_questions, MIN_VERIFICATION))
 
     def verify(self, request: VerificationRequest) -> Verification:
         """Return one result per candidate, best first, at most half of them admitted."""
-        tried = len(request.proposed)
-        contested = self.accept == "top" and tried > 1
+        num_tried = len(request.proposed)
+        contested = self.accept == "top" and num_tried > 1
         compared = [] if contested else [parent.candidate for parent in request.parents]
         if request.rollout is None:
             raise ValueError(
                 "there is no rollout function; required: one, as it leaves none on trial"
             )
-        count = self._affordable(len(compared) + tried, request.max_rollouts)
+        count = self._affordable(len(compared) + num_tried, request.max_rollouts)
         questions = request.replay.questions(count, request.rng)
         trajectories = request.rollout(
             [
@@ -136,13 +136,13 @@ class ReplayTopN(Verifier):
             key=_by_mean,
             reverse=True,
         )
-        half = tried // 2 or int(bar > -math.inf)
-        left = min(request.slots, half)
-        full = NO_PLACE if left == request.slots else _at_most(half, tried)
+        half = num_tried // 2 or int(bar > -math.inf)
+        free_slots = min(request.slots, half)
+        full = NO_PLACE if free_slots == request.slots else _at_most(half, num_tried)
         results: list[VerificationResult] = []
         for result in ranked:
-            reason = _reason_against(result, bar, "" if left else full)
-            left -= not reason
+            reason = _reason_against(result, bar, "" if free_slots else full)
+            free_slots -= not reason
             decision: Decision = REJECTED if reason else ADMITTED
             results.append(replace(result, decision=decision, reason=reason))
         notice = ""
@@ -186,9 +186,11 @@ class Unverified(Verifier):
         """Return one result per candidate; the first ``slots`` are admitted unmeasured."""
         return Verification(
             tuple(
-                VerificationResult(one, None, None, 0, REJECTED if reason else ADMITTED, reason)
-                for place, one in enumerate(request.proposed)
-                for reason in ["" if place < request.slots else NO_PLACE]
+                VerificationResult(
+                    candidate, None, None, 0, REJECTED if reason else ADMITTED, reason
+                )
+                for index, candidate in enumerate(request.proposed)
+                for reason in ["" if index < request.slots else NO_PLACE]
             )
         )
 
@@ -251,8 +253,8 @@ class InTraining(Verifier):
         at least 2: else a decision would take dozens of steps.
         """
         places = int(self.share * scale.questions * scale.candidates)
-        most = _PROPOSALS[scale.questions >= _MANY_QUESTIONS]
-        return min(most, max(places, 2)) if scale.questions else most
+        max_proposals = _PROPOSALS[scale.questions >= _MANY_QUESTIONS]
+        return min(max_proposals, max(places, 2)) if scale.questions else max_proposals
 
     def max_trial_rollouts(self, scale: TrainingScale) -> int:
         """Return four over the square of the lead that is waited for: 1,600, or 4,444."""
@@ -266,9 +268,9 @@ class InTraining(Verifier):
         """
         if request.estimator is None or request.incumbent is None:
             raise ValueError("there is no estimator or no incumbent; required: both")
-        known = {result.candidate.id: result for result in request.trials}
+        known_results = {result.candidate.id: result for result in request.trials}
         results = [
-            known.get(candidate.id, VerificationResult(candidate, None, None, 0))
+            known_results.get(candidate.id, VerificationResult(candidate, None, None, 0))
             for candidate in request.proposed
         ]
         trials = {result.candidate.id: result for result in results}
@@ -394,11 +396,11 @@ class VerificationRollouts:
         return failures
 
 
-def _fault(one: Trajectory) -> str:
+def _fault(trajectory: Trajectory) -> str:
     """Why a rollout came to nothing; empty if it did not."""
-    if one.reward is None:
-        return one.failure
-    silent = bool(one.turns) and not any(turn.action.strip() for turn in one.turns)
-    if silent and one.reward <= 0:
-        return f"{EMPTY}, of {one.candidate.id} to question {one.question.id!r}"
+    if trajectory.reward is None:
+        return trajectory.failure
+    silent = bool(trajectory.turns) and not any(turn.action.strip() for turn in trajectory.turns)
+    if silent and trajectory.reward <= 0:
+        return f"{EMPTY}, of {trajectory.candidate.id} to question {trajectory.question.id!r}"
     return ""
