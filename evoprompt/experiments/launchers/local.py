@@ -37,7 +37,7 @@ class LocalLauncher(Launcher):
 
 
 class LocalJob(Job):
-    """Trial in a process of this machine, whose end comes through a pipe."""
+    """Trial in a process of this machine; a pipe reports its end."""
 
     def __init__(self, directory: RunDirectory, trial: TrialId) -> None:
         super().__init__(directory, trial)
