@@ -1,4 +1,4 @@
-"""Contents of a report: the files of a run, as far as they exist and can be read."""
+"""Contents of a report: the files of a run that exist and can be read."""
 
 from __future__ import annotations
 
