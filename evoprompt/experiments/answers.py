@@ -142,7 +142,7 @@ class Evaluation:
         return [self._answers[key] for key in keys if key in self._answers]
 
     def todo(self, method: str, questions: Sequence[Question]) -> list[Question]:
-        """Return the questions without a score; a question whose answer failed is among them."""
+        """Return the questions without a score; a failed answer gives none."""
         done = {answer.id for answer in self.answers(method, questions) if not answer.error}
         return [question for question in questions if question.id not in done]
 

@@ -31,7 +31,7 @@ class Best(NamedTuple):
 
 
 def best_trial(directory: RunDirectory, arm: str | None = None, seed: int | None = None) -> Best:
-    """Return the trial whose policy did best on validation when it was last evaluated or saved.
+    """Return the trial with the best policy on validation when it was last evaluated or saved.
 
     Test questions do not count: a choice by them would make their result worthless. Of equal trials
     it is the one of the first arm of the configuration, and of that arm the one with the lowest

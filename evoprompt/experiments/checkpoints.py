@@ -16,7 +16,7 @@ _RECORD = "kept.json"
 
 
 class SavedPolicy(BaseModel):
-    """Policy as it was when it was saved; the record is written beside it.
+    """Policy as it was when it was saved; the record is written next to it.
 
     Attributes:
         rollouts: spent by then.

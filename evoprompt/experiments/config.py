@@ -66,8 +66,8 @@ class RunConfig(BaseModel):
         budget: rollouts per arm and seed, verification included. A training makes whole steps and
             ends with the one that reaches it; the dry run says the most that this comes to.
         evaluate_every: rollouts between two evaluations on the validation split.
-        target: value of the task's main metric on validation whose price in rollouts the summary
-            states; none by default.
+        target: value of the task's main metric on validation; the summary states the rollouts that
+            the trials need to reach it. None by default.
         seeds_from: a run, one of its trials, an optimization or the ``log_dir`` of an attached
             training. Arms without a start of their own start from its active instructions, the
             highest weights first; the run writes them down as the arms' ``instructions``.

@@ -26,7 +26,7 @@ _MEASURED = 256  # rollouts, for the divergence: its standard error is a twentie
 
 
 class Distilled(BaseModel):
-    """Measurements of a distillation beside its test; stored in the folder of its trial.
+    """Measurements of a distillation without its test; stored in the folder of its trial.
 
     Attributes:
         without: the test of the policy before it, under the remaining instruction.

@@ -1,4 +1,4 @@
-"""Run whose trainer is spread over several processes, as ``accelerate launch`` starts them.
+"""Run with a trainer in several processes, as ``accelerate launch`` starts them.
 
 The first process, the leader, owns the engine and writes every file of the run. The other processes
 follow: they take part in all that the trainer does together, in the same order, and write nothing.

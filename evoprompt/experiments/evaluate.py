@@ -35,7 +35,7 @@ class Subject:
 
     Attributes:
         config: run with its task and host.
-        trial: the arm whose host settings count, and the seed.
+        trial: the arm (for its host settings) and the seed.
         policy: folder that ``TrainingJob.save`` wrote; None for the task's own policy.
         instruction: the instruction; None for the first of the task's seeds.
     """

@@ -45,7 +45,7 @@ def read_events(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def damage_error(path: Path, number: int, reason: str) -> InputError:
-    """Return the error of a log whose line ``number`` cannot be used."""
+    """Return the error of a log with an unusable line ``number``."""
     return InputError(
         f"{path}:{number} is no event ({reason}); required: one JSON object a line, as it was "
         "written; fix or delete the line"

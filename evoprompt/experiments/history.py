@@ -18,7 +18,7 @@ from evoprompt.support.validation import nearest
 from evoprompt.types import legible
 
 LOGS = ("events.jsonl", "evoprompt_events.jsonl")
-"""Names of a training's log of events; the latter beside veRL's checkpoints."""
+"""Names of a training's log of events; the latter next to veRL's checkpoints."""
 
 _EPISODES = 4  # of a candidate
 

@@ -68,7 +68,7 @@ def student_quantile(freedom: int) -> float:
     2.776
     """
     is_odd = freedom % 2
-    low, high = 0.0, math.pi / 2  # of the angle whose tangent is t / sqrt(freedom)
+    low, high = 0.0, math.pi / 2  # of the angle with tangent t / sqrt(freedom)
     for _ in range(60):
         angle = (low + high) / 2
         term = math.cos(angle) if is_odd else 1.0

@@ -55,7 +55,7 @@ class Cell(BaseModel):
     """Answers of one policy under one instruction.
 
     Attributes:
-        answers: file beside ``results.yaml``.
+        answers: file in the folder of ``results.yaml``.
         sha256: of the file.
         task: by name, with its settings.
         split: of the questions.

@@ -33,7 +33,7 @@ class Observer:
     def started(self, trial: TrialId) -> None:
         """Handle the start of a trial."""
 
-    def happened(self, trial: TrialId, event: Event) -> None:
+    def on_event(self, trial: TrialId, event: Event) -> None:
         """Handle an event of a trial."""
 
     def finished(self, trial: TrialId, result: SeedSummary) -> None:
@@ -147,7 +147,7 @@ class _Run:
             self._observer.started(trial)
 
             def listener(event: Event, trial: TrialId = trial) -> None:
-                self._observer.happened(trial, event)
+                self._observer.on_event(trial, event)
 
             end = attempt(self._directory, trial, listener, lambda: self._stopping)
             if end is None:
@@ -202,7 +202,7 @@ class _Run:
         """Handle a message of a job; return whether its trial has to be submitted again."""
         match message:
             case Event():
-                self._observer.happened(trial, message)
+                self._observer.on_event(trial, message)
             case Done(end) if end is not None:
                 self._record_end(trial, end)
             case Lost(reason):

@@ -114,7 +114,7 @@ def simplify(
         examples: to compare texts on; 150 detect a loss of .02 if rewards differ little.
         score: ``score(text, examples)`` returns their rewards, higher is better.
         delta: most that may be lost, as a share of the range of rewards that were observed.
-        required: strings whose sentences are never left out; by default the tags in ``text``.
+        required: strings that keep their sentences in the text; by default the tags in ``text``.
 
     Raises:
         InputError: an argument cannot be used, or all rewards are equal, or there are none.

@@ -82,7 +82,7 @@ class Summary(BaseModel):
 
     Attributes:
         main_metric: by which its arms are compared; None while nothing is finished.
-        target: the main metric that the run was to reach, if one was set.
+        target: value of the main metric to reach, if one was set.
         arms: by name, in the order of the configuration.
     """
 
@@ -104,7 +104,7 @@ class Summary(BaseModel):
 
     @property
     def metrics(self) -> list[str]:
-        """Return the names of the metrics on the test split beside the main metric."""
+        """Return the names of the metrics on the test split except the main metric."""
         return sorted({name for seed in self.seeds for name in seed.test.metrics})
 
     @classmethod

@@ -224,7 +224,7 @@ def test_and_save(job: TrainingJob, engine: Engine, folder: Path) -> tuple[Candi
 
 
 def _write_recipe(attachment: Attachment, engine: Engine, policy: Path, task: str) -> None:
-    """Write the recipe of prompts beside the policy, for ``evoprompt export``; never raise."""
+    """Write the recipe of prompts next to the policy, for ``evoprompt export``; never raise."""
     try:
         recipe = None if attachment.prompts is None else attachment.prompts.recipe(engine)
         if recipe is not None:

@@ -25,8 +25,8 @@ Launched = Callable[..., tuple[RunOutcome, Watcher]]
 class Stopper(Watcher):
     """Ends everybody, as schedulers do, when a trial has been told of its first rewards."""
 
-    def happened(self, trial: TrialId, event: Event) -> None:
-        super().happened(trial, event)
+    def on_event(self, trial: TrialId, event: Event) -> None:
+        super().on_event(trial, event)
         if event.kind == "told" and "stopping" not in self.said:
             for child in multiprocessing.active_children():
                 os.kill(child.pid or 0, signal.SIGTERM)

@@ -38,7 +38,7 @@ class Watcher(Observer):
     def started(self, trial: TrialId) -> None:
         self.said.append(f"started {trial}")
 
-    def happened(self, trial: TrialId, event: Event) -> None:
+    def on_event(self, trial: TrialId, event: Event) -> None:
         self.events.setdefault(trial, []).append(event)
 
     def finished(self, trial: TrialId, result: SeedSummary) -> None:

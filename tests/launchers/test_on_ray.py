@@ -92,8 +92,8 @@ class Fire(Watcher):
         self._cluster, self._hold = cluster, hold
         self._left = 7
 
-    def happened(self, trial: TrialId, event: Event) -> None:
-        super().happened(trial, event)
+    def on_event(self, trial: TrialId, event: Event) -> None:
+        super().on_event(trial, event)
         if event.kind != "told":
             return
         self._left -= 1

@@ -51,7 +51,7 @@ class Display(Observer):
         self._texts[trial] = {}
         self._print_line(trial, "begins", "bold")
 
-    def happened(self, trial: TrialId, event: Event) -> None:
+    def on_event(self, trial: TrialId, event: Event) -> None:
         """Print an event of a trial, if it is relevant."""
         texts = self._texts[trial]
         if isinstance(event, Proposed) and not event.rule:

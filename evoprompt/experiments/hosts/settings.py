@@ -34,7 +34,7 @@ class LoraSettings(BaseModel):
 
 
 class HostSettings(BaseModel):
-    """Host section of a configuration, as far as all hosts share it.
+    """Host section of a configuration: the settings that all hosts share.
 
     Attributes:
         host: name of the host, for messages.

@@ -37,7 +37,7 @@ class LocalLauncher(Launcher):
 
 
 class LocalJob(Job):
-    """Trial in a process of this machine, whose end comes through a pipe."""
+    """Trial in a process of this machine; a pipe reports its end."""
 
     def __init__(self, directory: RunDirectory, trial: TrialId) -> None:
         super().__init__(directory, trial)
@@ -66,7 +66,7 @@ class LocalJob(Job):
 
 
 def _carry_out(pipe: Connection[End | None, None], errand: Errand) -> None:
-    """Carry out ``errand`` in the trial's process; its output goes to a file beside its events."""
+    """Carry out ``errand`` in the trial's process; its output goes to a file next to its events."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # they reach all processes; the parent decides
     end = errand.carry_out()

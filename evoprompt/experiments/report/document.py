@@ -32,7 +32,7 @@ _POINTS = 300  # of a curve
 _WEIGHTS = 24  # of a candidate's weights
 _SHOWN = 300  # characters of a question
 _DIFFERED = 1_000  # last questions of a trial with different rewards of candidates
-_READ = 150  # candidates of a trial whose rollouts a page has room for, beside the best descent
+_READ = 150  # most candidates of a trial with rollouts on the page, without the best descent
 _CHECK = ("step", "round", "mean", "stderr", "scored", "admitted", "reason")
 _CYCLE = ("step", "rounds", "proposed", "refused", "rollouts", "failure")
 

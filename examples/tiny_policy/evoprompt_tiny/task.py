@@ -95,7 +95,7 @@ class OneTry(ToolCallProtocol):
 
 
 class SplitTask(Task):
-    """Task whose splits are drawn by its settings.
+    """Task with splits that its settings draw.
 
     Args:
         settings: of the task, by its ``Settings``.

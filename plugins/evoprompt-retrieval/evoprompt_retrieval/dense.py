@@ -1,4 +1,4 @@
-"""Search by meaning: passages whose vectors are near the query's."""
+"""Search by meaning: passages with vectors near the query's."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class Manifest(BaseModel):
         write_whole(path, self.model_dump_json(indent=2) + "\n")
 
     def require(self, expected: Manifest, path: Path) -> None:
-        """Raise InputError if the files beside ``path`` have another manifest than ``expected``."""
+        """Raise InputError if the files at ``path`` have another manifest than ``expected``."""
         if self != expected:
             raise InputError(
                 f"{path.parent} holds another index ({self}); required: {expected}; name another "

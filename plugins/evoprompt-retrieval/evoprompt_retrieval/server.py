@@ -31,7 +31,7 @@ from evoprompt_retrieval.requests import RefusedError, SearchRequest, ServerLimi
 
 _LOG = logging.getLogger(__name__)
 _LARGE = 65_536
-"""A body of more bytes is read beside the event loop."""
+"""A body of more bytes is read in another thread than the event loop."""
 
 _HEADERS = {
     408: {"Connection": "close"},

@@ -169,7 +169,7 @@ class TrlTrainingJob(Policy):
     def evaluate(self, instruction: Written, split: str) -> Evaluation:
         """Evaluate the current policy greedily; draw no random number.
 
-        Return means over the questions whose tools did not break and whose prompt leaves room for
+        Return means over the questions without a broken tool and with a prompt that leaves room for
         an episode; ``unscored`` is the share of the remaining questions.
 
         Raises:

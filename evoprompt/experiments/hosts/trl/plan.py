@@ -128,7 +128,7 @@ def _reads_before_updates(settings: TrlSettings, chosen: GRPOConfig) -> bool:
 
 
 def _gpu_gib(settings: TrlSettings, limits: Limits, size: ModelSize) -> float:
-    """Return the GiB that training needs on each GPU beside vLLM's share; an estimate, at most.
+    """Return the GiB that training needs on each GPU without vLLM's share; an estimate, at most.
 
     It counts weights, gradients, Adam's moments and the reference, divided where they are sharded,
     and the logits of the longest possible responses with their gradient and their softmax.

@@ -16,7 +16,7 @@ AGENT = "evoprompt"
 FAILURES = "unscored.txt"
 LOOPS = "agent_loops.yaml"
 TRAIN, VALIDATION = "train.parquet", "validation.parquet"
-"""Files that are written beside the checkpoints, the first one in training."""
+"""Files that are written next to the checkpoints, the first one in training."""
 
 
 def arguments(settings: VerlHostSettings, limits: Limits, trial: Trial) -> Mapping[str, Setting]:

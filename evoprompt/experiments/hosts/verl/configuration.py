@@ -28,7 +28,7 @@ def configuration(settings: Mapping[str, Setting]) -> DictConfig:
 
     Raises:
         InputError: veRL has no such setting, or takes no such value; veRL is missing, too old, or
-            installed beside a TRL that is too new for it.
+            installed together with a TRL that is too new for it.
     """
     check_versions()
     # Not before the check: without veRL these are missing, too.

@@ -37,7 +37,7 @@ class GreedyEvaluator:
         """Return the score of one greedy episode per row, in order; None if a tool broke.
 
         Args:
-            rows: dataset rows whose ``raw_prompt`` holds the instruction.
+            rows: dataset rows; their ``raw_prompt`` holds the instruction.
         """
         step = self._trainer.global_steps
         uids = [str(uuid.uuid4()) for _ in rows]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class VerlHost(Host):
     """Host by veRL's V1 trainer: Ray, FSDP, vLLM, agent loops.
 
-    It trains any task whose questions are text, with the model and machines of ``settings``.
+    It trains any task with questions in text, with the model and machines of ``settings``.
 
     Args:
         settings: the host section of a configuration.

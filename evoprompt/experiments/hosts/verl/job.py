@@ -111,7 +111,7 @@ class VerlTrainingJob:
     def evaluate(self, instruction: Written, split: str) -> Evaluation:
         """Evaluate the current policy greedily by the rollout replicas, scored as in training.
 
-        Return means over the questions that fit and whose tools did not break; ``unscored`` is the
+        Return means over the questions that fit and had no broken tool; ``unscored`` is the
         share of the remaining questions. A question that is too long for the instruction is not
         played, as veRL would cut it off.
 

@@ -34,7 +34,7 @@ def rows(questions: Sequence[Question], split: str, agent: str, source: str) -> 
         questions: of the rows.
         split: of the questions.
         agent: name of the agent loop.
-        source: name of the data set, for questions whose own row has no ``data_source``; veRL
+        source: name of the data set, for questions without a ``data_source`` in their row; veRL
             groups its metrics by it.
     """
     return [

@@ -28,7 +28,7 @@ def read(source: str, chosen: QuestionSet, split: Split, on_skip: OnSkip) -> Ite
             ``datasets.load_dataset`` with one configuration a set: a name on the hub or a clone of
             it.
         chosen: the set.
-        split: which part of it.
+        split: part of the set.
         on_skip: callback for bad rows.
 
     Raises:

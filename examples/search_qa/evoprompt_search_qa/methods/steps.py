@@ -74,7 +74,7 @@ class Attempt:
         """Show a text to the policy after its last action."""
         self.episode.show(self.tokenizer.encode(text, add_special_tokens=False), text)
 
-    def say(self, episode: Episode, *stop: str) -> Generator[Want, Given, str]:
+    def act(self, episode: Episode, *stop: str) -> Generator[Want, Given, str]:
         """Return the policy's next action in ``episode``, up to a stop text; for ``yield from``."""
         action = yield Sample(episode, Sampling(self.limits.turn_tokens, stop))
         if isinstance(action, Broken):
@@ -108,7 +108,7 @@ def closed_book(attempt: Attempt) -> Steps:
     examples: its instruction requests the thinking, as in Kojima et al., 2022, arXiv 2205.11916.
     """
     attempt.begin()
-    yield from attempt.say(attempt.episode, protocol.END_ANSWER)
+    yield from attempt.act(attempt.episode, protocol.END_ANSWER)
 
 
 def rag(attempt: Attempt) -> Steps:
@@ -120,23 +120,22 @@ def rag(attempt: Attempt) -> Steps:
     """
     query = attempt.question.text
     attempt.begin(words.passages(query, (yield from look_up(query))))
-    yield from attempt.say(attempt.episode, protocol.END_ANSWER)
+    yield from attempt.act(attempt.episode, protocol.END_ANSWER)
 
 
 def ircot(attempt: Attempt) -> Steps:
     """Search for the question, then for each thought, then answer.
 
     IRCoT (Trivedi et al., 2023, arXiv 2212.10509): when the searches are used up, the policy has to
-    answer from the passages so far. Departures: no worked examples in the prompt; passages stay
-        where
-    they were found instead of being sorted anew before the question; a thought is what stands
-    between the think tags, not a sentence.
+    answer from the passages so far. Departures: no worked examples in the prompt; passages keep
+    their place instead of a new order before the question; a thought is the text between the think
+    tags, not a sentence.
     """
     query = attempt.question.text
     passages = words.passages(query, (yield from look_up(query)))
     attempt.begin(passages)
     while attempt.episode.tool_calls < attempt.limits.calls:
-        action = yield from attempt.say(attempt.episode, protocol.END_THINK, protocol.END_ANSWER)
+        action = yield from attempt.act(attempt.episode, protocol.END_THINK, protocol.END_ANSWER)
         thought = _THOUGHT.search(action)
         if protocol.find_answer(attempt.episode.turns) is not None or thought is None:
             return
@@ -144,7 +143,7 @@ def ircot(attempt: Attempt) -> Steps:
         attempt.show(words.passages(query, (yield from look_up(query))))
     reading = attempt.prompt_ids(passages, instruction=words.READER)
     attempt.episode = replace(attempt.episode, prompt_ids=reading)
-    yield from attempt.say(attempt.episode, protocol.END_ANSWER)
+    yield from attempt.act(attempt.episode, protocol.END_ANSWER)
 
 
 def search_o1(attempt: Attempt) -> Steps:
@@ -157,7 +156,7 @@ def search_o1(attempt: Attempt) -> Steps:
     """
     attempt.begin()
     while True:
-        action = yield from attempt.say(attempt.episode, *protocol.SEARCHING.stop)
+        action = yield from attempt.act(attempt.episode, *protocol.SEARCHING.stop)
         query = protocol.find_query(action)
         if query is None or attempt.episode.tool_calls == attempt.limits.calls:
             return
@@ -165,7 +164,7 @@ def search_o1(attempt: Attempt) -> Steps:
         thoughts = "".join(turn.action for turn in attempt.episode.turns)
         task = words.task_for_reader(attempt.question.text, thoughts, query)
         aside = Episode(attempt.prompt_ids(passages, instruction=words.READER, question=task))
-        reading = yield from attempt.say(aside, protocol.END_ANSWER)
+        reading = yield from attempt.act(aside, protocol.END_ANSWER)
         # A digest in the wrong form may still help; the agent decides.
         digest = protocol.find_answer([Turn(reading)])
         attempt.show(words.digest(reading.strip() if digest is None else digest))

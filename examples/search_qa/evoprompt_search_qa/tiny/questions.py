@@ -52,7 +52,7 @@ class HopQuestion:
 
 
 def draw(world: World, hops: int, rng: random.Random) -> HopQuestion:
-    """Return a random question of ``hops`` facts whose chain has no name twice."""
+    """Return a random question of ``hops`` facts with no name twice in its chain."""
     while True:
         names = entities()
         subject = rng.choice(names[rng.choice(list(names))])

@@ -82,7 +82,7 @@ def entity_types() -> Mapping[str, str]:
 
 @cache
 def relations_of(kind: str) -> tuple[str, ...]:
-    """Return the relations whose subject is of type ``kind``; empty for a type that ends chains."""
+    """Return the relations with a subject of type ``kind``; empty for a type that ends chains."""
     return tuple(relation for relation, (subject, _) in RELATIONS.items() if subject == kind)
 
 
