@@ -132,6 +132,8 @@ class Engine:
             that would go beyond it is not begun. ``evoprompt run`` sets it.
         waits: whether ``evolve`` waits for a proposer that is still thinking. Adapters switch it
             off while they are attached: a trainer has something better to do.
+        has_groups: whether extra rollouts are made of whole groups, as many of a question as in
+            training. Adapters switch it on: reward code may compare the rollouts of a group.
         evolution_due: whether ``evolve`` has something to do.
         supervisor: where a person has a say; None for no person.
 
@@ -224,6 +226,7 @@ class Engine:
         self._shared_out = False
         self.supervisor: ApprovalPolicy | None = None
         self.waits = True
+        self.has_groups = False
         self.budget: int | None = None
         self.step = 0
         self.training_rollouts = 0
@@ -516,7 +519,8 @@ class Engine:
         if not self.evolution_due or not (self.waits or self.requests.is_ready(self.step, scale)):
             return EvolveReport(self.step)
         started, seconds = time.perf_counter(), self.verify_seconds
-        rolled = VerificationRollouts(rollout, self.rollouts_left)
+        group = self.generations.trials.rollouts if self.has_groups else 0
+        rolled = VerificationRollouts(rollout, self.rollouts_left, max(group, 1))
         self._announce_sentences()
         offspring = self._breed(rolled)
         report = self._record(offspring, rolled)

@@ -558,6 +558,7 @@ class Generations:
             self.selection.incumbent,
             max(self._max_rollouts - len(rollout.trajectories), 0),
             scale=self.scale(rollout.remaining),
+            group=rollout.group,
         )
         started = time.perf_counter()
         try:

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 
 from pydantic import BaseModel, JsonValue
 
-from evoprompt.types import Candidate, Question, Trajectory
+from evoprompt.types import Candidate, Question, Trajectory, is_usable
 
 K = TypeVar("K", bound=Hashable)
 
@@ -66,7 +66,7 @@ def rollouts_to_keep(
 
     Args:
         rollouts: for each rollout the ids of candidate and question, the index in the assignment
-            and the reward.
+            and the reward; a rollout whose reward is not finite is left out.
         failure_below: reward below which a rollout is a failure.
         failures: most of a candidate, ``EngineConfig.failures_per_request``.
 
@@ -80,6 +80,8 @@ def rollouts_to_keep(
     for key, (candidate, question, _, reward) in sorted(
         rollouts.items(), key=lambda item: item[1][2]
     ):
+        if not is_usable(reward):
+            continue
         if reward < failure_below:
             failed.append((nth[candidate, question], key))
             nth[candidate, question] += 1

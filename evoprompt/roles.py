@@ -328,6 +328,8 @@ class VerificationRequest:
         trials: results so far of the candidates on trial among ``proposed``: the mean and the
             number of their training rewards.
         scale: size of the training.
+        group: rollouts of a question that the trainer's reward code is given together. An
+            assignment should have as many, or a multiple; else it gets as many more.
     """
 
     proposed: Sequence[Candidate]
@@ -343,6 +345,7 @@ class VerificationRequest:
     max_rollouts: int | None = None
     trials: Sequence[VerificationResult] = ()
     scale: TrainingScale = TrainingScale()
+    group: int = 1
 
 
 class Verifier(Component, ABC):

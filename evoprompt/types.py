@@ -149,6 +149,11 @@ class Turn:
     observation: str = ""
 
 
+def is_usable(value: float) -> bool:
+    """Return whether a reward or metric is a finite number of at most 1e100."""
+    return abs(value) <= _LARGEST
+
+
 @dataclass(frozen=True, slots=True)
 class Trajectory:
     """Record of one rollout.
@@ -202,7 +207,7 @@ class Trajectory:
             InputError: the reward or a metric is NaN, infinite or larger than 1e100.
         """
         for name, value in (("reward", self.reward), *self.metrics.items()):
-            if value is not None and not abs(value) <= _LARGEST:
+            if value is not None and not is_usable(value):
                 raise InputError(
                     f"{name} {value} of assignment {self.assignment.id!r}; required: a finite "
                     f"number of at most {_LARGEST:g}, or None as the reward of a rollout that "

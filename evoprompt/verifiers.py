@@ -71,9 +71,10 @@ class ReplayTopN(Verifier):
     """Verifier by extra rollouts on questions of the replay buffer (paper section 3.2).
 
     The candidates with the highest mean rewards are admitted. Every candidate of a round is rolled
-    out once on the same questions under the current policy. At most half of them are admitted: a
-    verification that rejects none decides nothing. A single candidate must not be worse than the
-    best parent.
+    out once on the same questions under the current policy; under a trainer whose rewards are of
+    whole groups, it is a group of rollouts on accordingly fewer questions. At most half of the
+    candidates are admitted: a verification that rejects none decides nothing. A single candidate
+    must not be worse than the best parent.
 
     Args:
         questions: ``|D_B|``, questions per round; fewer if the buffer holds fewer.
@@ -121,10 +122,10 @@ class ReplayTopN(Verifier):
                 "there is no rollout function; required: one, as it leaves none on trial"
             )
         count = self._affordable(len(compared) + num_tried, request.max_rollouts)
-        questions = request.replay.questions(count, request.rng)
+        questions = request.replay.questions(max(count // request.group, 1), request.rng)
         trajectories = request.rollout(
             [
-                verification_of(candidate, question, index)
+                verification_of(candidate, question, index, request.group)
                 for candidate in (*compared, *request.proposed)
                 for index, question in enumerate(questions)
             ]
@@ -148,7 +149,7 @@ class ReplayTopN(Verifier):
         notice = ""
         if count < self.questions:
             notice = (
-                f"each candidate was verified on {count} questions and not on {self.questions}: "
+                f"each candidate was verified by {count} rollouts and not by {self.questions}: "
                 "verification takes a fifth of the training rollouts at most; train on more "
                 "questions a step, or evolve less often (evolve_every)"
             )
@@ -348,6 +349,8 @@ class VerificationRollouts:
     Args:
         rollout: rolls the current policy out.
         remaining_rollouts: rollouts that the budget has left; None for no end.
+        group: rollouts of a question that the trainer's reward code is given together; an
+            assignment gets as many, or a multiple.
 
     Attributes:
         trajectories: everything that was rolled out.
@@ -355,7 +358,10 @@ class VerificationRollouts:
         seconds: that verifications took.
     """
 
-    def __init__(self, rollout: RolloutFn, remaining_rollouts: int | None = None) -> None:
+    def __init__(
+        self, rollout: RolloutFn, remaining_rollouts: int | None = None, group: int = 1
+    ) -> None:
+        self.group = group
         self.trajectories: list[Trajectory] = []
         self.errors: list[Exception] = []
         self.seconds = 0.0
@@ -374,6 +380,7 @@ class VerificationRollouts:
             RolloutsSpentError: they are more than the budget has left.
             InputError: a reward is NaN or infinite.
         """
+        assignments = [self._in_groups(assignment) for assignment in assignments]
         needed = sum(assignment.rollouts for assignment in assignments)
         try:
             if self.remaining is not None and needed > self.remaining:
@@ -386,6 +393,13 @@ class VerificationRollouts:
             raise
         self.trajectories += trajectories
         return trajectories
+
+    def _in_groups(self, assignment: Assignment) -> Assignment:
+        """Return the assignment with as many rollouts as make its last group whole."""
+        missing = -assignment.rollouts % self.group
+        if not missing:
+            return assignment
+        return replace(assignment, rollouts=assignment.rollouts + missing)
 
     @property
     def failures(self) -> FailureCount:

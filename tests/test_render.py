@@ -23,6 +23,8 @@ BRIEF = Candidate("c0", {"instruction": "Be brief."})
 USER = {"role": "user", "content": "Why?"}
 SYSTEM = {"role": "system", "content": "You are kind."}
 REPLY = {"role": "assistant", "content": "What?"}
+DEVELOPER = {"role": "developer", "content": "Be metric."}
+DEVELOPED = {"role": "developer", "content": "Be brief."}
 ALONE = {"role": "system", "content": "Be brief."}
 
 
@@ -70,6 +72,26 @@ PARTS = [{"type": "image"}, {"type": "text", "text": "Why?"}]
         (system_message, [USER, REPLY], [ALONE, USER, REPLY]),
         (replace_system_message, [SYSTEM, USER], [ALONE, USER]),
         (replace_system_message, [USER], [ALONE, USER]),
+        (
+            system_message,
+            [DEVELOPER, USER],
+            [{"role": "developer", "content": "Be metric.\n\nBe brief."}, USER],
+        ),
+        (system_message, [USER, DEVELOPER, USER], [ALONE, USER, DEVELOPER, USER]),
+        (replace_system_message, [DEVELOPER, USER], [DEVELOPED, USER]),
+        (replace_system_message, [USER, DEVELOPER, USER], [DEVELOPED, USER, USER]),
+        (replace_system_message, [SYSTEM, DEVELOPER, USER], [ALONE, USER]),
+        (replace_system_message, [USER, REPLY, SYSTEM, USER], [ALONE, USER, REPLY, USER]),
+        (
+            replace_system_message,
+            [SYSTEM, USER, REPLY, DEVELOPER, USER],
+            [ALONE, USER, REPLY, DEVELOPER, USER],
+        ),
+        (
+            user_prefix,
+            [DEVELOPER, USER],
+            [DEVELOPER, {"role": "user", "content": "Be brief.\n\nWhy?"}],
+        ),
         (
             user_prefix,
             [SYSTEM, USER, REPLY, USER],

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from evoprompt.hosting.rows import question_from_row, row_of, texts_of, unkept
+from evoprompt.hosting.rows import question_from_row, row_of, texts_of, training_question, unkept
 from evoprompt.support.errors import EvopromptWarning, InputError
 from evoprompt.types import (
     Question,
@@ -193,3 +193,34 @@ def test_texts_of_a_dataset_are_those_of_its_questions_and_a_stream_is_left_alon
     assert texts_of(dataset.remove_columns("question"), "asked", 9) == [PROMPTED] * 3
     assert texts_of(dataset.to_iterable_dataset(), "prompt", 2) == []
     assert texts_of(rows, "prompt", 2) == []
+    assert texts_of(dataset.with_transform(lambda batch: batch), "prompt", 2) == []
+
+
+def prompt(text: str, *, system: str = "", **columns: object) -> dict[str, Any]:
+    messages = [{"role": "system", "content": system}] if system else []
+    return {"prompt": [*messages, {"role": "user", "content": text}], **columns}
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (prompt("Why?", id=0), prompt("How?", id=0)),
+        (prompt("Why?", system="Be old.", id=0), prompt("Why?", system="Be new.", id=0)),
+        (prompt("Why?", extra_info={"index": 3}), prompt("How?", extra_info={"index": 3})),
+        ({"prompt": "Why?", "id": 1}, {"prompt": "How?", "id": 1}),
+        (prompt("", id=0, level=1), prompt("", id=0, level=2)),
+        (prompt("Why?", id=0, image=b"a"), prompt("Why?", id=0, image=b"b")),
+    ],
+    ids=["id", "system message", "index", "plain text", "an environment's", "image"],
+)
+def test_data_sets_that_are_each_numbered_from_0_have_questions_of_their_own(
+    first: Mapping[str, Any], second: Mapping[str, Any]
+) -> None:
+    assert training_question(first, 0).id != training_question(second, 1).id
+    assert training_question(first, 0) == training_question(dict(first), 7)
+
+
+def test_what_does_not_ask_is_no_part_of_a_questions_id() -> None:
+    first, second = prompt("Why?", id=4, step=1), prompt("Why?", id=4, step=2)
+    assert training_question(first, 0).id == training_question(second, 0).id
+    assert training_question(first, 0).id.startswith("4-")

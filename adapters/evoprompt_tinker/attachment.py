@@ -128,6 +128,7 @@ class Training(RLDataset):  # type: ignore[misc]
         self._verification = VerificationRunner(self.setup, inner)
         self._batch: Batch | None = None
         self._failure: BaseException | None = None
+        self._has_warned_of_mixed = False
 
     def __len__(self) -> int:
         """Batches of an epoch."""
@@ -149,8 +150,19 @@ class Training(RLDataset):  # type: ignore[misc]
                 "with stream_minibatch_config, groups_per_batch has to be the dataset's"
             )
         builders = self._inner.get_batch(index)
+        self._verification.remember(index, builders)
         self._batch = Batch(index, builders, self.setup, self._verification, self)
         return self._batch.groups
+
+    def warn_of_mixed_group(self, number: int) -> None:
+        """Warn, once a training, that the environments of a group ask different questions."""
+        if not self._has_warned_of_mixed:
+            self._has_warned_of_mixed = True
+            self.setup.binding.notice(
+                f"the environments of group {number} ask different questions, so that rewards of "
+                "different questions are compared, for the policy and for the instruction; "
+                "required: one question a group; draw the problem once, outside of the thunk"
+            )
 
     def failed(self, error: BaseException) -> None:
         """Takes note of what went wrong in a batch, to end the training with it."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tinker_cookbook.utils import logtree
 
 from evoprompt.hosting.binding import Outcomes
+from evoprompt.hosting.rows import ASKED_BY_ENVIRONMENT, digest_of
 from evoprompt.support.errors import InputError
 from evoprompt.types import Assignment, Question
 from evoprompt_tinker.groups import Setup, TrainingGroup
@@ -87,11 +88,7 @@ class Batch:
                 "environments; required: the same number in all groups of a batch; make them equal"
             )
         questions = [
-            Question(
-                f"{self._index}.{number}",
-                question_of(envs[0]),
-                row={"batch": self._index, "group": number},
-            )
+            self._question(number, [question_of(env) for env in envs])
             for number, envs in made.items()
         ]
         if made:
@@ -110,6 +107,15 @@ class Batch:
             self.groups[number].assignment = assignment
             # Here and not when they are rolled out: a strategy might leave an error out.
             self.groups[number].prepared(envs)
+
+    def _question(self, number: int, texts: Sequence[str]) -> Question:
+        """Return the question of a group; an open one where its environments ask different ones."""
+        text, group = texts[0], self.groups[number]
+        if len(set(texts)) > 1:
+            self._training.warn_of_mixed_group(number)
+            text, group.is_mixed = ASKED_BY_ENVIRONMENT, True
+        identity = f"{self._index}.{number}-{digest_of(list(texts))}"
+        return Question(identity, text, row={"batch": self._index, "group": number})
 
     def _tell_of_setting(self, env: object) -> None:
         """Lets the proposer know how the first environment of the training asks and scores."""

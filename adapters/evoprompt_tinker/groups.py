@@ -21,7 +21,7 @@ from evoprompt_tinker.host import (
     Reward,
 )
 from evoprompt_tinker.outcomes import rewards
-from evoprompt_tinker.prompts import place, question_of
+from evoprompt_tinker.prompts import ASKED, place, question_of
 
 if TYPE_CHECKING:
     from evoprompt_tinker.attachment import Test
@@ -168,6 +168,8 @@ class TrainingGroup(Group):
         ended: their environments.
         shown: metrics of a trajectory, which the cookbook averages over those that have them.
         finished: whether nothing more will come.
+        is_mixed: whether its environments ask different questions, so that each rollout shows its
+            own as its first observation.
     """
 
     def __init__(self, inner: HostBuilder, batch: Batch) -> None:
@@ -179,6 +181,7 @@ class TrainingGroup(Group):
         self.ended: Sequence[object] = ()
         self.shown: dict[str, float] = {}
         self.finished = False
+        self.is_mixed = False
         self._graded = False
         self._added: list[float] | None = None
 
@@ -191,6 +194,9 @@ class TrainingGroup(Group):
     async def make_envs(self) -> Sequence[object]:
         """Those that the batch has prepared, once, and new ones for a second try."""
         ready, self.envs = self.envs, None
+        if self.is_mixed and not isinstance(ready, BaseException):
+            for env in ready or ():
+                setattr(env, ASKED, question_of(env))
         if isinstance(ready, BaseException):
             raise ready
         return await super().make_envs() if ready is None else ready

@@ -10,8 +10,8 @@ from tinker_cookbook.rl.message_env import EnvFromMessageEnv
 from tinker_cookbook.rl.problem_env import ProblemEnv
 
 from evoprompt.engine import Engine
-from evoprompt.hosting.prompts import Message, Render, marked_prompt
-from evoprompt.hosting.rows import text_of
+from evoprompt.hosting.prompts import SYSTEM_ROLES, Message, Render, marked_prompt
+from evoprompt.hosting.rows import ASKED_BY_ENVIRONMENT, text_of
 from evoprompt.support.errors import AttachError, InputError
 from evoprompt.support.text import words_of
 from evoprompt.types import Candidate, TaskContext, TextLimits
@@ -19,10 +19,6 @@ from evoprompt_tinker.host import HostPrompt, HostTokenizer
 
 _CONTINUED = ("observe_truncated_response", "add_messages")
 """Further methods of a ``MessageEnv`` that return a whole conversation, or None."""
-
-
-UNASKED = "(asked by the environment)"
-"""Text of a question that only a rollout tells."""
 
 ASKED = "evoprompt_asked"
 """Attribute of such an environment: what it asked, once it was rolled out."""
@@ -35,9 +31,9 @@ def question_of(env: Any) -> str:
         AttachError: it writes its prompts itself, in tokens.
     """
     if isinstance(env, ProblemEnv):
-        return str(env.get_question())
+        return str(env.get_question()).strip() or ASKED_BY_ENVIRONMENT
     if isinstance(env, EnvFromMessageEnv):
-        return UNASKED  # asking it twice might not be the same as asking once
+        return ASKED_BY_ENVIRONMENT  # asking it twice might not be the same as asking once
     raise AttachError(
         f"{type(env).__name__} writes its prompts itself, in tokens, so that no instruction can be "
         "placed in them; required: a ProblemEnv, or an EnvFromMessageEnv around a MessageEnv; make "
@@ -85,7 +81,7 @@ def _place_in_messages(env: Any, candidate: Candidate, render: Render) -> None:
 
     async def initial_observation() -> list[Message]:
         conversation: Sequence[Message] = await first()
-        asked = [message for message in conversation if message.get("role") != "system"]
+        asked = [message for message in conversation if message.get("role") not in SYSTEM_ROLES]
         setattr(env, ASKED, "\n\n".join(text_of(message["content"]) for message in asked))
         return under(conversation)
 

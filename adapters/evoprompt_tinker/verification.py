@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from functools import lru_cache
 
 from tinker_cookbook.exceptions import AllTrajectoriesFailedError
 from tinker_cookbook.rl.rollouts import do_group_rollout
@@ -29,7 +28,15 @@ class VerificationRunner:
 
     def __init__(self, setup: Setup, dataset: HostDataset) -> None:
         self._setup = setup
-        self._batch = lru_cache(_KEPT)(dataset.get_batch)
+        self._dataset = dataset
+        self._batches: dict[int, Sequence[HostBuilder]] = {}
+
+    def remember(self, index: int, builders: Sequence[HostBuilder]) -> None:
+        """Keep the builders of a batch, as reading a batch again may draw other questions."""
+        self._batches.pop(index, None)
+        self._batches[index] = builders
+        for oldest in list(self._batches)[:-_KEPT]:
+            del self._batches[oldest]
 
     async def roll(self, assignments: Sequence[Assignment], policy: object) -> list[Outcomes]:
         """The outcomes of all assignments, rolled out at once.
@@ -72,4 +79,7 @@ class VerificationRunner:
 
     def _builder(self, assignment: Assignment) -> HostBuilder:
         row = assignment.question.row
-        return self._batch(int(str(row["batch"])))[int(str(row["group"]))]
+        batch = int(str(row["batch"]))
+        if batch not in self._batches:  # after a resume, or a long time
+            self.remember(batch, self._dataset.get_batch(batch))
+        return self._batches[batch][int(str(row["group"]))]

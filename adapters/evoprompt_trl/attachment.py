@@ -20,7 +20,7 @@ from evoprompt.types import Assignment, Candidate, Question
 from evoprompt_trl.checkpoint import EngineCheckpoint
 from evoprompt_trl.collectives import Collectives
 from evoprompt_trl.dataset import require_usable_rows
-from evoprompt_trl.groups import Layout, even_chunks, share_of
+from evoprompt_trl.groups import Layout, chunks_of_groups, share_of
 from evoprompt_trl.host import TOKENIZE, Batch, HostTrainer, Row
 from evoprompt_trl.precision import slow_bf16
 from evoprompt_trl.prompts import TrlPrompts, rewards_of
@@ -41,7 +41,8 @@ class TrlAttachment(Binding):
     1. if evolution is due, evolve: rank 0 runs it, and whenever it asks for rollouts, sends the
        rows to all processes, which roll out their shares together, in a sandbox;
     2. rank 0 asks the engine for the *global* batch and tells all processes the candidates;
-    3. the rows are copied with their instruction in place, and the trainer goes on as ever;
+    3. the instructions are placed where the trainer makes tokens of its prompts; environments and
+       reward functions are given the prompts of the dataset;
     4. rank 0 tells the engine the rewards that the trainer trains on.
 
     Args:
@@ -61,7 +62,6 @@ class TrlAttachment(Binding):
         )
         self._layout = Layout.of(trainer.num_generations, engine, several=not served)
         _require_own_prompts(served, self._layout)
-        require_usable_rows(trainer, verifies=not engine.is_static)
         self._host = trainer
         self._collectives = Collectives(trainer.accelerator)
         if self._collectives.leads:
@@ -70,7 +70,9 @@ class TrlAttachment(Binding):
         if tools is not None and not isinstance(render, ShowsTools):
             render = ShowsTools(render)
         self._prompts = TrlPrompts(trainer, render)
-        limits = self._prompts.limits([one.text for one in engine.population.members])
+        require_usable_rows(trainer, self._prompts.rows, verifies=not engine.is_static)
+        members = [candidate.text for candidate in engine.population.members]
+        limits = self._prompts.limits(members) if self._prompts.rows else engine.limits
         setting = self._prompts.setting(engine.setting.reward or rewards_of(trainer))
         super().__init__(engine, trainer, self._collectives.leads, request.resume)
         self.prompts = self._prompts
@@ -78,7 +80,7 @@ class TrlAttachment(Binding):
         engine.screening.trainset = self._prompts.questions(engine.config.replay_capacity)
         self._checkpoint = EngineCheckpoint(trainer, self, self._collectives)
         generate = trainer._generate_and_score_completions
-        self._roller = Roller(trainer, generate, engine.config, tools)
+        self._roller = Roller(trainer, generate, engine.config, self._prompts, tools)
         self._wrap(tools)
         for callback in (self._checkpoint, _Watch(self)):
             trainer.add_callback(callback)
@@ -90,22 +92,12 @@ class TrlAttachment(Binding):
 
     def _wrap(self, tools: OwnTools | None) -> None:
         trainer = self._host
-        calculate, log = trainer._calculate_rewards, trainer.log
+        log = trainer.log
 
         def generate_and_score_completions(inputs: list[Row]) -> Batch:
             if trainer.model.training:
                 return self._training_batch(inputs)
             return self._evaluation_batch(inputs)
-
-        def calculate_rewards(
-            inputs: list[Row],
-            prompts: list[Any],
-            completions: list[Any],
-            completion_ids_list: list[list[int]],
-        ) -> Any:
-            rewards = calculate(inputs, prompts, completions, completion_ids_list)
-            self._roller.observe(rewards, inputs, prompts, completion_ids_list)
-            return rewards
 
         def log_with_ours(logs: dict[str, float], start_time: float | None = None) -> None:
             if self._collectives.leads and trainer.model.training:
@@ -113,7 +105,11 @@ class TrlAttachment(Binding):
             log(logs, start_time)
 
         self.replace(trainer, "_generate_and_score_completions", generate_and_score_completions)
-        self.replace(trainer, "_calculate_rewards", calculate_rewards)
+        for name, around in (
+            ("_generate", self._roller.around_generate),
+            ("_calculate_rewards", self._roller.around_rewards),
+        ):
+            self.replace(trainer, name, around(getattr(trainer, name)))
         self.replace(trainer, "log", log_with_ours)
         if tools is not None:
             self.replace(trainer, TOKENIZE, tools.around_tokenize(getattr(trainer, TOKENIZE)))
@@ -124,13 +120,12 @@ class TrlAttachment(Binding):
 
     def _training_batch(self, inputs: list[Row]) -> Batch:
         self._checkpoint.before_batch()
+        if not self._prompts.rows:
+            self._look_at_rows(inputs)
         assignments = self._ask(inputs)
         candidates = self._collectives.from_leader([a.candidate for a in assignments])
         indices = self._layout.assignments(self._collectives.rank, len(inputs))
-        rows = [
-            self._prompts.place(row, candidates[index])
-            for row, index in zip(inputs, indices, strict=True)
-        ]
+        own = [candidates[index] for index in indices]
         asked = [
             (candidates[index].id, str(row // self._layout.question), row % self._layout.assignment)
             for row, index in enumerate(
@@ -139,15 +134,23 @@ class TrlAttachment(Binding):
         ]
         self._host.num_generations = self._layout.baseline  # TRL takes baselines over so many rows
         try:
-            batch, local = self._roller.roll(rows, asked)
+            batch, local = self._roller.roll(inputs, own, asked)
         finally:
             self._host.num_generations = self._layout.question
         if not self.placed:
-            self._look_at(inputs, rows, batch)
+            self._look_at(inputs, own, batch)
         outcomes = self._collectives.gathered(local)
         if self._collectives.leads:
             self.end(zip(assignments, _split(outcomes, assignments), strict=True))
         return batch
+
+    def _look_at_rows(self, rows: Sequence[Row]) -> None:
+        """Learn from the first batch what could not be read ahead, and refuse what is unusable."""
+        engine, prompts = self.engine, self._prompts
+        prompts.rows = list(rows)
+        require_usable_rows(self._host, rows, verifies=not engine.is_static)
+        engine.limits = prompts.limits([one.text for one in engine.population.members])
+        engine.setting = prompts.setting(engine.setting.reward)
 
     def _ask(self, inputs: list[Row]) -> list[Assignment]:
         """The assignments of the global batch on rank 0, after evolving; nothing on the others."""
@@ -190,24 +193,29 @@ class TrlAttachment(Binding):
         """The outcomes of all rows of ``request``, on every process."""
         collectives = self._collectives
         outcomes: list[RolloutOutcome] = []
-        for chunk in even_chunks(request, rows_per_process * collectives.world):
-            mine = share_of(chunk, collectives.rank, collectives.world)
+        group = self._layout.question
+        for chunk in chunks_of_groups(request, rows_per_process * collectives.world, group):
+            mine = share_of(chunk, collectives.rank, collectives.world, group)
             # Continuous batching leaves the model in training mode, which TRL takes for training.
             self._host.model.eval()  # type: ignore[no-untyped-call]
             asked = [(candidate.id, question, rollout) for _, candidate, question, rollout in chunk]
-            rows = [self._prompts.place(row, candidate) for row, candidate, _, _ in mine]
-            _, local = self._roller.roll(rows, asked)
+            rows, candidates = [row for row, *_ in mine], [candidate for _, candidate, *_ in mine]
+            _, local = self._roller.roll(rows, candidates, asked)
             outcomes += collectives.gathered(local)[: len(chunk)]
         return outcomes
 
-    def _look_at(self, given: Sequence[Row], written: Sequence[Row], batch: Batch) -> None:
-        """Looks at the first prompts that the policy was really given."""
+    def _look_at(self, rows: Sequence[Row], candidates: Sequence[Candidate], batch: Batch) -> None:
+        """Require that the instructions are in the first prompts that the policy was given."""
         found = any(
             self._prompts.reached(
-                ids[mask.bool()].tolist(), self._prompts.prompt_of(before), after["prompt"]
+                ids[mask.bool()].tolist(), before, self._prompts.write(before, candidate)
             )
-            for before, after, ids, mask in zip(
-                given, written, batch["prompt_ids"], batch["prompt_mask"], strict=True
+            for before, candidate, ids, mask in zip(
+                map(self._prompts.prompt_of, rows),
+                candidates,
+                batch["prompt_ids"],
+                batch["prompt_mask"],
+                strict=True,
             )
         )
         self.require_instruction_in_prompts(
@@ -228,7 +236,7 @@ class TrlAttachment(Binding):
         asked = [Question(str(row.get("id", "?")), "", row=row) for row in inputs]
         self._prompts.require_room([(question, best) for question in asked])
         with rolling_out("evaluate"):
-            batch, _ = self._roller.roll([self._prompts.place(row, best) for row in inputs])
+            batch, _ = self._roller.roll(inputs, [best] * len(inputs))
         return batch
 
 

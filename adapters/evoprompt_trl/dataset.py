@@ -1,10 +1,9 @@
-"""Refuses, when an engine is attached, rows that no step could be made of."""
+"""Refuses rows that no step could be made of, before the first step."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Sequence
-from itertools import islice
 
 from evoprompt.hosting.rows import unkept
 from evoprompt.support.errors import InputError
@@ -14,18 +13,18 @@ _LOOKED_AT = 8  # rows; a column is of one type
 _OF_THE_PROMPT = ("prompt", "image", "images")
 
 
-def require_usable_rows(trainer: HostTrainer, verifies: bool) -> None:
-    """Makes sure that the first rows of the training can be asked, and asked again.
+def require_usable_rows(trainer: HostTrainer, rows: Sequence[Row], verifies: bool) -> None:
+    """Make sure that the first rows of the training can be asked, and asked again.
 
     Args:
-        trainer: whose dataset and reward functions.
+        trainer: whose reward functions.
+        rows: the first rows that have been seen.
         verifies: whether questions are to be kept for verification.
 
     Raises:
         InputError: they have no prompt, or what a prompt or a reward function reads cannot be kept.
     """
-    rows = list(islice(iter(getattr(trainer, "train_dataset", None) or ()), _LOOKED_AT))
-    for row in rows:
+    for row in rows[:_LOOKED_AT]:
         if not has_environments(trainer):
             _require_prompt(row)
         for column, kind in unkept(row).items() if verifies else ():

@@ -77,15 +77,31 @@ def even_chunks(rows: Sequence[T], most: int) -> list[Sequence[T]]:
     return [rows[start:end] for start, end in pairwise(bounds)]
 
 
-def share_of(chunk: Sequence[T], process: int, processes: int) -> list[T]:
-    """The rows of ``process``: as many as every other one has, the last row filling up.
+def chunks_of_groups(rows: Sequence[T], most: int, group: int) -> list[list[T]]:
+    """Return the fewest chunks of at most ``most`` rows, each of whole groups.
+
+    >>> chunks_of_groups([*"aabbcc"], most=5, group=2)
+    [['a', 'a'], ['b', 'b', 'c', 'c']]
+    """
+    groups = [rows[start : start + group] for start in range(0, len(rows), group)]
+    chunks = even_chunks(groups, max(most // group, 1))
+    return [[row for rows_of_group in chunk for row in rows_of_group] for chunk in chunks]
+
+
+def share_of(chunk: Sequence[T], process: int, processes: int, group: int = 1) -> list[T]:
+    """Return the rows of ``process``, as many as every other one has; the last group fills up.
 
     Collectives need equal shares. Over all processes there are at least two rows, because TRL 1.0
     takes the spread of their rewards.
 
+    >>> [share_of("aabb", process, 3, group=2) for process in (0, 1, 2)]
+    [['a', 'a'], ['b', 'b'], ['b', 'b']]
+
     >>> [share_of("abc", process, 2) for process in (0, 1)]
     [['a', 'b'], ['c', 'c']]
     """
-    share = -(-max(len(chunk), 2) // processes)
-    filled = [*chunk, *[chunk[-1]] * (share * processes - len(chunk))]
+    filled = [*chunk]
+    while len(filled) < 2 or len(filled) % processes:
+        filled += chunk[-group:]
+    share = len(filled) // processes
     return filled[process * share : (process + 1) * share]

@@ -45,6 +45,9 @@ LOADED_STEP = "_last_loaded_step"
 SINGLE_TURN = "_generate_single_turn"
 """Takes ``num_generations`` where TRL samples correctly for tools from a vLLM server."""
 
+INSTRUCTION_COLUMN = "evoprompt_instruction"
+"""Column by which reward functions are given the instruction; environments are not."""
+
 Row = dict[str, Any]
 """One row of the trainer's dataset, as its data loader yields it."""
 
@@ -71,6 +74,8 @@ class HostTrainer(Protocol):
     state: TrainerState
 
     def _generate_and_score_completions(self, inputs: list[Row]) -> Batch: ...
+
+    def _generate(self, prompts: list[Any]) -> Any: ...
 
     def _calculate_rewards(
         self,

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import islice
+from typing import Any, cast
 
+from trl.data_utils import prepare_multimodal_messages
+
+from evoprompt.agents.tokenizer import positions_of
 from evoprompt.agents.writer import PromptWriter
 from evoprompt.hosting.prompts import Prompt, Render
-from evoprompt.hosting.rows import question_from_row, row_of, texts_of
+from evoprompt.hosting.rows import is_safe_to_read, row_of, texts_of, training_question
 from evoprompt.support.text import words_of
 from evoprompt.types import Candidate, Question
 from evoprompt_trl.host import HostTrainer, Row, has_environments
@@ -26,17 +29,23 @@ class TrlPrompts(PromptWriter):
     Args:
         trainer: whose tokenizer and model decide what fits.
         render: places the instruction in a prompt.
+
+    Attributes:
+        rows: the first rows, kept from the only time they are read. Where reading ahead would
+            change what is trained on, there is none until the first batch has come.
     """
 
     def __init__(self, trainer: HostTrainer, render: Render) -> None:
         self._trainer = trainer
         self._owned = has_environments(trainer)
-        config = trainer.model.config.get_text_config()
-        positions = (
-            getattr(config, "max_position_embeddings", None),
-            getattr(trainer.args, "vllm_max_model_length", None),
-        )
-        limit, reserved = min(filter(None, positions), default=None), trainer.max_completion_length
+        dataset = getattr(trainer, "train_dataset", None)
+        self.rows: Sequence[Row] = ()
+        if is_safe_to_read(dataset):
+            self.rows = list(islice(iter(cast("Sequence[Row]", dataset)), _LOOKED_AT))
+        # What a user says of the positions wins over what the model says.
+        stated = getattr(trainer.args, "vllm_max_model_length", None)
+        limit = stated or positions_of(trainer.model.config.get_text_config())
+        reserved = trainer.max_completion_length
         super().__init__(
             trainer.processing_class,
             render,
@@ -47,12 +56,28 @@ class TrlPrompts(PromptWriter):
             trainer.chat_template_kwargs or {},
         )
 
-    def place(self, row: Row, candidate: Candidate) -> Row:
-        """A shallow copy of ``row`` under ``candidate``.
+    def rendered(self, row: Row, given: Prompt, candidate: Candidate) -> Prompt:
+        """Return a prompt as the policy reads it, with the instruction of ``candidate``.
 
-        No column is added, but for the prompt of a row that leaves it to an environment.
+        Args:
+            row: of the dataset, with its own prompt.
+            given: the prompt as the trainer is about to make tokens of it: that of the row, to
+                which an environment may have added what it asks, and the trainer the images.
+            candidate: whose instruction is placed.
         """
-        return {**row, "prompt": self.write(self.prompt_of(row), candidate)}
+        own = self.prompt_of(row)
+        if given is own or self._owned or isinstance(own, str):
+            return self.write(given, candidate)
+        # The trainer has put the images into the prompt; they belong behind the instruction.
+        images = row["images"] if "images" in row else [row.get("image")]
+        chat: Any = self.write(own, candidate)
+        return cast(
+            Prompt,
+            prepare_multimodal_messages(
+                [dict(message) for message in chat],
+                images=[image for image in images or () if image is not None],
+            ),
+        )
 
     def prompt_of(self, row: Row) -> Prompt:
         """The prompt in ``row``; an empty one where it is left to an environment."""
@@ -60,14 +85,11 @@ class TrlPrompts(PromptWriter):
         return prompt
 
     def question(self, row: Row, place: int) -> Question:
-        """The question in ``row``, the ``place``-th of its batch.
+        """Return the question in ``row``, the ``place``-th of its batch.
 
         Where an environment asks, rows may all be alike; each place is then a question of its own.
         """
-        if not self._owned:
-            return question_from_row(row, unasked="(no text)")
-        question = question_from_row(row, unasked="(asked by the environment)")
-        return question if "id" in row else replace(question, id=f"{question.id}-{place}")
+        return training_question(row, place, "" if self._owned else "(no text)")
 
     def asked(self, question: Question) -> Prompt:
         """The prompt of ``question`` without an instruction."""
@@ -79,9 +101,8 @@ class TrlPrompts(PromptWriter):
         return [] if self._owned else texts_of(rows, "prompt", most)
 
     def samples(self) -> Sequence[Prompt]:
-        """The first prompts of the dataset."""
-        rows = islice(iter(getattr(self._trainer, "train_dataset", None) or ()), _LOOKED_AT)
-        return [self.prompt_of(row) for row in rows if self._owned or "prompt" in row]
+        """Return the first prompts of the dataset that have been seen."""
+        return [self.prompt_of(row) for row in self.rows if self._owned or "prompt" in row]
 
     def chat_template(self) -> str | None:
         """The trainer's own, where it has one."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from evoprompt.agents import turns
 from evoprompt.agents.episode import token_metrics
@@ -13,8 +13,10 @@ from evoprompt.hosting.binding import RolloutOutcome
 from evoprompt.hosting.prompts import Prompt
 from evoprompt.hosting.rows import text_of
 from evoprompt.replay import rollouts_to_keep
-from evoprompt.types import Turn
+from evoprompt.support.errors import InputError
+from evoprompt.types import Candidate, Turn
 from evoprompt_trl.host import (
+    INSTRUCTION_COLUMN,
     Batch,
     Generate,
     HostTrainer,
@@ -22,6 +24,7 @@ from evoprompt_trl.host import (
     has_environments,
     tokenizer_of,
 )
+from evoprompt_trl.prompts import TrlPrompts
 from evoprompt_trl.scores import FEEDBACK, Score, rewards_in, scores_in
 from evoprompt_trl.tools import OwnTools
 
@@ -39,6 +42,7 @@ class Roller:
         trainer: the trainer.
         generate: its own ``_generate_and_score_completions``.
         config: of the engine: what a failure is, and how many of one candidate are read.
+        prompts: writes what the policy reads.
         tools: shows the trainer's tools as candidates describe them; None where they do not.
     """
 
@@ -47,6 +51,7 @@ class Roller:
         trainer: HostTrainer,
         generate: Generate,
         config: EngineConfig,
+        prompts: TrlPrompts,
         tools: OwnTools | None = None,
     ) -> None:
         self._trainer = trainer
@@ -54,11 +59,67 @@ class Roller:
         self._generate = generate
         self._config = config
         self._tools = tools
+        self._writer = prompts
+        self._rows: Sequence[Row] = ()
+        self._candidates: Sequence[Candidate] = ()
+        self._own: Sequence[Prompt] | None = None
         self._rewards: list[float | None] | None = None
         self._scores: list[Score] = []
         self._ids: list[list[int]] = []
         self._prompts: Sequence[Prompt] = ()
         self._own_feedback = False
+
+    def around_generate(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Return ``original``, which makes tokens of prompts, with the instructions placed in them.
+
+        TRL goes on with the list that it hands over, so the list itself is changed; what TRL scores
+        by are the prompts as they were.
+        """
+
+        def generate(prompts: list[Prompt], *args: Any, **settings: Any) -> Any:
+            if self._candidates:
+                if len(prompts) != len(self._candidates):
+                    raise InputError(
+                        f"{type(self._trainer).__name__} makes tokens of {len(prompts)} prompts "
+                        f"for {len(self._candidates)} rows; required: a prompt for each row, so "
+                        "that each has its instruction; do not drop or add prompts in a subclass"
+                    )
+                self._own = list(prompts)
+                written: list[Any] = [
+                    self._writer.rendered(row, prompt, candidate)
+                    for row, prompt, candidate in zip(
+                        self._rows, prompts, self._candidates, strict=True
+                    )
+                ]
+                prompts[:] = written if self._tools is None else self._tools.take(written)
+            return original(prompts, *args, **settings)
+
+        return generate
+
+    def around_rewards(self, original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+        """Return ``original``, which scores completions, with the prompts of the dataset.
+
+        Reward functions get the instruction as the column :data:`INSTRUCTION_COLUMN`.
+        """
+
+        def calculate_rewards(
+            inputs: list[Row],
+            prompts: list[Any],
+            completions: list[Any],
+            completion_ids_list: list[list[int]],
+        ) -> torch.Tensor:
+            rows, candidates = inputs, self._candidates
+            if self._own is not None and len(self._own) == len(prompts):
+                prompts = list(self._own)
+                rows = [
+                    {**row, INSTRUCTION_COLUMN: candidate.instruction}
+                    for row, candidate in zip(inputs, candidates, strict=True)
+                ]
+            rewards = original(rows, prompts, completions, completion_ids_list)
+            self.observe(rewards, inputs, prompts, completion_ids_list)
+            return rewards
+
+        return calculate_rewards
 
     def observe(
         self,
@@ -73,18 +134,23 @@ class Roller:
         self._scores = scores_in(self._trainer, mine, inputs, not self._own_feedback)
         self._ids, self._prompts = completion_ids, prompts
 
-    def roll(self, rows: list[Row], asked: Asked = ()) -> tuple[Batch, list[RolloutOutcome]]:
-        """The trainer's batch for the rows of this process, and what became of each.
+    def roll(
+        self, rows: list[Row], candidates: Sequence[Candidate], asked: Asked = ()
+    ) -> tuple[Batch, list[RolloutOutcome]]:
+        """Return the trainer's batch for the rows of this process, and the outcome of each.
 
         Args:
-            rows: of this process.
+            rows: of this process, with their own prompts.
+            candidates: whose instruction the policy reads, for each row.
             asked: whom to read rollouts of, for the rows of all processes; nobody if not given.
         """
         self._rewards = None
         self._own_feedback = any(FEEDBACK in row for row in rows)
-        if self._tools is not None:
-            rows = self._tools.take(rows)
-        batch = self._generate(rows)
+        self._rows, self._candidates, self._own = rows, candidates, None
+        try:
+            batch = self._generate(rows)
+        finally:
+            self._candidates = ()
         if self._tools is not None:
             self._tools.require_shown()
         rewards: list[float | None] | None = self._rewards
@@ -116,8 +182,12 @@ class Roller:
 
     def _opening(self, rows: Sequence[Row], row: int) -> tuple[Turn, ...]:
         """What an environment added to the prompt of a row of this process."""
-        written, asked = rows[row]["prompt"], self._prompts[row]
-        if isinstance(asked, str) or not has_environments(self._trainer):
+        written, asked = self._writer.prompt_of(rows[row]), self._prompts[row]
+        if (
+            isinstance(asked, str)
+            or isinstance(written, str)
+            or not has_environments(self._trainer)
+        ):
             return ()
         text = text_of(asked[-1]["content"])
         added = text.removeprefix(text_of(written[-1]["content"]))

@@ -19,7 +19,7 @@ from evoprompt.agents import described
 from evoprompt.hosting.prompts import without_tool_descriptions
 from evoprompt.support.errors import AttachError, InputError
 from evoprompt.types import Candidate
-from evoprompt_trl.host import SHOWN_TOOLS, TOKENIZE, HostTrainer, Row, has_environments
+from evoprompt_trl.host import SHOWN_TOOLS, TOKENIZE, HostTrainer, has_environments
 
 Tokenized = tuple[list[list[int]], list[Any] | None, dict[str, Any]]
 """What TRL makes of prompts: token ids, images, and further inputs of models that take images."""
@@ -69,11 +69,11 @@ class OwnTools:
                     f"those of the trainer, {', '.join(known)}; correct the names of the components"
                 )
 
-    def take(self, rows: Sequence[Row]) -> list[Row]:
-        """``rows`` as TRL takes them; their descriptions are shown when it tokenizes them next."""
-        split = [without_tool_descriptions(row["prompt"]) for row in rows]
+    def take(self, prompts: Sequence[Any]) -> list[Any]:
+        """Return prompts as TRL takes them; it shows their descriptions when it tokenizes them."""
+        split = [without_tool_descriptions(prompt) for prompt in prompts]
         self._waiting = [descriptions for _, descriptions in split]
-        return [{**row, "prompt": messages} for row, (messages, _) in zip(rows, split, strict=True)]
+        return [messages for messages, _ in split]
 
     def require_shown(self) -> None:
         """Makes sure that what was taken last has been tokenized.

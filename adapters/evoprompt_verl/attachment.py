@@ -158,9 +158,14 @@ class VerlAttachment(Binding):
         rendered = [one for one in written if one is not None]
         batch = columns.selected(prompts, kept) if left_out else prompts
         changed: dict[str, list[Any]] = {columns.PROMPT: rendered}
-        if validate and columns.EXTRA in batch:
-            extra = columns.column(batch, columns.EXTRA)
-            changed[columns.EXTRA] = [columns.told_why(one, "evaluate") for one in extra]
+        if columns.EXTRA in batch:
+            extras = columns.column(batch, columns.EXTRA)
+            changed[columns.EXTRA] = [
+                columns.with_context(
+                    extra, "evaluate" if validate else "train", candidates[row].instruction
+                )
+                for extra, row in zip(extras, kept, strict=True)
+            ]
         self._generate_originally(columns.with_columns(batch, changed))
 
     def _leave_out(self, left_out: list[str], validate: bool) -> None:

@@ -11,7 +11,7 @@ import torch
 from tensordict import NonTensorData, NonTensorStack, TensorDict
 
 from evoprompt.hosting.binding import Purpose
-from evoprompt.hosting.rows import packed, question_from_row
+from evoprompt.hosting.rows import packed, training_question
 from evoprompt.types import Question
 
 PROMPT = "raw_prompt"
@@ -21,6 +21,7 @@ EXTRA = "extra_info"
 """Column that veRL hands to reward functions."""
 
 _PURPOSE = "evoprompt_purpose"
+_INSTRUCTION = "evoprompt_instruction"
 
 UID = "uid"
 """Column of veRL's own id of a prompt; its trajectories are keyed ``{uid}_{session}_{output}``."""
@@ -59,25 +60,28 @@ def rows(batch: TensorDict) -> list[dict[str, Any]]:
 
 
 def questions(batch: TensorDict) -> list[Question]:
-    """What the rows of ``batch`` ask.
+    """Return the questions in the rows of ``batch``.
 
-    Raises:
-        InputError: a row asks nothing.
+    A prompt may be empty or an image alone, as an environment asks.
     """
-    found = []
-    for row in rows(batch):
-        question = question_from_row({**row, "prompt": row[PROMPT]})
-        found.append(replace(question, row=packed(row)))
-    return found
+    return [
+        replace(training_question({**row, "prompt": row[PROMPT]}, place), row=packed(row))
+        for place, row in enumerate(rows(batch))
+    ]
 
 
-def told_why(extra: object, why: Purpose) -> object:
-    """``extra``, the extra information of a row, from which a reward function can tell ``why``.
+def with_context(extra: object, why: Purpose, instruction: str) -> object:
+    """Return ``extra``, the extra information of a row, with what a reward function may ask for.
 
-    >>> told_why({"index": 3}, "verify")
-    {'index': 3, 'evoprompt_purpose': 'verify'}
+    It is the instruction, and what the row is rolled out for unless that is training.
+
+    >>> with_context({"index": 3}, "verify", "Look first.")
+    {'index': 3, 'evoprompt_instruction': 'Look first.', 'evoprompt_purpose': 'verify'}
     """
-    return {**extra, _PURPOSE: why} if isinstance(extra, Mapping) else extra
+    if not isinstance(extra, Mapping):
+        return extra
+    purpose = {} if why == "train" else {_PURPOSE: why}
+    return {**extra, _INSTRUCTION: instruction, **purpose}
 
 
 def with_columns(batch: TensorDict, columns: Mapping[str, Sequence[Any]]) -> TensorDict:

@@ -13,6 +13,7 @@ from typing import Any
 
 from omegaconf import DictConfig
 
+from evoprompt.agents.tokenizer import positions_of
 from evoprompt.hosting.prompts import Render
 from evoprompt.support.errors import InputError
 from evoprompt.support.text import format_error
@@ -105,9 +106,9 @@ def _positions(config: DictConfig) -> int | None:
             trust_remote_code=model.get("trust_remote_code", False),
         )
     for part in (found, getattr(found, "text_config", None)):
-        positions = getattr(part, "max_position_embeddings", None)
+        positions = positions_of(part)
         if positions is not None:
-            return int(positions)
+            return positions
     return None
 
 

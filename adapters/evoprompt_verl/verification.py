@@ -10,7 +10,7 @@ from tensordict import TensorDict
 from evoprompt.hosting.binding import Outcomes
 from evoprompt.hosting.rows import row_of
 from evoprompt.types import Assignment
-from evoprompt_verl.columns import EXTRA, PROMPT, ROLLOUTS, UID, batch_of, told_why
+from evoprompt_verl.columns import EXTRA, PROMPT, ROLLOUTS, UID, batch_of, with_context
 from evoprompt_verl.host import VALIDATION, HostBatch, HostQueue, HostTrainer, Metrics
 from evoprompt_verl.outcomes import OutcomeReader, of_assignments
 from evoprompt_verl.prompts import VerlPrompts
@@ -57,7 +57,7 @@ class VerificationRunner:
         for uid, asked in by_uid.items():
             row = row_of(asked.question)
             prompt = self._prompts.write(self._prompts.asked(asked.question), asked.candidate)
-            extra = told_why(row.get(EXTRA, {}), "verify")
+            extra = with_context(row.get(EXTRA, {}), "verify", asked.candidate.instruction)
             rows.append({**row, PROMPT: prompt, UID: uid, ROLLOUTS: asked.rollouts, EXTRA: extra})
         batch = self._rolled_out(rows)
         outcomes = self._reader.read(batch, by_uid)

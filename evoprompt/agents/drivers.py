@@ -121,7 +121,12 @@ class _Running:
         self.advance(None)
 
     def advance(self, response: Given | None) -> bool:
-        """Send the response to the request; return whether there is a further request."""
+        """Send the response to the request; return whether there is a further request.
+
+        Half a character in the text of a tool is replaced: no tokenizer and no server accepts it.
+        """
+        if isinstance(response, str):
+            response = response.encode("utf-8", "replace").decode()
         try:
             self.request = next(self._play) if response is None else self._play.send(response)
         except StopIteration as ended:

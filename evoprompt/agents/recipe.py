@@ -11,11 +11,13 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 from evoprompt.agents.tokenizer import described
 from evoprompt.hosting.prompts import (
     PLACEMENTS,
+    SYSTEM_ROLES,
     Message,
     Placement,
     Prompt,
     Render,
     ShowsTools,
+    SystemRole,
     replace_system_message,
 )
 from evoprompt.support.errors import InputError
@@ -38,6 +40,7 @@ class Recipe(BaseModel):
         template: the chat template of the training; None for plain text.
         system: the system message that all questions of the training had; empty if none, or
             different ones.
+        system_role: the role of that message.
         tools: schemas that the chat template showed, with their own descriptions.
         settings: further variables of the chat template, such as ``enable_thinking``.
         around: special tokens of the tokenizer before and after plain text.
@@ -57,6 +60,7 @@ class Recipe(BaseModel):
     placement: Placement
     template: str | None
     system: str = ""
+    system_role: SystemRole = "system"
     tools: list[dict[str, JsonValue]] = []
     settings: dict[str, JsonValue] = {}
     around: tuple[str, str] = ("", "")
@@ -77,12 +81,19 @@ class Recipe(BaseModel):
         """Return the tools with the descriptions of this candidate."""
         return described(self.tools, self.best.tool_descriptions)
 
+    @property
+    def has_system(self) -> bool:
+        """Return whether the prompts of the training began with a message that instructs."""
+        return bool(self.system) or self.system_role != "system"
+
     def prompt(self, question: str) -> str | Sequence[Message]:
         """Return the prompt of a question, as the training would have made it."""
         render = PLACEMENTS[self.placement]
         if self.template is None:
             return render(question, self.best)
-        system_messages = [{"role": "system", "content": self.system}] if self.system else []
+        system_messages = (
+            [{"role": self.system_role, "content": self.system}] if self.has_system else []
+        )
         return render([*system_messages, {"role": "user", "content": question}], self.best)
 
     @classmethod
@@ -107,16 +118,21 @@ def placement_of(render: Render) -> Placement | None:
     return next((name for name, function in PLACEMENTS.items() if function is inner), None)
 
 
-def common_system(prompts: Sequence[Prompt], placement: Placement) -> str:
-    """Return the system message that all ``prompts`` share; empty if there is no single one."""
+def common_system(prompts: Sequence[Prompt], placement: Placement) -> tuple[SystemRole, str]:
+    """Return role and text of the system or developer message that all ``prompts`` begin with.
+
+    The text is empty unless it is one; under ``"replace"`` the role alone matters.
+    """
+    heads = {_system(prompt) for prompt in prompts}
     if PLACEMENTS[placement] is replace_system_message:
-        return ""
-    systems = {_system(prompt) for prompt in prompts}
-    return systems.pop() if len(systems) == 1 else ""
+        roles = {role for role, _ in heads}
+        return (roles.pop() if len(roles) == 1 else "system"), ""
+    role, text = heads.pop() if len(heads) == 1 else ("system", "")
+    return (role, text) if text else ("system", "")
 
 
-def _system(prompt: Prompt) -> str:
-    if isinstance(prompt, str) or not len(prompt) or prompt[0].get("role") != "system":
-        return ""
+def _system(prompt: Prompt) -> tuple[SystemRole, str]:
+    if isinstance(prompt, str) or not len(prompt) or prompt[0].get("role") not in SYSTEM_ROLES:
+        return "system", ""
     content = prompt[0].get("content")
-    return content if isinstance(content, str) else ""
+    return prompt[0]["role"], content if isinstance(content, str) else ""

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from evoprompt.agents.conversation import END, written_action, written_results
-from evoprompt.hosting.prompts import Prompt, without_tool_descriptions
+from evoprompt.hosting.prompts import SYSTEM_ROLES, Prompt, without_tool_descriptions
 from evoprompt.support.errors import InputError
 
 _PROBE = "probe-4b1f"
@@ -110,26 +110,31 @@ def rendered(
         )
     except Exception as error:  # an error of jinja, or any error that a template raises
         raise template_refusal(messages, error) from error
-    if not messages or messages[0].get("role") != "system":
+    if not messages or messages[0].get("role") not in SYSTEM_ROLES:
         return str(text)
     system = messages[0]["content"]
     system_text = system.strip() if isinstance(system, str) else ""
     if (system_text and system_text in str(text)) or _PROBE in str(system):
         return str(text)
     probe_content = _PROBE if isinstance(system, str) else [{"type": "text", "text": _PROBE}]
-    probe = [{"role": "system", "content": probe_content}, *messages[1:]]
+    probe = [{"role": messages[0]["role"], "content": probe_content}, *messages[1:]]
     if _PROBE not in rendered(tokenizer, probe, tools, going_on=going_on):
-        raise template_refusal(messages, ValueError("it leaves the system message out"))
+        raise template_refusal(
+            messages, ValueError(f"it leaves the {messages[0]['role']} message out")
+        )
     return str(text)
 
 
 def template_refusal(messages: Sequence[Mapping[str, Any]], error: Exception) -> InputError:
     """Return the error for a chat template that refuses ``messages``, with the remedy."""
     reason = " ".join(str(error).split())[:300]
-    if any(message.get("role") == "system" for message in messages):
+    present = {message.get("role") for message in messages}
+    roles = [role for role in SYSTEM_ROLES if role in present]
+    if roles:
         return InputError(
-            f"the chat template does not take a system message ({reason}); required: a template "
-            'with a system role, or the instruction in the first user message: placement "user" '
+            f"the chat template does not take a {roles[0]} message ({reason}); required: a "
+            "template with a system role, or the instruction in the first user message: placement "
+            '"user" '
             "of a task, evoprompt.placement=user under veRL, or attach(..., "
             "render=evoprompt.hosting.prompts.user_prefix)"
         )
@@ -255,3 +260,29 @@ class TextTokenizer:
             calls = [(function["name"], function["arguments"]) for function in functions]
             text += written_action(message["content"], calls)
         return text + (written_results(results) if results else END)
+
+
+_SCALED = ("yarn", "linear", "dynamic")
+"""Kinds of rotary positions that stretch those the model was trained with, by a factor."""
+
+
+def positions_of(config: Any) -> int | None:
+    """Return how many positions a model takes; None where its configuration does not say.
+
+    YaRN, linear and dynamic scaling keep the positions of the first training in
+    ``max_position_embeddings`` and take ``factor`` times as many.
+
+    Args:
+        config: of the model in transformers, its part for text.
+    """
+    stated: int | None = getattr(config, "max_position_embeddings", None)
+    if stated is None:
+        return None
+    given = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
+    parts = [given, *given.values()] if isinstance(given, Mapping) else []
+    limits = [stated]
+    for part in parts:  # of each kind of layer, where these differ
+        if isinstance(part, Mapping) and part.get("rope_type", part.get("type")) in _SCALED:
+            first = part.get("original_max_position_embeddings") or stated
+            limits.append(int(first * float(part.get("factor") or 1.0)))
+    return max(limits)

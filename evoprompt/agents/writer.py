@@ -19,6 +19,7 @@ from evoprompt.agents.tokenizer import (
 from evoprompt.agents.toolcalls import ToolCallProtocol
 from evoprompt.engine import Engine
 from evoprompt.hosting.prompts import (
+    SYSTEM_ROLES,
     Message,
     Prompt,
     Render,
@@ -218,13 +219,15 @@ class PromptWriter(ABC):
             return None
         best, samples, (trainer, base) = engine.best, self.samples()[:_NUM_COMPARED], self.origin()
         plain = bool(samples) and isinstance(samples[0], str)
+        role, system = common_system(samples, placement)
         recipe = Recipe(
             candidate=best.id,
             components=dict(best.components),
             statement=engine.best_statement(),
             placement=placement,
             template=None if plain else self._template(),
-            system=common_system(samples, placement),
+            system=system,
+            system_role=role,
             tools=[dict(schema) for schema in self.tools],
             settings=dict(self.template),
             around=_around(self.tokenizer) if plain else ("", ""),
@@ -262,7 +265,7 @@ class PromptWriter(ABC):
             chats = [[_in_parts(message) for message in chat] for chat in chats]
         variables = {**self.template, "chat_template": self.chat_template()}
         chatting = TemplateVariables(self.tokenizer, variables)
-        for chat in [chat for chat in chats if chat[0].get("role") == "system"][:1]:
+        for chat in [chat for chat in chats if chat[0].get("role") in SYSTEM_ROLES][:1]:
             rendered(
                 chatting, [dict(message) for message in chat], tools
             )  # checks the system message

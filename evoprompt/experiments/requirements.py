@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from evoprompt.agents.tasks import Need
+from evoprompt.agents.tokenizer import positions_of
 from evoprompt.support.errors import InputError
 
 GIB = 2**30
@@ -222,8 +223,7 @@ def ties_embeddings(name: str) -> bool:
 def positions(name: str) -> int | None:
     """Return the number of tokens that a language model can attend to; None if it is unknown."""
     config = model_config(name)
-    text = None if config is None else config.get_text_config()
-    return getattr(text, "max_position_embeddings", None)
+    return None if config is None else positions_of(config.get_text_config())
 
 
 def model_config(name: str) -> Any | None:

@@ -80,7 +80,7 @@ def attach(
     adapter: str | None = None,
     probe: bool = True,
     log_dir: str | os.PathLike[str] | None = None,
-    resume: Resume = None,
+    resume: Resume = "auto",
 ) -> Attachment:
     """Binds ``engine`` to a trainer that is already constructed; then train it as before.
 
@@ -97,10 +97,11 @@ def attach(
         log_dir: folder for the events and settings, which ``evoprompt watch`` and ``evoprompt
             report`` read; new, or that of the training that is resumed. Where several processes
             train, the first writes it. None leaves the events where the engine keeps them.
-        resume: ``"auto"`` lets the same command be given again whatever became of the training: it
-            goes on from the newest complete checkpoint, and where there is none it begins anew,
-            with the events of the attempt before set aside in ``log_dir``. None leaves it to the
-            trainer, and a training that begins anew in a folder with events ends with an error.
+        resume: ``"auto"``, the default, lets the same command be given again whatever became of the
+            training: it goes on from the newest complete checkpoint, and where there is none it
+            begins anew, with the events of the attempt before set aside in ``log_dir``. None leaves
+            it to the trainer, and a training that begins anew in a folder with events ends with an
+            error.
 
     Returns:
         The binding; ``detach()`` undoes it.

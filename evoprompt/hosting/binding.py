@@ -22,7 +22,15 @@ from evoprompt.log.events import Evaluated, Notice
 from evoprompt.support.errors import AttachError, InputError
 from evoprompt.support.storage import RECIPE_FILE, STATE_FILE, load_state, saving, write_whole
 from evoprompt.support.text import format_error, many
-from evoprompt.types import Assignment, Candidate, Question, Trajectory, Turn, legible
+from evoprompt.types import (
+    Assignment,
+    Candidate,
+    Question,
+    Trajectory,
+    Turn,
+    is_usable,
+    legible,
+)
 
 Purpose = Literal["train", "verify", "evaluate"]
 Resume = Literal["auto"] | None
@@ -103,6 +111,8 @@ class RolloutOutcome:
     feedback: str = ""
 
 
+_FAILED = RolloutOutcome(None)
+
 Outcomes = Sequence[RolloutOutcome | None]
 """Of the rollouts of one assignment, in their order; None, or nothing, for one that failed."""
 
@@ -123,13 +133,24 @@ class Prompts(Protocol):
 
 
 def trajectories(assignment: Assignment, outcomes: Outcomes) -> list[Trajectory]:
-    """A record for each rollout that was asked for; those that failed have no reward, never 0."""
-    none = RolloutOutcome(None)
-    found = [*outcomes, *[None] * assignment.rollouts][: assignment.rollouts]
+    """Return a record for each rollout that was requested.
+
+    A rollout that failed has no reward, and never 0. A reward that is no finite number is a failure
+    as well, and its feedback says so: a trainer may go on with such a number, the engine cannot.
+    Metrics that are no finite numbers are left out.
+    """
+    padded = [*outcomes, *[None] * assignment.rollouts][: assignment.rollouts]
     return [
-        Trajectory(assignment, one.reward, place, one.turns, one.metrics, one.feedback)
-        for place, one in enumerate(outcome or none for outcome in found)
+        _trajectory(assignment, place, outcome or _FAILED) for place, outcome in enumerate(padded)
     ]
+
+
+def _trajectory(assignment: Assignment, place: int, outcome: RolloutOutcome) -> Trajectory:
+    reward, feedback = outcome.reward, outcome.feedback
+    if reward is not None and not is_usable(reward):
+        reward, feedback = None, f"the reward was {outcome.reward}\n{feedback}".strip()
+    metrics = {name: value for name, value in outcome.metrics.items() if is_usable(value)}
+    return Trajectory(assignment, reward, place, outcome.turns, metrics, feedback)
 
 
 class Binding:
@@ -181,9 +202,9 @@ class Binding:
         self._no_recipe = False
         _BOUND[engine] = weakref.ref(self)
         vars(trainer)[MARK] = self
-        for name in ("waits", "limits", "setting", "supervisor"):
+        for name in ("waits", "has_groups", "limits", "setting", "supervisor"):
             self._undo.callback(setattr, engine, name, getattr(engine, name))
-        engine.waits = False
+        engine.waits, engine.has_groups = False, True
         if leads:
             supervise(engine)
 

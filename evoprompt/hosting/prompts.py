@@ -21,6 +21,10 @@ Placement = Literal["append", "replace", "user"]
 """Name of a place for the instruction: after the dataset's own system message, instead of it, or
 before the first user message."""
 
+SystemRole = Literal["system", "developer"]
+SYSTEM_ROLES: tuple[SystemRole, ...] = ("system", "developer")
+"""Roles of a message that instructs the policy; OpenAI's newer models call it a developer's."""
+
 _AROUND = 600  # characters that are shown before and after an instruction
 
 TOOL_DESCRIPTIONS = "tool_descriptions"
@@ -28,16 +32,17 @@ TOOL_DESCRIPTIONS = "tool_descriptions"
 
 
 def system_message(prompt: Prompt, candidate: Candidate) -> Prompt:
-    r"""The prompt with the instruction in its system message; before plain text.
+    r"""Return the prompt with the instruction in its system message; before plain text.
 
-    A system message that the dataset has stays, and the instruction follows it.
+    A system or developer message that the dataset has stays, and the instruction follows it. Where
+    one stands later in the conversation, the instruction is a message of its own at the beginning.
 
     >>> system_message([{"role": "system", "content": "Hi."}], Candidate("c0", {"i": "Be brief."}))
     [{'role': 'system', 'content': 'Hi.\n\nBe brief.'}]
     """
     if isinstance(prompt, str):
         return f"{candidate.instruction}\n\n{prompt}"
-    if not _has_system(prompt):
+    if not prompt or prompt[0].get("role") not in SYSTEM_ROLES:
         return [{"role": "system", "content": candidate.instruction}, *prompt]
     own = _content_of(prompt[0])
     joined: object = candidate.instruction
@@ -51,17 +56,22 @@ def system_message(prompt: Prompt, candidate: Candidate) -> Prompt:
 
 
 def replace_system_message(prompt: Prompt, candidate: Candidate) -> Prompt:
-    """The prompt with the instruction as its system message instead of its own; before plain text.
+    """Return the prompt with the instruction in place of its system message; before plain text.
 
-    For a dataset whose system message is the instruction that is to be evolved.
+    For a dataset whose system or developer message is the instruction that is to be evolved. All
+    those before the first turn of the policy are replaced, wherever they stand; without any there,
+    the first one after it.
 
-    >>> own = {"role": "system", "content": "Be kind."}
+    >>> own = {"role": "developer", "content": "Be kind."}
     >>> replace_system_message([own], Candidate("c0", {"i": "Be brief."}))
-    [{'role': 'system', 'content': 'Be brief.'}]
+    [{'role': 'developer', 'content': 'Be brief.'}]
     """
-    if not isinstance(prompt, str) and _has_system(prompt):
-        prompt = prompt[1:]
-    return system_message(prompt, candidate)
+    if isinstance(prompt, str):
+        return system_message(prompt, candidate)
+    own = _system_places(prompt)
+    role = prompt[own[0]]["role"] if own else "system"
+    others = [message for place, message in enumerate(prompt) if place not in own]
+    return [{"role": role, "content": candidate.instruction}, *others]
 
 
 def user_prefix(prompt: Prompt, candidate: Candidate) -> Prompt:
@@ -180,5 +190,9 @@ def _content_of(message: Message) -> str | Iterable[object] | None:
     )
 
 
-def _has_system(messages: Sequence[Message]) -> bool:
-    return bool(messages) and messages[0].get("role") == "system"
+def _system_places(messages: Sequence[Message]) -> list[int]:
+    """Return the places of the dataset's own system and developer messages."""
+    places = [n for n, message in enumerate(messages) if message.get("role") in SYSTEM_ROLES]
+    turns = (n for n, message in enumerate(messages) if message.get("role") == "assistant")
+    first = next(turns, len(messages))
+    return [place for place in places if place < first] or places[:1]

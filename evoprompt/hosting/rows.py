@@ -8,6 +8,7 @@ import io
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
+from dataclasses import replace
 from datetime import date, datetime
 from itertools import islice
 from typing import Any
@@ -18,6 +19,9 @@ from evoprompt.support.errors import InputError, warn
 from evoprompt.types import Question
 
 _KIND = "evoprompt/kind"  # key of what stands for a value that JSON has no form for
+ASKED_BY_ENVIRONMENT = "(asked by the environment)"
+"""Text of a question that only a rollout tells."""
+_ASKING = ("prompt", "question", "image", "images")  # columns that ask
 _GOLD = ("target", "text", "value", "aliases", "answer", "answers")
 
 
@@ -59,8 +63,52 @@ def question_from_row(row: Mapping[str, Any], unasked: str = "") -> Question:
     )
 
 
+def training_question(row: Mapping[str, Any], place: int, unasked: str = "") -> Question:
+    """Return the question of a row that a trainer hands over, with a digest of it in its id.
+
+    Data sets that were put together may each be numbered from 0, so the id that a row names says
+    too little. The digest is of prompt and images; where an environment asks, of the whole row, and
+    rows without id or index that are all alike are then questions of their own.
+
+    Args:
+        row: as the trainer hands it over.
+        place: of the question in its batch.
+        unasked: the text of the question where the row asks nothing; that of an environment if
+            not given.
+    """
+    question = question_from_row(row, unasked or ASKED_BY_ENVIRONMENT)
+    is_left_open = question.text == ASKED_BY_ENVIRONMENT
+    if not has_identity(row):
+        return replace(question, id=f"{question.id}-{place}") if is_left_open else question
+    columns = question.row if is_left_open else _ASKING
+    asked = {name: question.row[name] for name in columns if name in question.row}
+    return replace(question, id=f"{question.id}-{digest_of(asked)}")
+
+
+def digest_of(asked: object) -> str:
+    """Return eight characters that tell one value from another."""
+    return hashlib.blake2b(_encoded(asked).encode(), digest_size=4).hexdigest()
+
+
+def is_safe_to_read(dataset: object) -> bool:
+    """Return whether rows of a dataset may be read ahead without an effect on what comes later.
+
+    They may where the dataset is a list, or a ``datasets.Dataset`` without a transform. A stream
+    may be one that gives each row once, and a transform, or a dataset that somebody has written,
+    may draw random numbers.
+    """
+    if isinstance(dataset, list | tuple):
+        return True
+    form: Any = getattr(dataset, "format", None)
+    has_columns = getattr(dataset, "select_columns", None) is not None
+    is_whole = isinstance(dataset, Sized) and has_columns
+    return is_whole and isinstance(form, Mapping) and form.get("type") != "custom"
+
+
 def texts_of(dataset: object, prompt: str, most: int) -> list[str]:
-    """The texts of the first questions of a ``datasets.Dataset``; none of any other dataset.
+    """Return the texts of the first questions of a ``datasets.Dataset``; none of any other.
+
+    None either where reading has effects (:func:`is_safe_to_read`).
 
     Args:
         dataset: of a trainer.
@@ -68,7 +116,7 @@ def texts_of(dataset: object, prompt: str, most: int) -> list[str]:
         most: questions that are read.
     """
     select: Any = getattr(dataset, "select_columns", None)
-    if select is None or not isinstance(dataset, Sized):  # a stream is not read twice
+    if select is None or not is_safe_to_read(dataset):
         return []
     named: Any = getattr(dataset, "column_names", ())
     rows = islice(select([one for one in ("question", prompt) if one in named]), most)
@@ -211,6 +259,12 @@ def _unpacked(value: JsonValue) -> Any:
     if isinstance(kind, str) and kind in _READ:
         return _READ[kind](value["value"])
     return {name: _unpacked(inner) for name, inner in value.items()}
+
+
+def has_identity(row: Mapping[str, Any]) -> bool:
+    """Return whether ``row`` names its question, by ``id`` or by the index in ``extra_info``."""
+    extra = row.get("extra_info")
+    return bool(_identity(row, extra if isinstance(extra, Mapping) else {}))
 
 
 def _identity(row: Mapping[str, Any], extra: Mapping[str, Any]) -> str:

@@ -71,6 +71,27 @@ def test_what_breaks_costs_only_its_own_episode() -> None:
     assert [episode.end for episode in episodes] == ["failed", "answered"]
 
 
+@pytest.mark.parametrize("text", ["\ud83d", "left \udcff right", "\udc00\ud800" * 3])
+def test_half_a_character_in_the_text_of_a_tool_ends_no_episode(text: str) -> None:
+    policy = Counts()
+
+    def see(calls: Sequence[Call]) -> list[Result]:
+        return [text for _ in calls]
+
+    async def sample(wanted: Sample) -> Action:
+        return policy.action(wanted.episode)
+
+    async def look(call: Call) -> Result:
+        return text
+
+    together = play([AGENT.play(prompt(n)) for n in ("1", "2")], policy, see)
+    alone = asyncio.run(play_one(AGENT.play(prompt("1")), sample, look))
+    for episode in (*together, alone):
+        assert episode.end == "answered"
+        assert "?" in episode.turns[0].observation
+        assert "".join(turn.observation for turn in episode.turns).encode()
+
+
 def test_a_tool_that_raises_ends_everything() -> None:
     def down(calls: Sequence[Call]) -> list[Result]:
         raise ConnectionError("nobody was answered")

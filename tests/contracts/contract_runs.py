@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -272,11 +273,18 @@ def note_tells(
     tell = engine.tell
 
     def noting(trajectories: Sequence[Trajectory]) -> StepReport:
-        told.append(list(map(named, trajectories)))
+        told.append([named(_plainly_named(trajectory)) for trajectory in trajectories])
         return tell(trajectories)
 
     engine.tell = noting  # type: ignore[method-assign]
     return told
+
+
+def _plainly_named(trajectory: Trajectory) -> Trajectory:
+    """Return the record with the id that the row names, without the digest of what is asked."""
+    question = trajectory.question
+    plain = replace(question, id=re.sub("-[0-9a-f]{8}$", "", question.id))
+    return replace(trajectory, assignment=replace(trajectory.assignment, question=plain))
 
 
 def groups(batch: Sequence[Row], size: int) -> list[Sequence[Row]]:

@@ -193,7 +193,7 @@ def note_tells(engine: evoprompt.Engine) -> list[list[Trajectory]]:
     """From now on holds what ``engine`` is told, one list a call, by the questions' own names."""
 
     def named(trajectory: Trajectory) -> Trajectory:
-        batch, place = map(int, trajectory.question.id.split("."))
+        batch, place = map(int, trajectory.question.id.partition("-")[0].split("."))
         question = replace(trajectory.question, id=f"q{QUESTIONS * batch + place}")
         assignment = replace(trajectory.assignment, question=question)
         return replace(trajectory, assignment=assignment)

@@ -25,6 +25,12 @@ TEMPLATE = (
     "{% for message in messages %}[ {{ message['role'] }} {{ message['content'] }} ] {% endfor %}"
     "{% if add_generation_prompt %}[ assistant {% endif %}"
 )
+TOOL_TEMPLATE = (
+    "{% for message in messages %}[ {{ message['role'] }} {{ message['content'] }} "
+    "{% for call in message['tool_calls'] or [] %}{{ call['function'] | tojson }} {% endfor %}"
+    "] {% endfor %}{% if add_generation_prompt %}[ assistant {% endif %}"
+)
+"""A chat template that can also tell of tool calls, which TRL asks of environments."""
 POSITIONS = 96
 
 
@@ -149,3 +155,16 @@ def trainer(
         processing_class=tokenizer(),
         **extra,
     )
+
+
+def prompts_read(trainer: Any) -> list[Any]:
+    """Return a list that will hold the prompts the policy reads; to be called before attaching."""
+    read: list[Any] = []
+    original = trainer._generate
+
+    def generate(prompts: list[Any], *args: Any) -> Any:
+        read.extend(prompts)
+        return original(prompts, *args)
+
+    trainer._generate = generate
+    return read

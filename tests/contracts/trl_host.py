@@ -54,9 +54,9 @@ class Observer:
     ) -> list[float | None]:
         """TRL's first reward; says which row it was, and notes what the policy was asked."""
         log_extra("feedback", [f"asked {name}" for name in id])
-        asked = [
-            (identity, prompt[0]["content"]) for identity, prompt in zip(id, prompts, strict=True)
-        ]
+        # Without an engine the instruction stands in the prompts of the dataset.
+        own = [prompt[0]["content"] for prompt in prompts]
+        asked = list(zip(id, columns.get("evoprompt_instruction", own), strict=True))
         if self.trainer.model.training:
             self.calls += 1
             if self.calls == self.job.kill_in:

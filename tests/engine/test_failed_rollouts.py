@@ -13,7 +13,7 @@ from evoprompt import EvopromptWarning
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
 from evoprompt.experiments.history import History
-from evoprompt.hosting.binding import FEW, Binding
+from evoprompt.hosting.binding import FEW, Binding, RolloutOutcome
 from evoprompt.log.eventlog import EventLog
 from evoprompt.testing.samples import question
 from evoprompt.types import Trajectory
@@ -113,3 +113,24 @@ def test_the_history_of_a_log_counts_them(tmp_path: Path) -> None:
     failures = History.read(log).rollout_failures
     assert (failures.failed, failures.of) == (8, 80)
     assert failures.first.startswith("c0 got no reward on question")
+
+
+@pytest.mark.parametrize("reward", [float("nan"), float("inf"), -float("inf"), 1e200])
+def test_a_reward_that_is_no_finite_number_is_a_failure_with_its_number(reward: float) -> None:
+    trained = engine()
+    binding = Binding(trained, Trainer())
+    outcomes = [RolloutOutcome(reward if place == 3 else 1.0) for place in range(8)]
+    asked = binding.begin(QUESTIONS[:1], 8, lambda assignments: [])
+    with pytest.warns(EvopromptWarning, match=f"the reward was {reward}".replace("+", r"\+")):
+        binding.end([(asked[0], outcomes)])
+    assert trained.metrics()["rollouts_failed"] == 1
+    assert trained.candidate_stats()[0].weight == 1.0
+
+
+def test_a_metric_that_is_no_finite_number_is_left_out() -> None:
+    trained = engine()
+    binding = Binding(trained, Trainer())
+    asked = binding.begin(QUESTIONS[:1], 1, lambda assignments: [])
+    binding.end([(asked[0], [RolloutOutcome(1.0, {"speed": float("nan"), "turns": 2.0})])])
+    told = [event for event in trained.log if event["event"] == "told"]
+    assert told[0]["metrics"] == {"turns": 2.0}

@@ -85,17 +85,19 @@ def require_same(given: Recipe, where: str = "x") -> None:
 
 
 @pytest.mark.parametrize("tools", [[], TOOLS], ids=["bare", "tools"])
+@pytest.mark.parametrize("role", ["system", "developer"])
 @pytest.mark.parametrize("system", ["", "Be kind."])
 @pytest.mark.parametrize("template", [DEFAULTS_SYSTEM, FIRST_LINE_IS_BLANK])
 @pytest.mark.parametrize("placement", ["append", "replace", "user"])
 def test_a_question_alone_gives_the_tokens_of_the_training(
-    placement: Placement, template: str, system: str, tools: list[dict[str, Any]]
+    placement: Placement, template: str, system: str, role: str, tools: list[dict[str, Any]]
 ) -> None:
     require_same(
         recipe(
             placement,
             template=template,
             system="" if placement == "replace" else system,
+            system_role=role if system else "system",
             tools=tools,
             settings={"enable_thinking": False},
         ),
@@ -151,9 +153,10 @@ def test_a_model_without_chat_template_completes_plain_text() -> None:
         tokenizer.apply_chat_template(turns, chat_template=template_of(written))
 
 
-def test_only_a_system_message_that_all_questions_share_is_the_trainings() -> None:
-    kind, none = {"role": "system", "content": "Be kind."}, {"role": "user", "content": "Why?"}
-    assert common_system([[kind, none]] * 2, "append") == "Be kind."
-    assert common_system([[kind, none], [none]], "append") == ""
-    assert common_system([[kind, none]], "replace") == ""
-    assert common_system(["plain"], "append") == ""
+@pytest.mark.parametrize("role", ["system", "developer"])
+def test_only_a_system_message_that_all_questions_share_is_the_trainings(role: str) -> None:
+    kind, none = {"role": role, "content": "Be kind."}, {"role": "user", "content": "Why?"}
+    assert common_system([[kind, none]] * 2, "append") == (role, "Be kind.")
+    assert common_system([[kind, none], [none]], "append") == ("system", "")
+    assert common_system([[kind, none]], "replace") == (role, "")
+    assert common_system(["plain"], "append") == ("system", "")

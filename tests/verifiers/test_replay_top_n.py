@@ -145,7 +145,7 @@ class TestWhatIsRolledOut:
             )
         )
         assert len(policy.assignments) == 5 * questions
-        said = f"was verified on {questions} questions and not on 40" if questions < 40 else ""
+        said = f"was verified by {questions} rollouts and not by 40" if questions < 40 else ""
         assert said in found.notice
         assert bool(found.notice) == (questions < 40)
 

@@ -18,7 +18,8 @@ from evoprompt.agents.recipe import PROBES, Recipe
 from evoprompt.support.errors import InputError
 
 _SYSTEM = """\
-{%- if messages and messages[0]['role'] == 'system' -%}
+{%- if messages and messages[0]['role'] in ['system', 'developer'] -%}
+{%- set evoprompt_role = messages[0]['role'] -%}
 {%- set evoprompt_own = messages[0]['content'] -%}
 {%- set evoprompt_rest = messages[1:] -%}
 {%- else -%}
@@ -37,19 +38,20 @@ _APPEND = (
 {%- set evoprompt_own = evoprompt_own + [
 {'type': 'text', 'text': '\\n\\n' + evoprompt_instruction}] -%}
 {%- endif -%}
-{%- set messages = [{'role': 'system', 'content': evoprompt_own}] + evoprompt_rest -%}
+{%- set messages = [{'role': evoprompt_role, 'content': evoprompt_own}] + evoprompt_rest -%}
 """
 )
 _REPLACE = (
     _SYSTEM
     + """\
-{%- set evoprompt_own = {'role': 'system', 'content': evoprompt_instruction} -%}
+{%- set evoprompt_own = {'role': evoprompt_role, 'content': evoprompt_instruction} -%}
 {%- set messages = [evoprompt_own] + evoprompt_rest -%}
 """
 )
 _USER = """\
-{%- if evoprompt_system and not (messages and messages[0]['role'] == 'system') -%}
-{%- set messages = [{'role': 'system', 'content': evoprompt_system}] + messages -%}
+{%- if evoprompt_system
+and not (messages and messages[0]['role'] in ['system', 'developer']) -%}
+{%- set messages = [{'role': evoprompt_role, 'content': evoprompt_system}] + messages -%}
 {%- endif -%}
 {%- set evoprompt = namespace(messages=[], placed=false) -%}
 {%- for message in messages -%}
@@ -89,6 +91,7 @@ def template_of(recipe: Recipe) -> str:
         before, after = recipe.around
         lines += [_set("evoprompt_before", before), _set("evoprompt_after", after)]
         return "".join(lines) + _PLAIN
+    lines.append(_set("evoprompt_role", recipe.system_role))
     lines.append(f"{{%- set evoprompt_system = {_literal(recipe.system or None)} -%}}\n")
     if recipe.tools:
         schemas: list[JsonValue] = list(recipe.schemas)

@@ -45,12 +45,17 @@ class Words:
         }
 
 
-def writer(positions: int | None, tokenizer: object = None) -> TrlPrompts:
-    text = SimpleNamespace(max_position_embeddings=positions)
+def writer(
+    positions: int | None,
+    tokenizer: object = None,
+    stated: int | None = None,
+    **scaling: Mapping[str, object],
+) -> TrlPrompts:
+    text = SimpleNamespace(max_position_embeddings=positions, **scaling)
     trainer = SimpleNamespace(
         processing_class=tokenizer or Words(),
         model=SimpleNamespace(config=SimpleNamespace(get_text_config=lambda: text)),
-        args=SimpleNamespace(),
+        args=SimpleNamespace(vllm_max_model_length=stated),
         max_completion_length=10,
         chat_template_kwargs={},
         **{SHOWN_TOOLS: [SCHEMA]},
@@ -100,3 +105,31 @@ def test_conversations_for_a_model_without_chat_template_are_refused(
     monkeypatch.setattr(Words, "chat_template", None)
     with pytest.raises(InputError, match="the Words of the trainer has no chat template; required"):
         writer(100).limits(["Be brief."])
+
+
+YARN = {"rope_type": "yarn", "factor": 4.0}
+
+
+@pytest.mark.parametrize(
+    ("scaling", "positions"),
+    [
+        ({"rope_parameters": {**YARN, "original_max_position_embeddings": 100}}, 400),
+        ({"rope_parameters": {**YARN, "original_max_position_embeddings": 25}}, 100),
+        ({"rope_parameters": YARN}, 400),
+        ({"rope_scaling": {"type": "linear", "factor": 2}}, 200),
+        ({"rope_scaling": {"rope_type": "dynamic", "factor": 3.0}}, 300),
+        ({"rope_parameters": {"full_attention": YARN, "sliding_attention": {}}}, 400),
+        ({"rope_parameters": {"rope_type": "llama3", "factor": 8.0}}, 100),
+        ({"rope_scaling": None}, 100),
+        ({}, 100),
+    ],
+)
+def test_positions_that_a_model_stretches_count(scaling: Any, positions: int) -> None:
+    assert writer(100, **scaling).most == positions - 10
+
+
+@pytest.mark.parametrize("stated", [50, 400])
+def test_the_length_that_a_user_states_wins_over_the_models(stated: int) -> None:
+    assert writer(100, stated=stated, rope_scaling={"type": "linear", "factor": 2}).most == (
+        stated - 10
+    )

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import torch
 from evoprompt_trl.host import HostTrainer
+from evoprompt_trl.prompts import TrlPrompts
 from evoprompt_trl.rollout import Roller
 from evoprompt_trl.scores import scores_in
 
@@ -41,9 +42,10 @@ def test_a_truncated_row_whose_mask_was_wiped_is_the_policys() -> None:
         tool_mask = torch.tensor([[1, 0], [0, 0]])
         return {"tool_mask": tool_mask, "completion_mask": torch.tensor([[1, 1], [0, 0]])}
 
-    found = Roller(trainer("f"), generate, EngineConfig())
+    prompts = cast(TrlPrompts, SimpleNamespace(prompt_of=lambda row: row["prompt"]))
+    found = Roller(trainer("f"), generate, EngineConfig(), prompts)
     asked = [("c0", "q0", 0), ("c0", "q1", 0)]
-    _, (masked, wiped) = found.roll([{"prompt": ""}, {"prompt": ""}], asked)
+    _, (masked, wiped) = found.roll([{"prompt": ""}, {"prompt": ""}], [], asked)
     assert (masked.metrics["response_tokens"], masked.metrics["tool_calls"]) == (1.0, 1.0)
     assert [(turn.action, turn.observation) for turn in masked.turns] == [("1", "2")]
     assert [turn.action for turn in wiped.turns] == ["12"]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 import torch
 from evoprompt_verl.outcomes import OutcomeReader, of_assignments
 from tensordict import NonTensorData, NonTensorStack, TensorDict
@@ -106,3 +108,15 @@ def test_a_uid_may_hold_anything() -> None:
     found = read(queue, list(queue.found))
     assert {session: outcome.reward for session, outcome in found.items()} == {(uid, 2): 1.0}
     assert [keys for keys, _ in queue.asked] == [[f"{uid}_2_1"]]
+
+
+@pytest.mark.parametrize("reward", [math.nan, math.inf])
+def test_a_reward_that_is_no_number_is_neither_a_success_nor_a_reason_to_end(reward: float) -> None:
+    rows: dict[str, Any] = {"u_0_0": (reward, [1], [1], {}), "u_1_0": (1.0, [1], [1], {})}
+    assignment = asked("u")
+    read_rollouts = read(Queue(rows), list(rows), (assignment,))
+    assert [bool(one.turns) for one in read_rollouts.values()] == [False, True]
+    pairs = of_assignments({assignment.id: assignment}, read_rollouts)
+    records = [one for given, outcomes in pairs for one in trajectories(given, outcomes)]
+    assert [record.reward for record in records[:2]] == [None, 1.0]
+    assert f"the reward was {reward}" in records[0].failure

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,11 +18,12 @@ from tinker_cookbook.completers import TokensWithLogprobs
 from tinker_cookbook.renderers import get_renderer
 from tinker_cookbook.rl import train
 from tinker_cookbook.rl.message_env import EnvFromMessageEnv, MessageEnv, MessageStepResult
+from tinker_cookbook.rl.problem_env import ProblemGroupBuilder
 from tinker_cookbook.rl.rollout_strategy import RetryOnFailure
 from tinker_cookbook.rl.train import StreamMinibatchConfig
 from tinker_cookbook.rl.types import Env, EnvGroupBuilder, RLDataset, RLDatasetBuilder
 from tinker_cookbook.tokenizer_utils import get_tokenizer
-from tinker_host import Capitals, Observer, config, lines, note_tells, serving
+from tinker_host import COUNTRIES, Capital, Capitals, Observer, config, lines, note_tells, serving
 
 import evoprompt
 from evoprompt.hosting.binding import Binding
@@ -204,6 +206,49 @@ def test_every_turn_of_a_conversation_is_under_the_instruction(tmp_path: Path) -
     assert all(t.turns[0].observation == "what is it ?" for t in trajectories)
     assert all(t.question.text == "(asked by the environment)" for t in trajectories)
     assert any(len(t.turns) == 3 for t in trajectories)
+
+
+def test_verification_by_extra_rollouts_rewards_whole_groups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given, _ = _configured(tmp_path, steps=4)
+    sizes: list[int] = []
+
+    async def rewarded(self: Any, group: Sequence[Any], envs: Any) -> list[tuple[float, Any]]:
+        sizes.append(len(group))
+        return [(0.0, {}) for _ in group]
+
+    monkeypatch.setattr(ProblemGroupBuilder, "compute_group_rewards", rewarded)
+    engine = EVOLVING.build()
+    evoprompt.attach(given, engine)
+    _run(given, tmp_path)
+    assert engine.verification_rollouts
+    assert set(sizes) == {4}
+    assert 4 * len(sizes) == engine.rollouts
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_environments_of_a_group_that_ask_different_questions_are_warned_of_once(
+    tmp_path: Path, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given, _ = _configured(tmp_path, steps=2)
+    drawn = itertools.count()
+
+    def question(env: Any) -> str:
+        if not hasattr(env, "drawn"):
+            env.drawn = f"what is the capital of {COUNTRIES[next(drawn) % size]} ?"
+        return str(env.drawn)
+
+    monkeypatch.setattr(Capital, "get_question", question)
+    engine = evoprompt.Engine(["think first"], config=evoprompt.EngineConfig(failure_below=2.0))
+    told = note_tells(engine)
+    evoprompt.attach(given, engine)
+    with pytest.warns(evoprompt.EvopromptWarning, match="group 0 ask different questions") as seen:
+        _run(given, tmp_path)
+    assert sum("ask different questions" in str(warning.message) for warning in seen) == 1
+    read = [one for step in told for one in step if one.turns]
+    assert {one.question.text for one in read} == {"(asked by the environment)"}
+    assert all("what is the capital of" in one.turns[0].observation for one in read)
 
 
 def _configured(

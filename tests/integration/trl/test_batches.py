@@ -88,12 +88,14 @@ def test_render_places_the_instruction(
     trainer = tiny_trl.trainer(
         tmp_path, rows=rows, rewards=[prompts], max_steps=1, shuffle_dataset=False
     )
+    read = tiny_trl.prompts_read(trainer)
     evoprompt.attach(trainer, engine("be brief"), render=render)
     trainer.train()
-    assert prompts.seen[:4] == [prompt] * 4
+    assert read[:4] == [prompt] * 4
+    assert prompts.seen[:4] == [rows[0]["prompt"]] * 4
 
 
-def test_no_column_is_added_and_no_row_is_changed(tmp_path: Path) -> None:
+def test_reward_functions_get_one_more_column_and_no_row_is_changed(tmp_path: Path) -> None:
     columns = []
     for attach in (False, True):
         prompts = Prompts()
@@ -102,7 +104,7 @@ def test_no_column_is_added_and_no_row_is_changed(tmp_path: Path) -> None:
             evoprompt.attach(trainer, engine())
         trainer.train()
         columns.append(prompts.columns)
-    assert columns[0] == columns[1]
+    assert columns[1] - columns[0] == {"evoprompt_instruction"}
     rows = tiny_trl.questions(2) * 4
     before = [{**row, "prompt": list(row["prompt"])} for row in rows]
     trainer._generate_and_score_completions(rows)
@@ -155,3 +157,14 @@ def test_words_that_stand_in_many_questions_of_the_dataset_are_no_copy_of_one(
     added, against = engine.add({"instruction": f"be brief: {seen}"})
     assert added is None
     assert "the text copies" in against
+
+
+def test_questions_of_data_sets_that_are_each_numbered_from_0_are_told_apart(
+    tmp_path: Path,
+) -> None:
+    rows = [{**row, "id": number % 4} for number, row in enumerate(tiny_trl.questions(8))]
+    attached = engine("be brief")
+    trainer = tiny_trl.trainer(tmp_path, rows=rows)
+    evoprompt.attach(trainer, attached)
+    trainer.train()
+    assert len({record.question.id for record in attached.replay.records}) == 8

@@ -28,13 +28,6 @@ PARTS = (
 )
 """A chat template that knows contents of parts only, as those of Gemma 3 and Qwen-VL."""
 
-TOOLS = (
-    "{% for message in messages %}[ {{ message['role'] }} {{ message['content'] }} "
-    "{% for call in message['tool_calls'] or [] %}{{ call['function'] | tojson }} {% endfor %}"
-    "] {% endfor %}{% if add_generation_prompt %}[ assistant {% endif %}"
-)
-"""A chat template that can also tell of tool calls, which TRL asks of environments."""
-
 TEXT: dict[str, Any] = {
     "vocab_size": len(tiny_trl.WORDS) + 8,
     "hidden_size": 16,
@@ -139,13 +132,15 @@ def test_a_model_with_a_processor_is_trained_and_its_instructions_evolve(tmp_pat
     )
     engine = evolving()
     told = note_tells(engine)
+    read = tiny_trl.prompts_read(trainer)
     evoprompt.attach(trainer, engine)
     assert engine.limits.max_prompt_tokens == tiny_trl.POSITIONS - 6 - 8
     assert engine.limits.count_tokens("look it up") == 3
     assert "<eos>" in engine.limits.control_tokens
     trainer.train()
     assert len(engine.population.members) > 1
-    assert prompts.seen[0][0] == {"role": "system", "content": "be brief"}
+    assert read[0][0] == {"role": "system", "content": "be brief"}
+    assert [message["role"] for message in prompts.seen[0]] == ["user"]
     assert told[0][0].question.text.startswith("what is the capital of")
     assert all(episode.turns for episode in told[0])
 
@@ -166,7 +161,7 @@ def test_an_environment_that_writes_the_prompts_keeps_the_instruction(
 ) -> None:
     monkeypatch.setenv("TRL_EXPERIMENTAL_SILENCE", "1")
     words = tiny_trl.tokenizer()
-    words.chat_template = TOOLS
+    words.chat_template = tiny_trl.TOOL_TEMPLATE
     prompts: Any = Prompts()
     trainer = GRPOTrainer(
         model=tiny_trl.model(),
@@ -178,10 +173,12 @@ def test_an_environment_that_writes_the_prompts_keeps_the_instruction(
     )
     engine = evolving()
     told = note_tells(engine)
+    read = tiny_trl.prompts_read(trainer)
     evoprompt.attach(trainer, engine)
     trainer.train()
     assert len(engine.population.members) > 1
-    system, user = prompts.seen[0]
+    system, user = read[0]
+    assert prompts.seen[:8] == [prompt[1:] for prompt in read[:8]]
     assert system["content"] == "be brief"
     assert user["content"].startswith("guess ")
     assert [trajectory.turns[0].observation for trajectory in told[0]] == [

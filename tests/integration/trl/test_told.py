@@ -90,3 +90,15 @@ def test_feedback_of_another_number_of_rows_is_refused(
 
     with pytest.raises(InputError, match="logged 1 values of 'feedback' for 8 rollouts"):
         trained(tmp_path, monkeypatch, rewards=[counting])
+
+
+@pytest.mark.parametrize("reward", [None, float("nan"), float("inf")])
+def test_a_rollout_without_a_finite_reward_is_counted_and_the_training_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reward: float | None
+) -> None:
+    def failing(completions: list[Any], **columns: Any) -> list[float | None]:
+        return [reward if row == 2 else 1.0 for row in range(len(completions))]
+
+    with pytest.warns(evoprompt.EvopromptWarning, match="1 of 8 rollouts of step 1 have no reward"):
+        told = trained(tmp_path, monkeypatch, rewards=[failing])
+    assert [one.reward for one in told] == [1.0, 1.0, None, *[1.0] * 5]

@@ -160,7 +160,7 @@ def test_verification_comes_in_chunks_no_larger_than_a_batch_and_without_log_pro
     )
     evoprompt.attach(trainer, attached)
     trainer.train()
-    assert attached.verification_rollouts == sum(chunks) == 24
+    assert attached.verification_rollouts == sum(chunks) == 32
     assert max(chunks) <= 8
     assert asked
     assert all(asked)
@@ -168,7 +168,7 @@ def test_verification_comes_in_chunks_no_larger_than_a_batch_and_without_log_pro
 
 @pytest.mark.filterwarnings("ignore:of the rollouts of the verification")  # some are empty
 def test_a_verifier_may_ask_in_batches_and_for_several_rollouts(tmp_path: Path) -> None:
-    """The parent has three rollouts on each question, in a batch of its own."""
+    """The parent has three rollouts on each question, made a whole group, in a batch of its own."""
     trainer = tiny_trl.trainer(tmp_path, max_steps=3)
     attached = evoprompt.Engine(
         ["be brief"],
@@ -195,7 +195,7 @@ def test_a_verifier_may_ask_in_batches_and_for_several_rollouts(tmp_path: Path) 
     trainer.train()
     assert attached.step == 3
     assert len(seen) >= 2
-    assert sum(name == "c0" for name, _ in seen[0]) == 3
+    assert sum(name == "c0" for name, _ in seen[0]) == 4
     assert all(reward is not None for batch in seen for _, reward in batch)
     assert attached.verification_rollouts == sum(map(len, seen))
 

@@ -40,6 +40,7 @@ from evoprompt.agents.tasks import (
     require_questions,
     scored,
 )
+from evoprompt.agents.tokenizer import positions_of
 from evoprompt.engine import Engine
 from evoprompt.experiments.hosts.training import evaluation_of
 from evoprompt.experiments.hosts.trl.arguments import adapters, arguments
@@ -251,7 +252,7 @@ class TrlTrainingJob(Policy):
     def _room(self) -> int:
         """Return the most tokens of a prompt that leave room for the longest episode."""
         model: Any = self._trainer.model
-        positions = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+        positions = positions_of(model.config.get_text_config())
         allowed = self._settings.prompt_tokens
         longest = self._runner.agent.limits.response_tokens
         return min(allowed, positions - longest) if positions else allowed

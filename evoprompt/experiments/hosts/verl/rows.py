@@ -12,7 +12,7 @@ import pyarrow
 import pyarrow.parquet
 from evoprompt_verl.columns import PROMPT, plain
 
-from evoprompt.hosting.rows import question_from_row
+from evoprompt.hosting.rows import ASKED_BY_ENVIRONMENT, question_from_row
 from evoprompt.types import Question
 
 Row = dict[str, object]
@@ -65,17 +65,16 @@ def question_of(columns: Mapping[str, Any]) -> Question:
     """Return the question of a row: the task's own, or that of a row of another data set.
 
     Args:
-        columns: of the row, as veRL passes them to an agent loop.
-
-    Raises:
-        InputError: the row has no question.
+        columns: columns of the row, as veRL passes them to an agent loop. They may hold no
+            question, if an environment asks.
     """
     text = columns.get(_QUESTION)
     if text is not None:
         fields = json.loads(text)
         return Question(fields["id"], fields["text"], tuple(fields["answers"]), fields["row"])
     row = {name: plain(value) for name, value in columns.items() if _is_json(plain(value))}
-    return question_from_row({**row, "prompt": row.get("prompt", row.get(PROMPT))})
+    prompt = row.get("prompt", row.get(PROMPT))
+    return question_from_row({**row, "prompt": prompt}, ASKED_BY_ENVIRONMENT)
 
 
 def _is_json(value: object) -> bool:
