@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, Field, JsonValue, PlainSerializer, PlainValidator, TypeAdapter
 
 from evoprompt.roles import Attributor
-from evoprompt.support.leads import MIN_GROUPS, Lead
-from evoprompt.support.sentence_values import Floats, SentenceValue, sentence_values
+from evoprompt.support.leads import MIN_GROUPS, Lead, SentenceValue
+from evoprompt.support.sentence_values import Floats, sentence_values
 from evoprompt.types import Candidate, CandidateStats, Trajectory
 
 __all__ = ["Adjusted", "WindowMean"]

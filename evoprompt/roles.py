@@ -23,8 +23,7 @@ from typing import ClassVar, Protocol
 
 from evoprompt.components import Component
 from evoprompt.replay import ReplayBuffer
-from evoprompt.support.leads import Lead
-from evoprompt.support.sentence_values import SentenceValue
+from evoprompt.support.leads import Lead, SentenceValue
 from evoprompt.types import (
     Assignment,
     Candidate,

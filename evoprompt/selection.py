@@ -17,8 +17,7 @@ from evoprompt.log.events import Best, Pruned
 from evoprompt.plugins import naming
 from evoprompt.roles import Attributor, Population, Selector
 from evoprompt.selectors import select_distinct, sound_choice
-from evoprompt.support.leads import ADMIT, USEFUL, Lead
-from evoprompt.support.sentence_values import SentenceValue
+from evoprompt.support.leads import ADMIT, USEFUL, Lead, SentenceValue
 from evoprompt.types import Candidate, CandidateStats, Trajectory
 
 MAX_HISTORY = 256

@@ -88,7 +88,7 @@ def _forget_the_clock(root: Path) -> None:
 @pytest.fixture(autouse=True)
 def _undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """The picture at the end of a run takes seconds and reads none of these files."""
-    monkeypatch.setattr(run_command, "_draw", lambda directory, console: None)
+    monkeypatch.setattr(run_command, "_write_report", lambda directory, console: None)
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:

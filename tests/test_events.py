@@ -26,7 +26,7 @@ from evoprompt.log.events import (
     Told,
     Verified,
 )
-from evoprompt.support.sentence_values import SentenceValue
+from evoprompt.support.leads import SentenceValue
 from evoprompt.types import Turn
 
 ONE_OF_EACH: list[Event] = [

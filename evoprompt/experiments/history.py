@@ -12,8 +12,7 @@ from evoprompt.experiments.eventfile import damage_error, read_events
 from evoprompt.log.evaluation import MainMetric
 from evoprompt.support.errors import InputError
 from evoprompt.support.failures import FailureCount
-from evoprompt.support.leads import describe_best
-from evoprompt.support.sentence_values import SentenceValue
+from evoprompt.support.leads import SentenceValue, describe_best
 from evoprompt.support.validation import nearest
 from evoprompt.types import legible
 

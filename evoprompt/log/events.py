@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, ClassVar
 
 from evoprompt.log.evaluation import MainMetric
-from evoprompt.support.sentence_values import SentenceValue
+from evoprompt.support.leads import SentenceValue
 from evoprompt.types import Turn, VerificationResult
 
 

@@ -1,4 +1,4 @@
-"""Leads of one candidate over another, and the verdicts that they permit."""
+"""Estimates: the lead of one candidate over another, its verdict, and the value of a sentence."""
 
 from __future__ import annotations
 
@@ -100,6 +100,37 @@ class Lead:
         if self.odds(useful) >= (ADMIT if error is None else 1 / error):
             return "better"
         return "drop" if Lead(delta - self.value, self.stderr).odds(useful) >= DROP else ""
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceValue:
+    """Estimated value of a sentence: its effect on the mean reward of a candidate that holds it.
+
+    Attributes:
+        text: the sentence; sentences that always stand together count as one.
+        value: the effect, shrunk towards 0 if there is little evidence.
+        stderr: standard error of ``value``.
+        holders: number of the latest candidates that hold it.
+    """
+
+    text: str
+    value: float
+    stderr: float
+    holders: int
+
+    def __str__(self) -> str:
+        return f"{self.value:+.3f} ± {self.stderr:.3f}"
+
+    @property
+    def verdict(self) -> str:
+        """``"good"`` or ``"bad"`` beyond two standard errors, else ``"not shown"``.
+
+        >>> SentenceValue("Be brief.", 0.06, 0.02, 3).verdict
+        'good'
+        """
+        if abs(self.value) <= 2 * self.stderr:
+            return "not shown"
+        return "good" if self.value > 0 else "bad"
 
 
 def describe_best(best: str, first: str, is_shown: bool) -> str:

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from evoprompt.support.leads import SentenceValue
 from evoprompt.support.text import sentences
 
 Floats = NDArray[np.float64]
@@ -28,37 +28,6 @@ docs/notes/2026-11-26-worth.md).
 """
 _RESIDUALS = (1 / 32, 1 / 8, 1 / 4, 1 / 2)  # likewise, of the residuals of candidates
 _LEVEL = 100.0  # likewise, of the mean of all candidates, unknown beforehand
-
-
-@dataclass(frozen=True, slots=True)
-class SentenceValue:
-    """Estimated value of a sentence: its effect on the mean reward of a candidate that holds it.
-
-    Attributes:
-        text: the sentence; sentences that always stand together count as one.
-        value: the effect, shrunk towards 0 if there is little evidence.
-        stderr: standard error of ``value``.
-        holders: number of the latest candidates that hold it.
-    """
-
-    text: str
-    value: float
-    stderr: float
-    holders: int
-
-    def __str__(self) -> str:
-        return f"{self.value:+.3f} ± {self.stderr:.3f}"
-
-    @property
-    def verdict(self) -> str:
-        """``"good"`` or ``"bad"`` beyond two standard errors, else ``"not shown"``.
-
-        >>> SentenceValue("Be brief.", 0.06, 0.02, 3).verdict
-        'good'
-        """
-        if abs(self.value) <= 2 * self.stderr:
-            return "not shown"
-        return "good" if self.value > 0 else "bad"
 
 
 def sentence_values(

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from evoprompt.attributors import Adjusted, WindowMean
-from evoprompt.support.sentence_values import SentenceValue
+from evoprompt.support.leads import SentenceValue
 from evoprompt.testing.samples import question
 from evoprompt.types import Assignment, Candidate, Trajectory
 

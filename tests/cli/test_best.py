@@ -9,8 +9,7 @@ from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory
 from evoprompt.log.eventlog import EventLog
 from evoprompt.log.events import Best, Evolved, Proposed, Seeded, Sentences, Told
-from evoprompt.support.leads import describe_best
-from evoprompt.support.sentence_values import SentenceValue
+from evoprompt.support.leads import SentenceValue, describe_best
 
 CONFIG = RunConfig.model_validate(
     {"task": "fake", "host": "fake", "budget": 80, "evaluate_every": 40, "seeds": 2}

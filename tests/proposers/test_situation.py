@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from evoprompt.proposers.language import length_of, refused_of, setting_of, tried_of
-from evoprompt.support.sentence_values import SentenceValue
+from evoprompt.support.leads import SentenceValue
 from evoprompt.testing.samples import candidate, candidate_stats, request
 from evoprompt.types import Candidate, CandidateStats, TaskContext
 
