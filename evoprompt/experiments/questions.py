@@ -6,6 +6,7 @@ import json
 import random
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -107,7 +108,7 @@ class Questions(Task):
 
 
 def _rows(file: Path) -> list[tuple[Mapping[str, Any], Question]]:
-    """Return the lines of a file with their questions; of repeated questions, the last.
+    """Return the lines of a file with their questions; a repeated question keeps all answers.
 
     Raises:
         InputError: the file cannot be read, or a line is no question with an answer.
@@ -127,6 +128,9 @@ def _rows(file: Path) -> list[tuple[Mapping[str, Any], Question]]:
                 f"{file}:{number} has no answer; required: a text as 'answer', or a list of them "
                 "as 'answers'"
             )
+        if earlier := rows_by_text.get(question.text):
+            answers = (*earlier[1].answers, *question.answers)
+            row, question = earlier[0], replace(earlier[1], answers=tuple(dict.fromkeys(answers)))
         rows_by_text[question.text] = row, question
     return list(rows_by_text.values())
 

@@ -72,6 +72,16 @@ def test_a_file_may_name_its_splits(tmp_path: Path) -> None:
     assert [one.text for one in found.questions("test")] == ["2"]
 
 
+def test_a_question_that_comes_twice_keeps_both_answers(tmp_path: Path) -> None:
+    data, prompt = files(tmp_path)
+    answers = ["2", "two", "2"]
+    rows = [{"question": "1 + 1?", "answer": answer, "split": "train"} for answer in answers]
+    rows.append({"question": "Other?", "answer": "1", "split": "test"})
+    data.write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    (question,) = Questions(QuestionSettings(data=data, prompt=prompt)).questions("train")
+    assert question.answers == ("2", "two")
+
+
 @pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\u0085"])
 def test_only_a_line_feed_ends_a_line_of_a_data_file(tmp_path: Path, separator: str) -> None:
     data, prompt = files(tmp_path)
