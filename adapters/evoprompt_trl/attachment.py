@@ -149,7 +149,7 @@ class TrlAttachment(Binding):
         engine, prompts = self.engine, self._prompts
         prompts.rows = list(rows)
         require_usable_rows(self._host, rows, verifies=not engine.is_static)
-        engine.limits = prompts.limits([one.text for one in engine.population.members])
+        engine.limits = prompts.limits([member.text for member in engine.population.members])
         engine.setting = prompts.setting(engine.setting.reward)
 
     def _ask(self, inputs: list[Row]) -> list[Assignment]:
@@ -272,13 +272,15 @@ class _Watch(TrainerCallback):
 def _split(outcomes: Sequence[RolloutOutcome], assignments: Sequence[Assignment]) -> list[Outcomes]:
     """The outcomes of each assignment."""
     rows = iter(outcomes)
-    return [[next(rows) for _ in range(one.rollouts)] for one in assignments]
+    return [[next(rows) for _ in range(assignment.rollouts)] for assignment in assignments]
 
 
 def _own_tools(trainer: HostTrainer, engine: Engine) -> OwnTools | None:
     """What shows the trainer's own tools; None where no candidate describes them."""
     members = engine.population.members
-    if not getattr(trainer, "tools", None) or not any(one.tool_descriptions for one in members):
+    if not getattr(trainer, "tools", None) or not any(
+        member.tool_descriptions for member in members
+    ):
         return None
     tools = OwnTools(trainer)
     tools.require_known(members)

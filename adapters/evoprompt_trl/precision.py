@@ -55,7 +55,7 @@ def slow_bf16(trainer: HostTrainer) -> str:
     remedies = []
     if accelerator.mixed_precision == "bf16":
         remedies.append("pass bf16=False to the trainer's arguments, as TRL's default is True")
-    if any(one.dtype == torch.bfloat16 for one in trainer.model.parameters()):
+    if any(parameter.dtype == torch.bfloat16 for parameter in trainer.model.parameters()):
         remedies.append("load the model with dtype=torch.float32")
     if not remedies:
         return ""

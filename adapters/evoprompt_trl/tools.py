@@ -115,7 +115,7 @@ class OwnTools:
 def _joined(parts: Sequence[Tokenized]) -> Tokenized:
     """The runs of a batch as one, in the form that TRL gives a batch."""
     ids = [row for found, _, _ in parts for row in found]
-    pictures = [one for found, images, _ in parts for one in (images or [None] * len(found))]
+    pictures = [image for found, images, _ in parts for image in (images or [None] * len(found))]
     further: dict[str, Any] = {}
     for name in {name for _, _, fields in parts for name in fields}:
         values = [fields[name] for _, _, fields in parts if name in fields]
@@ -124,4 +124,4 @@ def _joined(parts: Sequence[Tokenized]) -> Tokenized:
             if isinstance(values[0], torch.Tensor)
             else [one for value in values for one in value]
         )
-    return ids, pictures if any(one is not None for one in pictures) else None, further
+    return ids, pictures if any(picture is not None for picture in pictures) else None, further

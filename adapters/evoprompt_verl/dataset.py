@@ -57,7 +57,7 @@ def _tools_of_plugins(config: DictConfig) -> list[dict[str, Any]]:
         return []
     from verl.experimental.agent_loop.utils import resolve_config_path
 
-    packages = {one.module.partition(".")[0] for one in entry_points(group=GROUP)}
+    packages = {entry_point.module.partition(".")[0] for entry_point in entry_points(group=GROUP)}
     loops: Any = OmegaConf.load(resolve_config_path(path))
     for loop in loops:
         target = str(loop.get("_target_"))
