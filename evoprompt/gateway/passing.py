@@ -231,15 +231,15 @@ class UpstreamClient:
                 if reader.error:
                     break
             else:
-                ended = events.end()
-                reader.read_events(ended)
-                if exchange.hides_usage and (shown := _without_usage(ended)):
-                    await response.write(shown)
+                last_events = events.end()
+                reader.read_events(last_events)
+                if exchange.hides_usage and (output := _without_usage(last_events)):
+                    await response.write(output)
         except (aiohttp.ClientError, TimeoutError, OSError, LmError) as error:
             if isinstance(error, aiohttp.ClientConnectionResetError):
                 exchange.is_left = True
                 return response
-            exchange.error = f"the upstream died in its answer: {format_error(error)}"
+            exchange.error = f"the upstream broke off its answer: {format_error(error)}"
         if exchange.decide()[0] is ExchangeOutcome.BROKEN and request.transport is not None:
             request.transport.close()
         return response
