@@ -1,7 +1,7 @@
-"""Answers of a server in any of three protocols, read while they pass.
+"""Reader for answers of a server in any of three protocols, while their bytes pass.
 
-The protocols are chat completions (and completions), responses, and Anthropic's messages. An object
-says itself of which protocol it is.
+The protocols are chat completions (and completions), responses, and Anthropic's messages. The
+fields of an object determine its protocol.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ class AnswerReader:
     """Reader of the first choice of an answer, whole or as server-sent events.
 
     Attributes:
-        message: what has been read.
-        usage: tokens of prompt and answer, as far as the server says.
-        error: why it is no answer; empty while it may be one.
-        finish_reason: as the server has it.
-        is_complete: whether its end has come.
+        message: the parts that have been read.
+        usage: tokens of prompt and answer; None for numbers that the server does not report.
+        error: the reason why the content is no answer; empty without an error.
+        finish_reason: in the words of the server.
+        is_complete: whether the end of the answer has come.
     """
 
     def __init__(self) -> None:
@@ -48,27 +48,27 @@ class AnswerReader:
             if event.data.strip() == b"[DONE]":
                 self.is_complete = True
             elif event.name == b"error":
-                self.error = f"it tells of an error: {event.data[:200]!r}"
+                self.error = f"it reports an error: {event.data[:200]!r}"
             else:
                 self._read(event.data, is_whole=False)
 
-    def exchange(self, **known: Any) -> Exchange:
-        """Return what is known of the exchange, with further fields of it."""
-        error = known.pop("error", "") or self.error
+    def exchange(self, **fields: Any) -> Exchange:
+        """Return the exchange with the state of the answer and further fields."""
+        error = fields.pop("error", "") or self.error
         return Exchange(
             finish_reason=self.finish_reason,
             has_content=self.message.has_content,
             has_thought=self.message.has_thought,
             is_complete=self.is_complete,
             error=error,
-            **known,
+            **fields,
         )
 
     def _read(self, content: bytes, *, is_whole: bool) -> None:
         try:
             read = json.loads(content)
             if read.get("error") or read.get("type") == "error":
-                self.error = f"it tells of an error: {content[:200]!r}"
+                self.error = f"it reports an error: {content[:200]!r}"
             elif "choices" in read:
                 self._read_chat(read, is_whole=is_whole)
             elif isinstance(read.get("response"), dict) or str(read.get("type"))[:9] == "response.":
@@ -89,7 +89,7 @@ class AnswerReader:
             self.finish_reason, self.is_complete = reason, True
 
     def _count(self, usage: object) -> None:
-        """Note the tokens that a server says were used, in the names of either protocol."""
+        """Store the tokens that a server reports as used, in the names of either protocol."""
         if not isinstance(usage, dict):
             return
         cached = [usage.get(f"cache_{kind}_input_tokens") for kind in ("creation", "read")]
@@ -97,10 +97,10 @@ class AnswerReader:
         if isinstance(prompt, int):
             prompt += sum(number for number in cached if isinstance(number, int))
         answer = usage.get("completion_tokens", usage.get("output_tokens"))
-        known = self.usage
+        old_prompt, old_answer = self.usage
         self.usage = (
-            known[0] if prompt is None else prompt,
-            known[1] if answer is None else answer,
+            old_prompt if prompt is None else prompt,
+            old_answer if answer is None else answer,
         )
 
     # ------------------------------------------------------------------ /chat/completions
@@ -114,7 +114,7 @@ class AnswerReader:
             if choice.get("index"):
                 continue
             if choice.get("error"):
-                self.error = f"its choice tells of an error: {choice['error']!r:.200}"
+                self.error = f"its choice reports an error: {choice['error']!r:.200}"
             message = choice.get("delta") or choice.get("message")
             if message is None or ("text" in choice and not message):
                 message = {"content": choice.get("text")}
@@ -146,7 +146,7 @@ class AnswerReader:
 
     def _read_response_event(self, read: Mapping[str, Any]) -> None:
         kind, delta = str(read.get("type")), read.get("delta")
-        place = read.get("item_id") or read.get("output_index")
+        call_place = read.get("item_id") or read.get("output_index")
         if kind in ("response.output_text.delta", "response.refusal.delta"):
             self.message.texts.append(read_text(delta))
         elif kind.startswith("response.reasoning") and kind.endswith(".delta"):
@@ -155,11 +155,11 @@ class AnswerReader:
             item = read["item"]
             self.message.add_call(item.get("id") or read.get("output_index"), item["name"], "")
         elif kind.endswith(("arguments.delta", "input.delta")):
-            self.message.add_call(place, "", delta)
+            self.message.add_call(call_place, "", delta)
         elif kind in ("response.completed", "response.incomplete", "response.failed"):
             self._read_response(read["response"])
             if read["response"].get("error"):
-                self.error = f"it tells of an error: {read['response']['error']!r:.200}"
+                self.error = f"it reports an error: {read['response']['error']!r:.200}"
 
     # -------------------------------------------------------------------------- /messages
 

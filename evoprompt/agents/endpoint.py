@@ -1,11 +1,11 @@
-"""Policies behind a server of OpenAI's protocol, asked for many episodes at the same time.
+"""Policies behind a server of OpenAI's protocol, sampled for many episodes at the same time.
 
-:class:`TokenEndpoint` sends the very tokens of the episode to ``/completions`` and is sent the
-tokens that were sampled, so that what is evaluated is what was trained. It takes a server that
-knows ``return_token_ids``, as vLLM does. :class:`ChatEndpoint` is the way to ask all
-others: actions become messages of the assistant, calls of tools and their results those of the
-protocol, and other observations messages of the user, which a policy that was trained here has
-never seen.
+:class:`TokenEndpoint` sends the exact tokens of the episode to ``/completions`` and receives the
+sampled tokens, so that the evaluated policy is the trained one. It requires a server that supports
+``return_token_ids``, such as vLLM. :class:`ChatEndpoint` works with all other servers: actions
+become messages of the assistant, tool calls and their results become those of the protocol, and
+other observations become messages of the user. A policy that was trained here has never seen such
+messages.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from evoprompt.support.errors import warn
 from evoprompt.support.text import masked
 
 
-def _text_or_none(given: object) -> str | None:
-    """A name or an id as a server may give it: a text, a number, or what is none."""
-    return str(given) if isinstance(given, str | int) else None
+def _text_or_none(value: object) -> str | None:
+    """Return a name or an id of a server, a text or a number, as text; None for other values."""
+    return str(value) if isinstance(value, str | int) else None
 
 
 class _Function(BaseModel):
     model_config = ConfigDict(extra="allow")
 
-    name: Annotated[str, BeforeValidator(lambda given: _text_or_none(given) or "")] = ""
+    name: Annotated[str, BeforeValidator(lambda name: _text_or_none(name) or "")] = ""
     arguments: JsonValue = None
 
 
@@ -53,14 +53,14 @@ class _ToolCall(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     function: Annotated[
-        _Function, BeforeValidator(lambda given: given if isinstance(given, dict) else {})
+        _Function, BeforeValidator(lambda value: value if isinstance(value, dict) else {})
     ] = Field(default_factory=_Function)
     id: Annotated[str | None, BeforeValidator(_text_or_none)] = None
     type: JsonValue = "function"
 
 
 class _Message(BaseModel):
-    """What a server says; whatever else it holds goes back with it."""
+    """Message of a server; the next request repeats its further fields, too."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -72,55 +72,59 @@ class _Message(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _with_calls(cls, given: object) -> object:
-        """Return the message with all of its calls as those of tools."""
-        if not isinstance(given, dict):
-            return given
-        own = {name: value for name, value in given.items() if name != "function_call"}
-        return {**own, "tool_calls": read_calls(given)}
+    def _normalize_calls(cls, message: object) -> object:
+        """Return the message with all of its calls in the field ``tool_calls``."""
+        if not isinstance(message, dict):
+            return message
+        fields = {name: value for name, value in message.items() if name != "function_call"}
+        return {**fields, "tool_calls": read_calls(message)}
 
     @property
     def text(self) -> str:
-        """What it says to the user."""
+        """The text for the user."""
         return read_content(self.model_dump(include={"content", "refusal"}))
 
     @property
     def thought(self) -> str:
-        """What the server told apart as thought."""
+        """The thought, as far as the server separated it."""
         return read_thought(self.model_dump(exclude={"tool_calls"}))
 
-    def sent_back(self, calls: Sequence[_ToolCall], text: str, turn: int) -> dict[str, Any]:
-        """The message as the next request repeats it: as it came, but for what no server takes.
+    def build_reply(self, calls: Sequence[_ToolCall], text: str, turn: int) -> dict[str, Any]:
+        """Return the message for the next request, without the fields that servers refuse.
 
         Args:
-            calls: of tools that there are. Beside them some servers want the thought back; without
-                any, others refuse it.
-            text: what counts of the content.
+            calls: of existing tools. With calls some servers require the thought in the request;
+                without calls some refuse it.
+            text: the part of the content that counts.
             turn: number of the message, for calls that came without an id.
         """
-        came = self.model_dump(exclude={"tool_calls", "refusal"})
-        # An empty thought goes back, too: DeepSeek refuses a call without the field.
-        came = {
+        fields = self.model_dump(exclude={"tool_calls", "refusal"})
+        # An empty thought is sent, too: DeepSeek refuses a call without the field.
+        fields = {
             name: value
-            for name, value in came.items()
+            for name, value in fields.items()
             if value not in (None, [], "") or (value == "" and name.startswith("reasoning"))
         }
         if not calls:
-            kept = {name: came[name] for name in came if not name.startswith("reasoning")}
-            return {**kept, "role": "assistant", "content": text}
-        ids = [one.id for one in calls]
-        made = []
+            fields = {
+                name: value for name, value in fields.items() if not name.startswith("reasoning")
+            }
+            return {**fields, "role": "assistant", "content": text}
+        ids = [call.id for call in calls]
+        tool_calls = []
         for number, call in enumerate(calls):
             function = call.function.model_dump()
-            function["arguments"] = _an_object(call.function.arguments)
+            function["arguments"] = _write_object(call.function.arguments)
             function["name"] = function["name"] or UNNAMED
-            known = call.id if call.id and ids.count(call.id) == 1 else None
-            own = known or f"t{turn % 10_000:04d}{number % 10_000:04d}"
-            made.append({**call.model_dump(), "id": own, "type": "function", "function": function})
-        return {"content": None, **came, "role": "assistant", "tool_calls": made}
+            is_id_unique = bool(call.id) and ids.count(call.id) == 1
+            call_id = call.id if is_id_unique else f"t{turn % 10_000:04d}{number % 10_000:04d}"
+            tool_calls.append(
+                {**call.model_dump(), "id": call_id, "type": "function", "function": function}
+            )
+        return {"content": None, **fields, "role": "assistant", "tool_calls": tool_calls}
 
 
-class _Spoken(BaseModel):
+class _ChatChoice(BaseModel):
     message: _Message
     finish_reason: Annotated[str | None, BeforeValidator(read_finish_reason)] = None
     error: JsonValue = None
@@ -130,23 +134,23 @@ class _Logprobs(BaseModel):
     token_logprobs: list[float] | None = None
 
 
-class _Tokens(BaseModel):
+class _TokenChoice(BaseModel):
     token_ids: list[int] | None = None
     logprobs: _Logprobs | None = None
 
 
-class TokenEndpoint(Server[_Tokens]):
-    """Samples with the token stream of the episode, by ``/completions``."""
+class TokenEndpoint(Server[_TokenChoice]):
+    """Policy sampled with the token stream of the episode, by ``/completions``."""
 
     path = "/completions"
-    answered = Answered[_Tokens]
+    answered = Answered[_TokenChoice]
 
     def __call__(
         self, episodes: Sequence[Episode], sampling: Sampling, *, greedy: bool
     ) -> list[Action | Broken]:
-        """One action per episode, token by token as it was sampled."""
+        """Return one action per episode, with the sampled tokens."""
         shared: dict[str, JsonValue] = {
-            # Else servers take what the model's own generation_config.json says.
+            # Without these fields servers use the model's own generation_config.json.
             "repetition_penalty": 1.0,
             "top_p": 1.0,
             "top_k": -1,
@@ -158,70 +162,72 @@ class TokenEndpoint(Server[_Tokens]):
         bodies: list[dict[str, JsonValue]] = [
             {**shared, "prompt": [*episode.context]} for episode in episodes
         ]
-        found = self._choices(bodies)
-        return [one if isinstance(one, Broken) else self._action(one) for one in found]
+        choices = self._choices(bodies)
+        return [
+            choice if isinstance(choice, Broken) else self._action(choice) for choice in choices
+        ]
 
-    def _action(self, choice: _Tokens) -> Action | Broken:
+    def _action(self, choice: _TokenChoice) -> Action | Broken:
         if not choice.token_ids:
             return Broken(
                 f"the endpoint {masked(self._base)} returned no token ids; required: a server that "
                 "knows return_token_ids, such as vLLM 0.10.2; or ask in chat messages"
             )
         logprobs = choice.logprobs.token_logprobs if choice.logprobs else None
-        complete = logprobs is not None and len(logprobs) == len(choice.token_ids)
-        return Action(choice.token_ids, logprobs if complete else None)
+        is_complete = logprobs is not None and len(logprobs) == len(choice.token_ids)
+        return Action(choice.token_ids, logprobs if is_complete else None)
 
 
-class ChatEndpoint(Server[_Spoken]):
-    """Samples in chat messages, by ``/chat/completions``; episodes begin with messages.
+class ChatEndpoint(Server[_ChatChoice]):
+    """Policy sampled in chat messages, by ``/chat/completions``; episodes begin with messages.
 
-    Tools that a prompt shows are passed as schemas. Calls are read strictly, several at a time if
-    the model makes them; if its arguments are no JSON object, its result says so.
+    The tools of a prompt are passed as schemas. Calls are read strictly, several at a time if the
+    model makes them; if the arguments of a call are no JSON object, its result reports that.
 
     Attributes:
-        tokenizer: of the agents that it samples for.
+        tokenizer: of the agents whose episodes are sampled.
     """
 
     path = "/chat/completions"
-    answered = Answered[_Spoken]
+    answered = Answered[_ChatChoice]
     tokenizer = TextTokenizer()
     _warned_of_cut = False
 
     def __call__(
         self, episodes: Sequence[Episode], sampling: Sampling, *, greedy: bool
     ) -> list[Action | Broken]:
-        """One action per episode, as the tokens of ``tokenizer``."""
+        """Return one action per episode, as the tokens of ``tokenizer``."""
         bodies = [self._request(episode, sampling, greedy=greedy) for episode in episodes]
-        asked = [body for body in bodies if not isinstance(body, Broken)]
-        found = iter(self._choices(asked))
+        requests = [body for body in bodies if not isinstance(body, Broken)]
+        choices = iter(self._choices(requests))
         return [
-            body if isinstance(body, Broken) else self._action(next(found), body, sampling.stop)
+            body if isinstance(body, Broken) else self._action(next(choices), body, sampling.stop)
             for body in bodies
         ]
 
     async def play(
         self, play: EpisodeSteps, call: Callable[[Call], Awaitable[Result]], *, greedy: bool
     ) -> Episode:
-        """One episode, while others go on in the same event loop.
+        """Play one episode, while further episodes run in the same event loop.
 
         Args:
             play: from ``Agent.play``, of an agent with this ``tokenizer``.
             call: calls a tool.
-            greedy: take the most likely tokens, instead of drawing them.
+            greedy: take the most likely tokens instead of drawing them.
 
         Raises:
             BudgetError: the budget does not leave enough for a request.
             LmError: the server gave no answer.
-            Exception: whatever ``call`` raises.
+            Exception: any exception of ``call``.
         """
         async with self._client() as client:
 
-            async def sample(wanted: Sample) -> Action | Broken:
-                body = self._request(wanted.episode, wanted.sampling, greedy=greedy)
+            async def sample(request: Sample) -> Action | Broken:
+                body = self._request(request.episode, request.sampling, greedy=greedy)
                 if isinstance(body, Broken):
                     return body
-                found = await self._ask(client, body)
-                return self._action(found, body, wanted.sampling.stop)
+                choice = await self._ask(client, body)
+                return self._action(choice, body, request.sampling.stop)
 
             return await play_one(play, sample, call)
 
@@ -232,14 +238,14 @@ class ChatEndpoint(Server[_Spoken]):
             self.tokenizer.decode(episode.prompt_ids, skip_special_tokens=True)
         )
         tools = head["tools"] if isinstance(head, dict) else None
-        given = head["messages"] if isinstance(head, dict) else head
-        assert isinstance(given, list)
-        messages = [*given]
+        prompt_messages = head["messages"] if isinstance(head, dict) else head
+        assert isinstance(prompt_messages, list)
+        messages = [*prompt_messages]
         for turn, message in zip(episode.turns, episode.messages, strict=True):
-            messages += [{**message}] if message else _plain("assistant", turn.action)
+            messages += [{**message}] if message else _text_messages("assistant", turn.action)
             calls = message.get("tool_calls") if message and tools is not None else None
             if not calls:
-                messages += _plain("user", turn.observation.strip())
+                messages += _text_messages("user", turn.observation.strip())
                 continue
             results = read_results(turn.observation, len(calls))
             if len(results) != len(calls):
@@ -256,24 +262,25 @@ class ChatEndpoint(Server[_Spoken]):
         if not self._warned_of_cut:
             self._warned_of_cut = True
             warn(
-                f"{self._model} was cut at its limit of tokens ({limit}), and is judged by what it "
-                "had said; such answers are common if the limit is low: raise it",
+                f"{self._model} was cut at its limit of tokens ({limit}), and is judged by the "
+                "text before the cut; such answers are common if the limit is low: raise it",
             )
 
     def _action(
-        self, choice: _Spoken | Broken, body: Mapping[str, JsonValue], stop: Sequence[str]
+        self, choice: _ChatChoice | Broken, body: Mapping[str, JsonValue], stop: Sequence[str]
     ) -> Action | Broken:
         if isinstance(choice, Broken):
             return choice
-        message, tools, ended = choice.message, "tools" in body, choice.finish_reason
-        calls = message.tool_calls if tools else []
+        message, finish_reason = choice.message, choice.finish_reason
+        has_tools = "tools" in body
+        calls = message.tool_calls if has_tools else []
         parted = Marks().part(message.text)
         thought, text = message.thought or parted.thought, parted.rest
-        silent = not (text or calls)
+        is_silent = not (text or calls)
         exchange = Exchange(
-            finish_reason=ended,
-            error=f"its choice tells of an error: {choice.error!r:.200}" if choice.error else "",
-            has_content=not silent,
+            finish_reason=finish_reason,
+            error=f"its choice reports an error: {choice.error!r:.200}" if choice.error else "",
+            has_content=not is_silent,
             has_thought=bool(thought),
         )
         outcome, reason = decide_outcome(exchange)
@@ -282,27 +289,27 @@ class ChatEndpoint(Server[_Spoken]):
                 f"{self._where}: {masked(reason)}; required: a text or a call; see its filter, or "
                 f"raise the limit of tokens of an answer ({_limit_of(body)})"
             )
-        if ended == "length" and text:
+        if finish_reason == "length" and text:
             self._warn_of_cut(_limit_of(body))
-        # What was cut at the limit of tokens is no closed call or answer, as in training.
-        text = text if ended == "length" else with_stop(text, stop)
+        # A text cut at the limit of tokens is no closed call or answer, as in training.
+        text = text if finish_reason == "length" else with_stop(text, stop)
         messages = body["messages"]
         assert isinstance(messages, list)
-        back = message.sent_back(calls, text, len(messages))
-        if thought or tools:
-            made = [(one.function.name, one.function.arguments) for one in calls]
-            cut = silent and ended == "length"
-            text = written_action(text, made, thought, cut=cut)
-        return Action(self.tokenizer.encode(text, add_special_tokens=False), message=back)
+        reply = message.build_reply(calls, text, len(messages))
+        if thought or has_tools:
+            named_calls = [(call.function.name, call.function.arguments) for call in calls]
+            is_cut = is_silent and finish_reason == "length"
+            text = written_action(text, named_calls, thought, cut=is_cut)
+        return Action(self.tokenizer.encode(text, add_special_tokens=False), message=reply)
 
 
-def _plain(role: str, text: str) -> list[JsonValue]:
-    """A message of text, none without any."""
+def _text_messages(role: str, text: str) -> list[JsonValue]:
+    """Return the message of a text in a list; an empty list for an empty text."""
     return [{"role": role, "content": text}] if text else []
 
 
-def _an_object(arguments: JsonValue) -> str:
-    """Arguments as the text of a JSON object: servers whose templates read them take no other."""
+def _write_object(arguments: JsonValue) -> str:
+    """Return arguments as the text of a JSON object, which templates of servers require."""
     if not arguments:
         return "{}"
     text = arguments if isinstance(arguments, str) else json.dumps(arguments)
@@ -318,11 +325,11 @@ def _limit_of(body: Mapping[str, JsonValue]) -> str:
 
 
 def with_stop(text: str, stop: Sequence[str]) -> str:
-    """The text with the closing tag at which the server stopped, which servers leave out.
+    """Return the text with the closing tag at which the server stopped; servers omit the tag.
 
     >>> with_stop("<look> left", ["</look>", "</say>"])
     '<look> left</look>'
     """
-    opened = {tag: text.rfind(tag.replace("</", "<", 1)) for tag in stop}
-    left = [tag for tag, at in opened.items() if at > text.rfind(tag)]
-    return text + max(left, key=opened.__getitem__) if left else text
+    starts = {tag: text.rfind(tag.replace("</", "<", 1)) for tag in stop}
+    open_tags = [tag for tag, position in starts.items() if position > text.rfind(tag)]
+    return text + max(open_tags, key=starts.__getitem__) if open_tags else text

@@ -1,7 +1,7 @@
-"""What a model says in a message, whole or in parts: texts, thoughts and calls of tools.
+"""Texts, thoughts and tool calls of a model's message, whole or in parts.
 
-Servers write the same in many ways. The policies of :mod:`evoprompt.agents.endpoint` and the
-gateway read them by these functions.
+Servers write the same content in many ways. The policies of :mod:`evoprompt.agents.endpoint` and
+the gateway read messages with these functions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from evoprompt.agents.conversation import written_action
 
 TEXTS = ("text", "output_text")
-"""Kinds of parts that are said to the user."""
+"""Kinds of parts for the user."""
 
 THOUGHTS = (
     *("text", "thinking", "reasoning", "reasoning_text"),
@@ -29,7 +29,7 @@ _TEXT_FIELDS = ("text", "content", "value", "parts", "summary")
 
 
 def read_text(content: JsonValue, kinds: Sequence[str] = ("text",)) -> str:
-    """Return the text of a content, which may be a list of parts, in those of some kinds.
+    """Return the text of a content; in a list of parts, only the parts of some kinds count.
 
     >>> read_text([{"type": "text", "text": "4"}, {"type": "image"}])
     '4'
@@ -49,13 +49,13 @@ def read_text(content: JsonValue, kinds: Sequence[str] = ("text",)) -> str:
 
 
 def read_content(message: Mapping[str, Any]) -> str:
-    """Return what a message says to the user, its refusal included."""
+    """Return the text of a message for the user, its refusal included."""
     texts = read_text(message.get("content"), TEXTS), read_text(message.get("refusal"))
     return "\n".join(filter(None, texts))
 
 
 def read_thought(message: Mapping[str, Any]) -> str:
-    """Return what a message tells apart as thought, under any of the names for it."""
+    """Return the separate thought of a message, under any of its field names."""
     for name in _THOUGHT_FIELDS:
         if message.get(name) and (thought := read_text(message[name], THOUGHTS)):
             return thought
@@ -69,19 +69,19 @@ def read_calls(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     Some servers number them in an object, write the old ``function_call``, or have custom tools,
     whose input is a text.
     """
-    given = message.get("tool_calls")
-    listed = [*given.values()] if isinstance(given, dict) else given
-    calls = [call for call in listed if isinstance(call, dict)] if isinstance(listed, list) else []
-    old = message.get("function_call")
-    if old and not calls:
-        calls = [{"function": old}]
-    made = []
+    field = message.get("tool_calls")
+    items = [*field.values()] if isinstance(field, dict) else field
+    calls = [call for call in items if isinstance(call, dict)] if isinstance(items, list) else []
+    old_call = message.get("function_call")
+    if old_call and not calls:
+        calls = [{"function": old_call}]
+    tool_calls = []
     for call in calls:
         function, custom = call.get("function"), call.get("custom")
         if not isinstance(function, dict) and isinstance(custom, dict):
             function = {"name": custom.get("name"), "arguments": custom.get("input")}
-        made.append({**call, "function": function if isinstance(function, dict) else {}})
-    return made
+        tool_calls.append({**call, "function": function if isinstance(function, dict) else {}})
+    return tool_calls
 
 
 def join_halves(text: str) -> str:
@@ -96,7 +96,7 @@ def join_halves(text: str) -> str:
 
 
 class _CallParts:
-    """A call whose parts come one after another."""
+    """A tool call whose parts come one after another."""
 
     def __init__(self, name: str, identity: object) -> None:
         self.name = name
@@ -120,8 +120,8 @@ class MessageReader:
     """Reader of one message of a model, from all of its parts.
 
     Attributes:
-        texts: what was said, in parts.
-        thoughts: what was thought, in parts.
+        texts: parts of the text for the user.
+        thoughts: parts of the thought.
     """
 
     def __init__(self) -> None:
@@ -158,9 +158,11 @@ class MessageReader:
         self.texts.append(read_content(message))
         self.thoughts.append(read_thought(message))
         for position, call in enumerate(read_calls(message)):
-            place = None if is_whole else call.get("index", position)
+            call_place = None if is_whole else call.get("index", position)
             function = call["function"]
-            self.add_call(place, function.get("name"), function.get("arguments"), call.get("id"))
+            self.add_call(
+                call_place, function.get("name"), function.get("arguments"), call.get("id")
+            )
 
     def add_call(
         self, place: object, name: object, arguments: object, identity: object = None
@@ -168,25 +170,25 @@ class MessageReader:
         """Read a call, or the next part of one.
 
         Args:
-            place: of the call among those of the message; None for a call that is whole.
-            name: of the tool; parts after the first have none, or repeat it.
+            place: of the call among the calls of the message; None for a whole call.
+            name: of the tool; later parts have no name, or repeat it.
             arguments: the next part of them as a text, or an object.
-            identity: id of the call; another one begins another call, whatever its place.
+            identity: id of the call; a different id begins a new call at any place.
         """
         name = name if isinstance(name, str) else ""
-        known = None if place is None else self._places.get(str(place))
-        is_other = known is not None and identity and known.identity not in (None, identity)
-        is_again = known is not None and name and not identity and known.is_whole
-        if known is None or is_other or is_again:
-            known = _CallParts(name, identity)
-            self._calls.append(known)
-            self._places[str(place)] = known
-        elif name and known.name != name:
-            known.name += name
+        call = None if place is None else self._places.get(str(place))
+        is_other = call is not None and identity and call.identity not in (None, identity)
+        is_again = call is not None and name and not identity and call.is_whole
+        if call is None or is_other or is_again:
+            call = _CallParts(name, identity)
+            self._calls.append(call)
+            self._places[str(place)] = call
+        elif name and call.name != name:
+            call.name += name
         if arguments not in (None, ""):  # some servers send an object
             part = arguments if isinstance(arguments, str) else json.dumps(arguments)
-            known.arguments.append(part)
+            call.arguments.append(part)
 
     def clear(self) -> None:
-        """Forget all parts, as the whole message follows."""
+        """Remove all parts before the whole message is read."""
         self.__init__()  # type: ignore[misc]

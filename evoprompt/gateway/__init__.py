@@ -1,6 +1,6 @@
-"""A proxy between agents that own their prompt and a model: it chooses the instruction.
+"""Proxy between a model and agents that own their prompt; it chooses the instruction.
 
-It needs the extra ``gateway``.
+The package needs the extra ``gateway``.
 """
 
 from evoprompt.gateway.conversations import StoppedError, UnknownConversationError

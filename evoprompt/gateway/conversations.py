@@ -1,9 +1,9 @@
-"""Which instruction each conversation has: conversations by key, in groups, kept on the disk.
+"""Conversations of a gateway, by key and in groups, with their instructions; stored on the disk.
 
-A group is one visit to a question, and its conversations are its rollouts. Everything that happens
-is a line of a journal before it counts; each step ends with a checkpoint that begins a new journal.
-Whoever reads the newest whole checkpoint and repeats its journal knows what was known, as the
-engine decides the same from the same.
+A group is one visit to a question, and its conversations are its rollouts. Every event is written
+to a journal before it takes effect; each step ends with a checkpoint that begins a new journal.
+The newest whole checkpoint and a replay of its journal restore the state, because the engine is
+deterministic.
 """
 
 from __future__ import annotations
@@ -34,37 +34,37 @@ from evoprompt.types import Assignment, Candidate, Question, Turn
 CHECKPOINT = "checkpoint-"
 JOURNAL = "conversations.jsonl"
 
-_FREE_BYTES = 2**16  # of a disk that takes a line; a checkpoint that fits no more harms nothing
-_LONGEST = 1600  # characters of a text that is kept: a writer reads 3,200 of a whole episode
-_TURNS = 8  # of a conversation that are kept, the last ones
+_MIN_FREE_BYTES = 2**16  # for a line; a checkpoint that does not fit does no harm
+_MAX_TEXT_CHARS = 1600  # of a stored text: a proposer reads 3,200 of a whole episode
+_MAX_TURNS = 8  # the latest turns of a conversation, which are stored
 _QUESTION = TypeAdapter(Question)
 
-What = Literal["opened", "called", "answered", "ended"]
+EventKind = Literal["opened", "called", "answered", "ended"]
 
 
-def _kept(text: str) -> str:
-    """As much of a text as is kept, in whole characters."""
-    return clip(text, _LONGEST).encode(errors="replace").decode()
+def _clip_text(text: str) -> str:
+    """Return a text clipped to the length that is stored, in whole characters."""
+    return clip(text, _MAX_TEXT_CHARS).encode(errors="replace").decode()
 
 
-Kept = Annotated[str, AfterValidator(_kept)]
+ClippedText = Annotated[str, AfterValidator(_clip_text)]
 Number = Annotated[float, Field(ge=-1e100, le=1e100)]  # as the engine takes them
 
 
 class UnknownConversationError(EvopromptError, LookupError):
-    """No conversation with this key is open: nobody opened it, or it is over."""
+    """No open conversation has this key: it was never opened, or it is over."""
 
     status = 404
 
 
 class FullDiskError(EvopromptError, OSError):
-    """The folder takes no more lines, so nothing can be counted."""
+    """The folder cannot be written, so that no event can be counted."""
 
     status = 503
 
 
 class StoppedError(EvopromptError, RuntimeError):
-    """Something failed while it was counted; the gateway is to be started again."""
+    """The gateway has stopped, as an event failed while it was applied; it must be restarted."""
 
     status = 503
 
@@ -73,12 +73,12 @@ class _Conversation(BaseModel):
     """One rollout.
 
     Attributes:
-        group: it belongs to.
+        group: name of its group.
         upstream: base URL of its own; empty for that of the settings.
-        turns: what was said and answered.
-        asked: what its last request was, in a few characters.
-        broken: why its last answer did not come whole, or that none came; else empty.
-        outcome: what became of it; None while it is open.
+        turns: pairs of an answer and the observation after it.
+        asked: digest of its last request.
+        broken: reason why its last answer is missing or incomplete; else empty.
+        outcome: of the rollout; None while the conversation is open.
     """
 
     group: str
@@ -93,10 +93,10 @@ class _Group(BaseModel):
     """One visit to a question.
 
     Attributes:
-        question: that is asked.
+        question: the same for all conversations.
         keys: of its conversations, in the order they were opened.
-        assignments: the instructions it has; none before the first call.
-        over: whether it waits to be told.
+        assignments: of candidates to its conversations; empty before the first request.
+        over: whether its outcomes wait for the end of the step.
     """
 
     question: Question
@@ -106,7 +106,7 @@ class _Group(BaseModel):
 
 
 class _State(BaseModel):
-    """What a checkpoint holds beside the engine."""
+    """State of the gateway in a checkpoint, next to the state of the engine."""
 
     rollouts: int
     conversations: dict[str, _Conversation] = {}
@@ -116,31 +116,31 @@ class _State(BaseModel):
 class _Event(BaseModel, extra="forbid", allow_inf_nan=False):
     """A line of the journal."""
 
-    what: What
+    what: EventKind
     group: str = ""
     key: str = ""
     question: Question | None = None
     upstream: str = Field("", pattern=r"^(https?://.+)?$")
     asked: str = ""
-    seen: Kept = ""
-    said: Kept = ""
-    broken: Kept = ""
+    seen: ClippedText = ""
+    said: ClippedText = ""
+    broken: ClippedText = ""
     reward: Number | None = None
     metrics: dict[str, Number] = {}
 
 
 class Conversations:
-    """All conversations that an engine's candidates have; several threads may use it.
+    """All conversations with the candidates of an engine; several threads may use it.
 
     Args:
-        engine: gives candidates and is told rewards.
-        settings: where it is kept, and what makes a step.
+        engine: source of the candidates and recipient of the rewards.
+        settings: the directory of the state, and the size of a step.
         clock: seconds that only go forward.
 
     Raises:
         InputError: the engine needs rollouts of its own to verify, draws once a step, or cannot
-            share out so many; or the folder is of something else.
-        StateError: what the folder holds is damaged, or of other settings.
+            divide the rollouts of a group; or the folder belongs to something else.
+        StateError: the content of the folder is damaged, or of other settings.
     """
 
     def __init__(
@@ -159,12 +159,12 @@ class Conversations:
         self._is_unwritable = False
         self._fault = ""
         self._state = _State(rollouts=settings.rollouts)
-        self._heard: dict[str, float] = {}
+        self._activity_times: dict[str, float] = {}
         self._busy: Counter[str] = Counter()
         self._binding = Binding(engine, self, resume="auto")
         try:
             self._each = engine.divide_rollouts(settings.rollouts, "rollouts")
-            _require_served(engine)
+            _require_no_extra_rollouts(engine)
             folder_lock = keep_log(settings.directory, engine, self)
             self._binding.until_detach(folder_lock.release)
             self._begin()
@@ -176,29 +176,33 @@ class Conversations:
     def conversation(
         self, question: Question, group: str = "", key: str = "", upstream: str = ""
     ) -> str:
-        """Opens a conversation; its agent takes the key that is returned as its API key.
+        """Open a conversation and return its key, which its agent uses as its API key.
 
         Args:
-            question: that is asked; equal for all conversations of a group.
-            group: name of this visit to the question; if not given, the first one of this question
-                that has room, else another one.
-            key: a random one if not given. To open the same again changes nothing but ``upstream``.
-            upstream: base URL of its own, as of a trainer that notes what is sampled for each
-                rollout; what the agent shows as its API key goes there. Else that of the settings.
+            question: of the rollout; equal for all conversations of a group.
+            group: name of this visit to the question; if not given, the first group of this
+                question with room, else a new group.
+            key: of the conversation; random if not given. Opening a key again changes only its
+                ``upstream``.
+            upstream: base URL of its own, such as that of a trainer that records the samples of
+                each rollout; the agent's API key is sent there. If empty, that of the settings.
 
         Raises:
-            InputError: group or key is another question's, or the group is full or over.
+            InputError: the group or key belongs to another question, or the group is full or over.
             ValueError: the question is not text and a row of JSON values, or upstream is no URL.
         """
-        question = _QUESTION.validate_json(_QUESTION.dump_json(question))  # as it is read again
-        with self._working():
-            known = self._state.conversations.get(key)
+        question = _QUESTION.validate_json(_QUESTION.dump_json(question))  # as a restart reads it
+        with self._require_running():
+            conversation = self._state.conversations.get(key)
             if not group:
-                group = known.group if known else self._group_with_room(question)
-            of = self._state.groups.get(group)
-            taken = known is not None and known.group != group
-            full = of is not None and (of.over or len(of.keys) >= self.settings.rollouts)
-            if taken or (of and of.question != question) or (full and known is None):
+                group = conversation.group if conversation else self._find_group_name(question)
+            visit = self._state.groups.get(group)
+            is_key_elsewhere = conversation is not None and conversation.group != group
+            is_other_question = visit is not None and visit.question != question
+            is_full = visit is not None and (
+                visit.over or len(visit.keys) >= self.settings.rollouts
+            )
+            if is_key_elsewhere or is_other_question or (is_full and conversation is None):
                 raise InputError(
                     f"a conversation of question {question.id!r} cannot be opened in group "
                     f"{group!r}: the key or the group is of another question, or the group has "
@@ -206,42 +210,47 @@ class Conversations:
                     "each conversation and a group for each visit to a question"
                 )
             key = key or f"evo-{secrets.token_urlsafe(24)}"
-            if known is None or known.upstream != upstream:
-                self._happens("opened", group=group, key=key, question=question, upstream=upstream)
+            if conversation is None or conversation.upstream != upstream:
+                self._record_event(
+                    "opened", group=group, key=key, question=question, upstream=upstream
+                )
             return key
 
-    def _group_with_room(self, question: Question) -> str:
+    def _find_group_name(self, question: Question) -> str:
+        """Return the first group of a question that has room, or a new name."""
         for name, group in self._state.groups.items():
-            room = len(group.keys) < self.settings.rollouts and not group.over
-            if room and group.question == question:
+            has_room = len(group.keys) < self.settings.rollouts and not group.over
+            if has_room and group.question == question:
                 return name
         return f"{question.id}-{secrets.token_hex(4)}"
 
     def upstream(self, key: str) -> str:
-        """The base URL of a conversation's own; empty where it has none.
+        """Return the base URL of a conversation's own upstream; empty if it has none.
 
         Raises:
-            UnknownConversationError: it is not open.
+            UnknownConversationError: the conversation is not open.
         """
-        with self._working():
-            return self._open(key).upstream
+        with self._require_running():
+            return self._open_conversation(key).upstream
 
     @contextmanager
     def calling(self, key: str) -> Iterator[Candidate]:
-        """Under whom a conversation asks; its group is not over while inside.
+        """Yield the candidate of a conversation; its group does not expire inside the context.
 
         Raises:
-            UnknownConversationError: it is not open.
+            UnknownConversationError: the conversation is not open.
         """
-        with self._working():
-            name = self._open(key).group
+        with self._require_running():
+            name = self._open_conversation(key).group
             if not self._state.groups[name].assignments:
                 self._evolved.wait_for(lambda: not self._is_evolving)
-                name = self._open(key).group  # its state may be another one by now
+                name = self._open_conversation(
+                    key
+                ).group  # the conversation may have changed meanwhile
             group = self._state.groups[name]
             self._require_space()
             if not group.assignments:
-                self._happens("called", group=name)
+                self._record_event("called", group=name)
             self._busy[name] += 1
             candidate = group.assignments[group.keys.index(key) // self._each].candidate
         try:
@@ -252,33 +261,44 @@ class Conversations:
                 if not self._busy[name]:
                     del self._busy[name]
                 if name in self._state.groups:
-                    self._heard[name] = self._clock()
+                    self._activity_times[name] = self._clock()
 
     def must_wait(self, key: str) -> bool:
-        """Return whether the next request of a conversation waits for the engine to evolve.
+        """Return whether the next request of a conversation waits while the engine evolves.
 
         Raises:
-            UnknownConversationError: it is not open.
+            UnknownConversationError: the conversation is not open.
         """
-        with self._working():
-            return self._is_evolving and not self._state.groups[self._open(key).group].assignments
+        with self._require_running():
+            return (
+                self._is_evolving
+                and not self._state.groups[self._open_conversation(key).group].assignments
+            )
 
-    def answered(self, key: str, seen: str, said: str, broken: str = "", asked: str = "") -> None:
-        """Counts an answer; nothing happens if the conversation is over meanwhile.
+    def record_answer(
+        self, key: str, observation: str, answer: str, broken: str = "", request: str = ""
+    ) -> None:
+        """Record an answer; do nothing if the conversation has ended meanwhile.
 
         Args:
             key: of the conversation.
-            seen: what followed the answer before.
-            said: the answer.
-            broken: why it did not come, or not whole, through no fault of the agent; else empty.
-            asked: the request; where the last one comes again, the answer takes that one's place.
+            observation: the text after the previous answer.
+            answer: the text of the policy.
+            broken: reason why the answer is missing or incomplete through no fault of the agent;
+                else empty.
+            request: its body. If the last request is sent again, the answer replaces the last one.
         """
-        with self._working():
-            one = self._state.conversations.get(key)
-            if one is not None and one.outcome is None:
-                digest = blake2b(asked.encode(), digest_size=8).hexdigest() if asked else ""
-                self._happens(
-                    "answered", key=key, seen=seen, said=said, broken=broken, asked=digest
+        with self._require_running():
+            conversation = self._state.conversations.get(key)
+            if conversation is not None and conversation.outcome is None:
+                digest = blake2b(request.encode(), digest_size=8).hexdigest() if request else ""
+                self._record_event(
+                    "answered",
+                    key=key,
+                    seen=observation,
+                    said=answer,
+                    broken=broken,
+                    asked=digest,
                 )
 
     def reward(
@@ -288,41 +308,48 @@ class Conversations:
         feedback: str = "",
         metrics: Mapping[str, float] | None = None,
     ) -> str:
-        """Ends a conversation with its reward.
+        """End a conversation with its reward.
 
         Args:
             key: of the conversation.
             reward: None for a rollout that failed.
-            feedback: what is said of it in words, for the writer of instructions.
+            feedback: a text about the rollout, for the proposer.
             metrics: further numbers.
 
         Returns:
-            Why it is counted as one that failed, where the model never answered or its last answer
-            did not come whole; else an empty text.
+            The reason why the rollout counts as failed: there was no answer of the model, or its
+            last answer is incomplete; else an empty text.
 
         Raises:
             ValueError: a number is NaN, infinite or beyond 1e100.
-            UnknownConversationError: it is not open.
+            UnknownConversationError: the conversation is not open.
         """
-        with self._working():
-            why = self._open(key).broken
-            given = {"metrics": metrics or {}, "said": feedback}
-            self._happens("ended", key=key, reward=reward, broken=why, **given)
+        with self._require_running():
+            failure_reason = self._open_conversation(key).broken
+            self._record_event(
+                "ended",
+                key=key,
+                reward=reward,
+                broken=failure_reason,
+                metrics=metrics or {},
+                said=feedback,
+            )
         self._evolve()
-        return why
+        return failure_reason
 
     def expire(self) -> None:
-        """Ends the groups that have given no sign for too long."""
-        with self._working():
-            before = self._clock() - self.settings.timeout
+        """End the groups without a request for longer than the timeout of the settings."""
+        with self._require_running():
+            deadline = self._clock() - self.settings.timeout
             for name, group in list(self._state.groups.items()):
-                silent = self._heard.get(name, before + 1) <= before and not self._busy[name]
-                if silent and not group.over:
-                    self._happens("ended", group=name)
+                last_seconds = self._activity_times.get(name, deadline + 1)
+                is_silent = last_seconds <= deadline and not self._busy[name]
+                if is_silent and not group.over:
+                    self._record_event("ended", group=name)
         self._evolve()
 
     def close(self) -> None:
-        """Saves everything and frees engine and folder. Again, it does nothing."""
+        """Save everything and free the engine and the folder. A second call does nothing."""
         with self._lock:
             self._evolved.wait_for(lambda: not self._is_evolving)
             if self._binding.attached:
@@ -331,10 +358,15 @@ class Conversations:
                     self._binding.conclude()
                 self._binding.detach()
 
-    # ------------------------------------------------------------------------------ what happens
+    # ------------------------------------------------------------------------------------ events
 
     @contextmanager
-    def _working(self) -> Iterator[None]:
+    def _require_running(self) -> Iterator[None]:
+        """Hold the lock inside the context.
+
+        Raises:
+            StoppedError: an earlier event failed.
+        """
         with self._lock:
             if self._fault:
                 raise StoppedError(
@@ -343,9 +375,9 @@ class Conversations:
                 )
             yield
 
-    def _happens(self, what: What, **given: Any) -> None:
-        """Writes down what happens, and then lets it happen; stops if that fails halfway."""
-        line = _Event(what=what, **given).model_dump_json(exclude_defaults=True).encode()
+    def _record_event(self, kind: EventKind, **fields: Any) -> None:
+        """Write an event to the journal, then apply it; stop the gateway if that fails halfway."""
+        line = _Event(what=kind, **fields).model_dump_json(exclude_defaults=True).encode()
         event = _Event.model_validate_json(line)  # as the next gateway reads it, or not at all
         try:
             self._journal.append(line + b"\n")
@@ -359,14 +391,14 @@ class Conversations:
             raise
 
     def _require_space(self) -> None:
-        """Make sure that the answer of a request can be written down.
+        """Make sure that the answer to a request can be written to the journal.
 
         Raises:
-            FullDiskError: it cannot.
+            FullDiskError: the directory cannot be written.
         """
         try:
             disk = os.statvfs(self.settings.directory)
-            if disk.f_bavail * disk.f_frsize < _FREE_BYTES:
+            if disk.f_bavail * disk.f_frsize < _MIN_FREE_BYTES:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             if self._is_unwritable:  # another limit may be the reason, such as a quota
                 probe = self.settings.directory / "probe"
@@ -385,12 +417,12 @@ class Conversations:
     def _apply(self, event: _Event) -> None:
         conversations, groups = self._state.conversations, self._state.groups
         name = event.group or conversations[event.key].group
-        self._heard[name] = self._clock()
+        self._activity_times[name] = self._clock()
         if event.what == "opened" and event.question is not None:
             group = groups.setdefault(name, _Group(question=event.question))
-            group.keys = [*dict.fromkeys([*group.keys, event.key])]  # it may come again
-            one = conversations.setdefault(event.key, _Conversation(group=name))
-            one.upstream = event.upstream
+            group.keys = [*dict.fromkeys([*group.keys, event.key])]  # the event may come again
+            conversation = conversations.setdefault(event.key, _Conversation(group=name))
+            conversation.upstream = event.upstream
             return
         group = groups[name]
         if event.what == "called":
@@ -398,31 +430,32 @@ class Conversations:
                 [group.question], self._each, step_of=self.settings.groups
             )
         elif event.what == "answered":
-            one = conversations[event.key]
-            if event.asked and event.asked == one.asked and not one.broken:
-                one.turns.pop()  # its answer was lost on the way
-            if one.turns:
-                one.turns[-1] = (one.turns[-1][0], event.seen)
+            conversation = conversations[event.key]
+            is_repeated = bool(event.asked) and event.asked == conversation.asked
+            if is_repeated and not conversation.broken:
+                conversation.turns.pop()  # the agent did not receive its answer
+            if conversation.turns:
+                conversation.turns[-1] = (conversation.turns[-1][0], event.seen)
             if not event.broken:
-                one.turns = [*one.turns, (event.said, "")][-_TURNS:]
-            one.broken, one.asked = event.broken, event.asked
+                conversation.turns = [*conversation.turns, (event.said, "")][-_MAX_TURNS:]
+            conversation.broken, conversation.asked = event.broken, event.asked
         else:
             if event.key:
-                one = conversations[event.key]
-                turns = tuple(Turn(*turn) for turn in one.turns)
+                conversation = conversations[event.key]
+                turns = tuple(Turn(*turn) for turn in conversation.turns)
                 reward = None if event.broken else event.reward
-                one.outcome = RolloutOutcome(reward, event.metrics, turns, event.said)
-            full = len(group.keys) == self.settings.rollouts
+                conversation.outcome = RolloutOutcome(reward, event.metrics, turns, event.said)
+            is_full = len(group.keys) == self.settings.rollouts
             group.over = not event.key or (
-                full and all(conversations[k].outcome for k in group.keys)
+                is_full and all(conversations[key].outcome for key in group.keys)
             )
         if group.over:
             self._step()
 
     def _step(self) -> None:
-        """Tell the engine of the groups that are over, if there are enough of them.
+        """End a step of the engine if enough groups are over.
 
-        It evolves afterwards, in :meth:`_evolve`. Until then no other step ends.
+        The engine evolves afterwards, in :meth:`_evolve`. Until then no other step ends.
         """
         if self._is_evolving:
             return
@@ -432,24 +465,24 @@ class Conversations:
         if is_complete:
             pending, outcomes = self.engine.assignments.pending, list[tuple[Assignment, Outcomes]]()
             for group in called:
-                own = [self._state.conversations[key].outcome for key in group.keys]
-                for place, assignment in enumerate(group.assignments):
+                group_outcomes = [self._state.conversations[key].outcome for key in group.keys]
+                for position, assignment in enumerate(group.assignments):
                     if assignment.id in pending:  # else forgotten after 100 steps
-                        of_it = own[place * self._each : (place + 1) * self._each]
-                        outcomes.append((assignment, of_it))
+                        start = position * self._each
+                        outcomes.append((assignment, group_outcomes[start : start + self._each]))
             self._binding.end(outcomes)
         for name, group in over.items():
             if is_complete or not group.assignments:
                 for key in group.keys:
                     del self._state.conversations[key]
-                del self._state.groups[name], self._heard[name]
+                del self._state.groups[name], self._activity_times[name]
         self._is_evolving = self._is_due = is_complete
 
     def _evolve(self) -> None:
         """Evolve if a step has ended, while requests of groups that have candidates go on.
 
-        What needs the engine waits. So the engine decides in the order of the journal, whenever
-        the lines between come.
+        Requests that need the engine wait. So the engine decides in the order of the journal, no
+        matter when the other lines are written.
         """
         with self._lock:
             is_due, self._is_due = self._is_due, False
@@ -468,22 +501,31 @@ class Conversations:
                     self._evolved.notify_all()
                 raise
 
-    def _open(self, key: str) -> _Conversation:
-        one = self._state.conversations.get(key)
-        if one is None or one.outcome is not None or self._state.groups[one.group].over:
+    def _open_conversation(self, key: str) -> _Conversation:
+        """Return an open conversation.
+
+        Raises:
+            UnknownConversationError: no open conversation has the key.
+        """
+        conversation = self._state.conversations.get(key)
+        if (
+            conversation is None
+            or conversation.outcome is not None
+            or self._state.groups[conversation.group].over
+        ):
             raise UnknownConversationError(
-                "no open conversation has this key: nobody opened it, it has its reward, or was "
+                "no open conversation has this key: it was never opened, has its reward, or was "
                 "silent for too long; required: one that POST /conversations has opened"
             )
-        return one
+        return conversation
 
     # ------------------------------------------------------------------------------- on the disk
 
     def _begin(self) -> None:
-        """Goes on from the newest whole checkpoint and its journal, or begins anew."""
-        whole = mend(self.settings.directory, CHECKPOINT)
-        host = self._binding.load(whole[-1] if whole else None)
-        if not whole:
+        """Restore the newest whole checkpoint and replay its journal, or start anew."""
+        folders = mend(self.settings.directory, CHECKPOINT)
+        host = self._binding.load(folders[-1] if folders else None)
+        if not folders:
             self._save()
             return
         try:
@@ -491,8 +533,8 @@ class Conversations:
             if state.rollouts != self.settings.rollouts:
                 raise ValueError(f"it was begun with {state.rollouts} rollouts")
             self._state = state
-            self._heard = dict.fromkeys(state.groups, self._clock())
-            self._journal = LineFile(whole[-1] / JOURNAL)
+            self._activity_times = dict.fromkeys(state.groups, self._clock())
+            self._journal = LineFile(folders[-1] / JOURNAL)
             lines = list(self._journal)
             self._step()  # groups that were over while the engine evolved
             is_behind = self._evolve_again()
@@ -503,7 +545,7 @@ class Conversations:
                 self._save()
         except (ValueError, LookupError) as error:
             raise StateError(
-                f"{whole[-1]} cannot be continued ({format_error(error)}); required: what a "
+                f"{folders[-1]} cannot be continued ({format_error(error)}); required: what a "
                 "gateway with the same settings wrote; name another directory to begin anew"
             ) from error
 
@@ -517,21 +559,25 @@ class Conversations:
         return was_due
 
     def _save(self) -> None:
-        """Writes a checkpoint, which begins a journal; the one before is removed."""
-        before = checkpoints(self.settings.directory, CHECKPOINT)
-        last = int(before[-1].name.removeprefix(CHECKPOINT)) if before else -1
+        """Write a checkpoint with an empty journal, and remove the previous checkpoints."""
+        old_folders = checkpoints(self.settings.directory, CHECKPOINT)
+        last = int(old_folders[-1].name.removeprefix(CHECKPOINT)) if old_folders else -1
         folder = self.settings.directory / f"{CHECKPOINT}{last + 1}"
         with self._binding.save(folder, host=self._state.model_dump(mode="json")):
             self._journal = LineFile(folder / JOURNAL)
-        for one in before:
-            remove(one)
+        for old_folder in old_folders:
+            remove(old_folder)
 
 
-def _require_served(engine: Engine) -> None:
-    """Makes sure that the engine needs nothing but the conversations that there are."""
+def _require_no_extra_rollouts(engine: Engine) -> None:
+    """Make sure that the engine needs no rollouts beyond the conversations.
+
+    Raises:
+        InputError: candidates would be verified by extra rollouts.
+    """
     config = engine.config
-    extra = not engine.is_static and engine.generations.most_rollouts(1)
-    if extra:
+    has_extra_rollouts = not engine.is_static and engine.generations.most_rollouts(1)
+    if has_extra_rollouts:
         raise InputError(
             f"accept is {config.accept!r}: candidates would be verified by extra rollouts, which "
             "no client of a gateway makes; required: accept 'in-training' or 'all'"
@@ -539,4 +585,4 @@ def _require_served(engine: Engine) -> None:
 
 
 def _no_rollouts(assignments: Sequence[Assignment]) -> Sequence[Outcomes]:
-    raise AssertionError(f"asked to verify {len(assignments)} assignments; it was said not to be")
+    raise AssertionError(f"{len(assignments)} assignments to verify; required: none")

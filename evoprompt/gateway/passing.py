@@ -1,4 +1,4 @@
-"""One request that passes to the upstream, and its answer back: bounded, read along, decided."""
+"""Transfer of a request to the upstream and of its answer, with limits, a reader and an outcome."""
 
 from __future__ import annotations
 
@@ -47,27 +47,28 @@ _UNPACKED = (
     "zstd",
 )  # codings of bodies that are read, and passed, unpacked
 _MAX_REDIRECTS = 3
-_KEPT_METHOD = (307, 308)
-_SEEN_BYTES = 8  # that tell a stream from another answer
+_REDIRECT_STATUSES = (307, 308)  # that keep method and body
+_MIN_START_BYTES = 8  # that distinguish a stream from another answer
 
 
 class PassedExchange:
-    """A request to the upstream and what is known of its answer.
+    """A request to the upstream, with the state of its answer.
 
     Args:
         is_read: whether the answer is one of the policy.
         is_stream_requested: whether the request asks for events.
-        hides_usage: whether the event with the usage is kept from the agent, which did not ask.
+        hides_usage: whether the event with the usage is withheld from the agent, which did not
+            request it.
 
     Attributes:
         reader: of the answer.
-        status: of the answer; None while none came.
+        status: of the answer; None without an answer.
         error: of the connection.
         is_left: whether the agent has closed its connection.
         is_on_kept_connection: whether an earlier request used the same connection.
-        is_lost: whether the upstream closed a kept connection without an answer.
-        is_unsent: whether the upstream never saw the request.
-        is_account_empty: whether the upstream says that nothing more is paid.
+        is_lost: whether the upstream closed a reused connection without an answer.
+        is_unsent: whether the upstream did not receive the request.
+        is_account_empty: whether the account at the upstream has no credit left.
     """
 
     def __init__(
@@ -90,11 +91,11 @@ class PassedExchange:
 
     @property
     def is_free(self) -> bool:
-        """Whether the upstream refused the request, or never saw it."""
+        """Whether the upstream refused the request, or did not receive it."""
         return self.is_unsent or (self.status or 0) >= 300
 
     def decide(self) -> tuple[ExchangeOutcome, str]:
-        """Return what became of it, and why where the policy has not answered."""
+        """Return the outcome, with a reason if there is no answer of the policy."""
         exchange = self.reader.exchange(
             status=self.status,
             is_stream_requested=self.is_stream_requested,
@@ -119,7 +120,7 @@ class UpstreamClient:
 
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[None]:
-        """Keep connections while inside."""
+        """Keep connections open inside the context."""
         async with aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
                 limit=0, keepalive_timeout=IDLE_SECONDS, socket_factory=_probed_socket
@@ -142,7 +143,7 @@ class UpstreamClient:
         headers: Mapping[str, str],
         exchange: PassedExchange,
     ) -> web.StreamResponse:
-        """Return the upstream's answer, byte for byte once unpacked; 502 where there is none."""
+        """Return the upstream's answer, unpacked and else unchanged; status 502 without one."""
         try:
             for _ in range(_MAX_REDIRECTS + 1):
                 async with self._session.request(
@@ -153,11 +154,11 @@ class UpstreamClient:
                     allow_redirects=False,
                     proxy=proxy_of(url),
                     trace_request_ctx=exchange,
-                ) as came:
-                    exchange.status, exchange.content_type = came.status, came.content_type
-                    target = _followed(url, came)
+                ) as answer:
+                    exchange.status, exchange.content_type = answer.status, answer.content_type
+                    target = _redirect_target(url, answer)
                     if not target:
-                        return await self._answer(request, came, exchange)
+                        return await self._answer(request, answer, exchange)
                 url, exchange.status = target, None
             exchange.error = "the upstream redirects without end"
         except (aiohttp.ClientError, TimeoutError, ValueError, LmError) as error:
@@ -170,75 +171,75 @@ class UpstreamClient:
         return refusal(502, exchange.decide()[1])
 
     async def _answer(
-        self, request: web.Request, came: aiohttp.ClientResponse, exchange: PassedExchange
+        self, request: web.Request, answer: aiohttp.ClientResponse, exchange: PassedExchange
     ) -> web.StreamResponse:
-        beginning = await _beginning(came, exchange)
+        beginning = await _beginning(answer, exchange)
         exchange.beginning = beginning[:200]
         form = form_of(
-            came.status,
-            came.content_type,
+            answer.status,
+            answer.content_type,
             beginning,
             is_stream_requested=exchange.is_stream_requested,
         )
         if form == "events":
-            return await self._stream(request, came, beginning, exchange)
-        content = await _read_all(came, beginning)
+            return await self._stream(request, answer, beginning, exchange)
+        content = await _read_all(answer, beginning)
         exchange.beginning = content[:200]
-        if came.status < 300 and not exchange.is_read:
-            return web.Response(body=content, headers=passed_headers(came.headers))
-        if came.status < 300:
+        if answer.status < 300 and not exchange.is_read:
+            return web.Response(body=content, headers=passed_headers(answer.headers))
+        if answer.status < 300:
             exchange.reader.read_whole(content)
-        exchange.is_account_empty = is_account_empty(came.status, content)
+        exchange.is_account_empty = is_account_empty(answer.status, content)
         outcome, reason = exchange.decide()
         if exchange.is_account_empty:  # clients do not try again after this status
             text = content.decode(errors="replace")[:500]
             return refusal(402, f"the account at the upstream is empty: {text}")
-        is_hidden = came.status in (401, 403) or outcome is ExchangeOutcome.ELSEWHERE
-        if is_hidden or (outcome is ExchangeOutcome.BROKEN and came.status < 400):
+        is_hidden = answer.status in (401, 403) or outcome is ExchangeOutcome.ELSEWHERE
+        if is_hidden or (outcome is ExchangeOutcome.BROKEN and answer.status < 400):
             return refusal(502, reason)
-        shown = self._without_secret(content) if came.status >= 400 else content
+        output = self._without_secret(content) if answer.status >= 400 else content
         return web.Response(
-            status=came.status, body=shown, headers=passed_headers(came.headers, self._masked)
+            status=answer.status, body=output, headers=passed_headers(answer.headers, self._masked)
         )
 
     async def _stream(
         self,
         request: web.Request,
-        came: aiohttp.ClientResponse,
+        answer: aiohttp.ClientResponse,
         beginning: bytes,
         exchange: PassedExchange,
     ) -> web.StreamResponse:
-        """Pass server-sent events as they come; break off where they are no answer.
+        """Pass server-sent events as they come; break off if they are no answer.
 
-        It ends early, and without a complaint, where the agent has closed the connection.
+        If the agent has closed the connection, the stream ends early without an error.
         """
-        headers = passed_headers(came.headers, self._masked)
+        headers = passed_headers(answer.headers, self._masked)
         headers["Content-Type"] = "text/event-stream"
-        response = web.StreamResponse(status=came.status, headers=headers)
+        response = web.StreamResponse(status=answer.status, headers=headers)
         events, reader, size = EventReader(), exchange.reader, 0
         try:
             await response.prepare(request)
-            async for piece in _pieces(came, beginning):
+            async for piece in _pieces(answer, beginning):
                 size += len(piece)
                 if size > MAX_BODY_BYTES:
                     raise LmError(f"the stream has more than {MAX_BODY_BYTES:,} bytes")
-                ended = events.read(piece)
-                reader.read_events(ended)
-                shown = _without_usage(ended) if exchange.hides_usage else piece
-                if shown:
-                    await response.write(self._without_secret(shown) if reader.error else shown)
+                new_events = events.read(piece)
+                reader.read_events(new_events)
+                output = _without_usage(new_events) if exchange.hides_usage else piece
+                if output:
+                    await response.write(self._without_secret(output) if reader.error else output)
                 if reader.error:
                     break
             else:
-                ended = events.end()
-                reader.read_events(ended)
-                if exchange.hides_usage and (shown := _without_usage(ended)):
-                    await response.write(shown)
+                last_events = events.end()
+                reader.read_events(last_events)
+                if exchange.hides_usage and (output := _without_usage(last_events)):
+                    await response.write(output)
         except (aiohttp.ClientError, TimeoutError, OSError, LmError) as error:
             if isinstance(error, aiohttp.ClientConnectionResetError):
                 exchange.is_left = True
                 return response
-            exchange.error = f"the upstream died in its answer: {format_error(error)}"
+            exchange.error = f"the upstream broke off its answer: {format_error(error)}"
         if exchange.decide()[0] is ExchangeOutcome.BROKEN and request.transport is not None:
             request.transport.close()
         return response
@@ -252,7 +253,7 @@ class UpstreamClient:
 
 
 def passed_headers(headers: Mapping[str, str], mask: Callable[[str], str] = str) -> dict[str, str]:
-    """Return the headers that go on to the other side."""
+    """Return the headers that are passed to the other side."""
     of_connection = {name.strip().lower() for name in headers.get("Connection", "").split(",")}
     return {
         name: mask(value)
@@ -274,40 +275,40 @@ def refusal(status: int, reason: str) -> web.Response:
     )
 
 
-def _followed(url: str, came: aiohttp.ClientResponse) -> str:
-    """Return the address that an answer names, if the same request may go there; else nothing."""
-    if came.status not in _KEPT_METHOD:
+def _redirect_target(url: str, answer: aiohttp.ClientResponse) -> str:
+    """Return the redirect address of an answer if the same request may go there; else empty."""
+    if answer.status not in _REDIRECT_STATUSES:
         return ""
-    target = urljoin(url, came.headers.get("Location", ""))
+    target = urljoin(url, answer.headers.get("Location", ""))
     old, new = urlsplit(url), urlsplit(target)
     is_same = old.hostname == new.hostname and old.port == new.port and old.scheme == new.scheme
     is_safer = old.hostname == new.hostname and (old.scheme, new.scheme) == ("http", "https")
     return target if is_same or is_safer else ""
 
 
-async def _beginning(came: aiohttp.ClientResponse, exchange: PassedExchange) -> bytes:
-    """Return as much of an answer as tells its form."""
-    content = await came.content.readany()
+async def _beginning(answer: aiohttp.ClientResponse, exchange: PassedExchange) -> bytes:
+    """Return the first bytes of an answer, as many as determine its form."""
+    content = await answer.content.readany()
     while (
         exchange.is_stream_requested
-        and came.content_type != "text/event-stream"
-        and len(content.lstrip()) < _SEEN_BYTES
-        and (piece := await came.content.readany())
+        and answer.content_type != "text/event-stream"
+        and len(content.lstrip()) < _MIN_START_BYTES
+        and (piece := await answer.content.readany())
     ):
         content += piece
     return content
 
 
-async def _pieces(came: aiohttp.ClientResponse, beginning: bytes) -> AsyncIterator[bytes]:
+async def _pieces(answer: aiohttp.ClientResponse, beginning: bytes) -> AsyncIterator[bytes]:
     if beginning:
         yield beginning
-    async for piece in came.content.iter_any():
+    async for piece in answer.content.iter_any():
         yield piece
 
 
-async def _read_all(came: aiohttp.ClientResponse, beginning: bytes) -> bytes:
+async def _read_all(answer: aiohttp.ClientResponse, beginning: bytes) -> bytes:
     pieces, size = [], 0
-    async for piece in _pieces(came, beginning):
+    async for piece in _pieces(answer, beginning):
         pieces.append(piece)
         size += len(piece)
         if size > MAX_BODY_BYTES:
@@ -316,7 +317,7 @@ async def _read_all(came: aiohttp.ClientResponse, beginning: bytes) -> bytes:
 
 
 def _without_usage(events: list[ServerEvent]) -> bytes:
-    """Return the bytes of events but for the one that only tells the usage."""
+    """Return the bytes of all events except the one that holds only the usage."""
     return b"".join(event.raw for event in events if not _is_usage(event.data))
 
 
@@ -338,7 +339,7 @@ def _probed_socket(address: Any) -> socket.socket:
 
 
 def _reuse_tracing() -> aiohttp.TraceConfig:
-    """Return what notes in an exchange that it uses a connection of an earlier one."""
+    """Return a tracing that marks exchanges on the connection of an earlier one."""
 
     async def note(session: object, context: Any, parameters: object) -> None:
         del session, parameters

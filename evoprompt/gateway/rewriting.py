@@ -1,4 +1,4 @@
-"""The instruction in the body of a request; what is not rewritten stays as it is, to the byte."""
+"""Placement of a candidate's texts in a request body; all other bytes stay unchanged."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from evoprompt.support.errors import InputError
 from evoprompt.types import Candidate
 
 _DECODER = json.JSONDecoder()
-_OUTPUTS = ("function_call", "custom_tool_call", "reasoning")  # of a policy, in /responses
+_OUTPUT_TYPES = ("function_call", "custom_tool_call", "reasoning")  # of a policy, in /responses
 _SPACE = re.compile(r"[ \t\n\r]*")
 
 
@@ -21,7 +21,7 @@ Protocol = Literal["chat", "responses", "messages"]
 
 
 class _Part(NamedTuple):
-    """A value of an object or an array, and where it stands in the text."""
+    """A value of an object or an array, with its position in the text."""
 
     name: str
     value: Any
@@ -37,11 +37,11 @@ class Body:
         protocol: of the request: ``"chat"``, ``"responses"`` or Anthropic's ``"messages"``.
 
     Attributes:
-        text: as it came.
+        text: of the original body.
         fields: its values by name.
 
     Raises:
-        InputError: it is no JSON object in UTF-8, or names a value twice.
+        InputError: the body is no JSON object in UTF-8, or names a value twice.
     """
 
     def __init__(self, raw: bytes, protocol: Protocol = "chat") -> None:
@@ -60,11 +60,11 @@ class Body:
 
     @property
     def chat(self) -> list[Message]:
-        """The request as a chat of which the first message is its system message, if it has one."""
+        """The request as a chat; its system message, if it has one, is the first message."""
         system, items = self._system, self._chat_items
         return [*([] if system is None else [{"role": "system", "content": system}]), *items]
 
-    def under(self, candidate: Candidate, render: Render) -> bytes:
+    def place_texts(self, candidate: Candidate, render: Render) -> bytes:
         """Return the body with the candidate's texts.
 
         Args:
@@ -80,30 +80,30 @@ class Body:
         )
         return self._edited([*edits, *self._tools(candidate)])
 
-    def said_last(self) -> str:
-        """Return what came after the last answer of the policy that the request repeats."""
+    def read_observation(self) -> str:
+        """Return the text after the last answer of the policy in the request."""
         texts: list[str] = []
         for item in reversed(self._chat_items):
-            if item.get("role") == "assistant" or item.get("type") in _OUTPUTS:
+            if item.get("role") == "assistant" or item.get("type") in _OUTPUT_TYPES:
                 break
             texts.append(_text_of_item(item))
         return "\n".join(filter(None, reversed(texts)))
 
-    def with_usage(self, sent: bytes) -> bytes:
-        """Return the same request, which also asks for the usage at the end of its stream."""
+    def request_usage(self, sent: bytes) -> bytes:
+        """Return a request with the option for the usage at the end of its stream."""
         options = self.fields.get("stream_options")
-        wanted = {**(options if isinstance(options, dict) else {}), "include_usage": True}
-        return Body(sent)._edited([self._field(Body(sent), "stream_options", wanted)])
+        new_options = {**(options if isinstance(options, dict) else {}), "include_usage": True}
+        return Body(sent)._edited([self._field(Body(sent), "stream_options", new_options)])
 
     @staticmethod
     def _field(body: Body, name: str, value: object) -> tuple[int, int, str]:
         """Return the edit that gives a field of the body a value."""
-        written = json.dumps(value)
+        value_text = json.dumps(value)
         part = body._parts.get(name)
         if part is not None:
-            return part.start, part.end, written
+            return part.start, part.end, value_text
         at = body.text.index("{") + 1
-        return at, at, f"{json.dumps(name)}: {written}{', ' if body.fields else ''}"
+        return at, at, f"{json.dumps(name)}: {value_text}{', ' if body.fields else ''}"
 
     def _edited(self, edits: Iterable[tuple[int, int, str]]) -> bytes:
         text = self.text
@@ -113,7 +113,7 @@ class Body:
 
     @property
     def _system_name(self) -> str:
-        """The field that holds the instruction; empty where it is a message."""
+        """Name of the field with the instruction; empty if the instruction is a message."""
         if self.protocol == "messages":
             return "system"
         return "instructions" if self.protocol == "responses" else ""
@@ -128,23 +128,23 @@ class Body:
 
     @property
     def _chat_items(self) -> list[Any]:
-        given = self.fields.get(self._items_name)
-        if isinstance(given, str) and self.protocol == "responses":
-            return [{"role": "user", "content": given}]
-        return given if isinstance(given, list) else []
+        items = self.fields.get(self._items_name)
+        if isinstance(items, str) and self.protocol == "responses":
+            return [{"role": "user", "content": items}]
+        return items if isinstance(items, list) else []
 
     def _chat_edits(self, candidate: Candidate, render: Render) -> list[tuple[int, int, str]]:
-        items, own = self._chat_items, self._system
+        items, system = self._chat_items, self._system
         if not items or not all(isinstance(item, dict) for item in items):
             raise InputError(
                 f"{self._items_name} holds no list of messages; required: at least one message"
             )
         role = items[0].get("role")  # OpenAI's newer models call the system a developer
-        shown = [{**items[0], "role": "system"}, *items[1:]] if role == "developer" else items
-        chat = shown if own is None else [{"role": "system", "content": own}, *shown]
+        messages = [{**items[0], "role": "system"}, *items[1:]] if role == "developer" else items
+        chat = messages if system is None else [{"role": "system", "content": system}, *messages]
         rendered = list(cast(Sequence[Message], render(chat, candidate)))
         edits = []
-        is_field = self._system_name and (own is not None or shown[0].get("role") != "system")
+        is_field = self._system_name and (system is not None or messages[0].get("role") != "system")
         if is_field and rendered[0].get("role") == "system":
             content = rendered.pop(0)["content"]
             if self.protocol == "responses" and not isinstance(content, str):
@@ -157,29 +157,30 @@ class Body:
                 edits.append(self._field(self, self._items_name, rendered[0]["content"]))
             return edits
         if self.protocol == "responses":
-            same = set(map(id, items))
-            rendered = [item if id(item) in same else _as_input(item) for item in rendered]
+            item_ids = set(map(id, items))
+            rendered = [item if id(item) in item_ids else _as_input(item) for item in rendered]
         return [*edits, *self._items_edit(items, rendered)]
 
     def _items_edit(
-        self, given: Sequence[Message], rendered: Sequence[Message]
+        self, items: Sequence[Message], rendered: Sequence[Message]
     ) -> Iterator[tuple[int, int, str]]:
-        """Yield the edit of the messages before those that stay as they are, to the byte."""
+        """Yield the edit of the messages before the unchanged ones, whose bytes stay the same."""
         parts = list(self._items(self._items_name))
-        same = 0
-        while same < min(len(given), len(rendered)) and rendered[-1 - same] is given[-1 - same]:
-            same += 1
+        num_same = 0
+        shorter = min(len(items), len(rendered))
+        while num_same < shorter and rendered[-1 - num_same] is items[-1 - num_same]:
+            num_same += 1
         texts = {
             id(value): self.text[part.start : part.end]
-            for value, part in zip(given, parts, strict=True)
+            for value, part in zip(items, parts, strict=True)
         }
-        head = rendered[: len(rendered) - same]
-        written = [texts.get(id(message)) or json.dumps(message) for message in head]
-        if same == len(given):
-            if written:
-                yield parts[0].start, parts[0].start, "".join(f"{text}, " for text in written)
+        head = rendered[: len(rendered) - num_same]
+        head_texts = [texts.get(id(message)) or json.dumps(message) for message in head]
+        if num_same == len(items):
+            if head_texts:
+                yield parts[0].start, parts[0].start, "".join(f"{text}, " for text in head_texts)
             return
-        yield parts[0].start, parts[-1 - same].end, ", ".join(written)
+        yield parts[0].start, parts[-1 - num_same].end, ", ".join(head_texts)
 
     def _prompt(self, candidate: Candidate, render: Render) -> tuple[int, int, str]:
         part = self._parts.get("prompt")
@@ -196,9 +197,11 @@ class Body:
             tool = part.value if isinstance(part.value, dict) else {}
             function = tool.get("function", tool)  # the other protocols have no object within
             if isinstance(function, dict) and function.get("name") in descriptions:
-                shown = {**function, "description": descriptions[function["name"]]}
-                written = {**tool, "function": shown} if "function" in tool else shown
-                yield part.start, part.end, json.dumps(written)
+                new_function = {**function, "description": descriptions[function["name"]]}
+                new_tool = (
+                    {**tool, "function": new_function} if "function" in tool else new_function
+                )
+                yield part.start, part.end, json.dumps(new_tool)
 
     def _items(self, name: str) -> Iterator[_Part]:
         if isinstance(self.fields.get(name), list):
@@ -232,7 +235,7 @@ def _text_of_item(item: Mapping[str, Any]) -> str:
 
 
 def _parts(text: str, at: int) -> Iterator[_Part]:
-    """The values of the object or the array at a place of a text that is known to be JSON."""
+    """Yield the values of the object or the array at a position of a valid JSON text."""
     named = text[at] == "{"
     at = _skip(text, at + 1)
     while text[at] not in "]}":
@@ -248,6 +251,6 @@ def _parts(text: str, at: int) -> Iterator[_Part]:
 
 
 def _skip(text: str, at: int) -> int:
-    """Where something stands that is no white space."""
-    found = _SPACE.match(text, at)
-    return found.end() if found else at
+    """Return the position of the next character that is no white space."""
+    space = _SPACE.match(text, at)
+    return space.end() if space else at

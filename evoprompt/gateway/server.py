@@ -1,8 +1,8 @@
-"""``evoprompt.Gateway``: an OpenAI-compatible server that places the instruction on the way.
+"""OpenAI-compatible server that places the instruction in requests: ``evoprompt.Gateway``.
 
-It is written on aiohttp: before an upstream that answers after half a second, of 320 requests, 64
-at once, bare proxies of Starlette with httpx and of aiohttp served 24 and 118 a second, and at
-1,000 at once the former reset connections (2026-11-26).
+The server uses aiohttp. In front of an upstream that answers after half a second, with 320 requests
+of which 64 were concurrent, bare proxies on Starlette with httpx and on aiohttp served 24 and 118
+requests a second. With 1,000 concurrent requests the former reset connections (2026-11-26).
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ from evoprompt.types import Candidate
 ResultT = TypeVar("ResultT")
 
 TOKEN = "EVOPROMPT_GATEWAY_TOKEN"
-"""Environment variable that holds what trainers show; without it each gateway draws a token."""
+"""Environment variable with the token of trainers; without it each gateway draws a token."""
 
 SPENDING = "upstream-spending.jsonl"
-"""Journal of what requests have cost, in the directory of a gateway with a budget."""
+"""Journal of the cost of requests, in the directory of a gateway with a budget."""
 
 _PROTOCOLS: Mapping[str, Protocol] = {
     "/v1/chat/completions": "chat",
@@ -71,24 +71,24 @@ _PROTOCOLS: Mapping[str, Protocol] = {
     "/v1/responses": "responses",
     "/v1/messages": "messages",
 }
-_WITHOUT_INSTRUCTION = ("/v1/embeddings", "/v1/rerank", "/v1/tokenize", "/v1/messages/count_tokens")
+_PLAIN_PATHS = ("/v1/embeddings", "/v1/rerank", "/v1/tokenize", "/v1/messages/count_tokens")
 _OWN_SITES = ("none", "same-origin")
-_SERVED = ", ".join([*_PROTOCOLS, *_WITHOUT_INSTRUCTION, "/v1/models", "/health, /conversations"])
+_SERVED_PATHS = ", ".join([*_PROTOCOLS, *_PLAIN_PATHS, "/v1/models", "/health, /conversations"])
 _BODY_SECONDS = 60.0  # for the body of a request
-_MAX_ANSWER_TOKENS = 32_768  # for the budget, of an answer to whose length nobody set a limit
+_MAX_ANSWER_TOKENS = 32_768  # for the budget, of an answer whose length has no limit
 _MAX_CONTEXT_TOKENS = 10_000_000  # for the budget: no model has a longer context
-_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
-_CHOICES = ("n", "best_of")
+_LIMIT_FIELDS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+_CHOICE_FIELDS = ("n", "best_of")
 
 
 class _TokenError(EvopromptError):
-    """A request for trainers does not show their token."""
+    """A request to a path for trainers does not have their token."""
 
     status = 401
 
 
 class _ForbiddenError(EvopromptError):
-    """A page of another site, or a name of this machine that nobody has named, asks."""
+    """A request comes from a page of another site, or by an unknown name of this machine."""
 
     status = 403
 
@@ -110,19 +110,20 @@ class Gateway(Conversations):
             answer = my_agent(base_url=gateway.url, api_key=key)
             gateway.reward(key, 1.0 if answer == "4" else 0.0)
 
-    It is bound to the engine until it is closed.
+    A gateway is bound to the engine until it is closed.
 
     Attributes:
-        token: what trainers show as their API key, over HTTP.
+        token: API key of trainers, over HTTP.
 
     Args:
-        engine: gives candidates and is told rewards; it must need no rollouts of its own.
-        settings: where it stands, what makes a step, and what it may cost.
+        engine: source of the candidates and recipient of the rewards; it must need no rollouts of
+            its own.
+        settings: the addresses, the size of a step, and the budget.
         clock: seconds that only go forward.
 
     Raises:
         InputError: a setting cannot be used, or the engine needs rollouts of its own.
-        StateError: the directory holds something damaged.
+        StateError: the content of the directory is damaged.
     """
 
     def __init__(
@@ -144,7 +145,8 @@ class Gateway(Conversations):
         self._hosts = {"localhost", settings.host, socket.gethostname(), *settings.hosts}
         super().__init__(engine, settings, clock)
         self._render = PLACEMENTS[settings.placement]
-        self._opened, self._rewarded = validate_call(self.conversation), validate_call(self.reward)
+        self._open_validated = validate_call(self.conversation)
+        self._reward_validated = validate_call(self.reward)
         self.port = settings.port
         self._loop, self._stopped = asyncio.new_event_loop(), asyncio.Event()
         self._thread: threading.Thread | None = None
@@ -156,10 +158,10 @@ class Gateway(Conversations):
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/v1"
 
     def __enter__(self) -> Self:
-        """Begin to listen.
+        """Start to listen.
 
         Raises:
-            OSError: the host and port cannot be listened at.
+            OSError: the gateway cannot listen at the host and port.
         """
         host, port = self.settings.host, self.port
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -184,7 +186,7 @@ class Gateway(Conversations):
         self.close()
 
     def close(self) -> None:
-        """Listens no more, and saves everything; open conversations go on with the next gateway."""
+        """Stop listening and save everything; the next gateway continues open conversations."""
         if self._thread is not None:
             self._loop.call_soon_threadsafe(self._stopped.set)
             self._thread.join()
@@ -194,22 +196,22 @@ class Gateway(Conversations):
 
     async def _serve(self, listening: socket.socket) -> None:
         app = web.Application(middlewares=[self._guarding], client_max_size=MAX_BODY_BYTES)
-        app.router.add_post("/conversations", self._opens)
-        app.router.add_post("/conversations/{key}/reward", self._rewards)
+        app.router.add_post("/conversations", self._handle_opening)
+        app.router.add_post("/conversations/{key}/reward", self._handle_reward)
         for path in _PROTOCOLS:
-            app.router.add_post(path, self._completes)
-        for path in _WITHOUT_INSTRUCTION:
-            app.router.add_post(path, self._passes)
-        app.router.add_get("/v1/models", self._passes)
-        app.router.add_get("/v1/models/{name:.+}", self._passes)
-        app.router.add_get("/health", self._is_up)
+            app.router.add_post(path, self._handle_completion)
+        for path in _PLAIN_PATHS:
+            app.router.add_post(path, self._handle_passing)
+        app.router.add_get("/v1/models", self._handle_passing)
+        app.router.add_get("/v1/models/{name:.+}", self._handle_passing)
+        app.router.add_get("/health", self._handle_health)
         runner = web.AppRunner(
             app,
             access_log=None,
             shutdown_timeout=2.0,
             handler_cancellation=True,
             lingering_time=2.0,  # in which the rest of a refused body is thrown away
-            auto_decompress=False,  # nor unpacked before its agent is known
+            auto_decompress=False,  # a body is not unpacked before its agent is known
             max_line_size=MAX_HEADER_BYTES,
             max_field_size=MAX_HEADER_BYTES,
         )
@@ -221,18 +223,20 @@ class Gateway(Conversations):
                     await asyncio.wait_for(
                         self._stopped.wait(), min(self.settings.timeout / 10, 1.0)
                     )
-                with suppress(Exception):  # it has stopped, which each request is told
+                with suppress(Exception):  # the gateway has stopped, which each request reports
                     await _in_thread(self.expire)
             await runner.cleanup()
 
     @web.middleware
     async def _guarding(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Refuse strangers, and answer every error in the form of the protocol."""
+        """Refuse foreign requests, and answer every error in the form of the protocol."""
         try:
             self._require_own_host(request)
             return await handler(request)
         except web.HTTPException as error:
-            reason = f"{request.method} {request.path}: {error.reason}; required: one of {_SERVED}"
+            reason = (
+                f"{request.method} {request.path}: {error.reason}; required: one of {_SERVED_PATHS}"
+            )
             return refusal(error.status, reason)
         except ValidationError as error:
             return refusal(400, f"the body cannot be read: {error.errors()[0]['msg']}")
@@ -245,14 +249,14 @@ class Gateway(Conversations):
             return refusal(500, f"{reason}; required: a report of it, with the request")
 
     def _require_own_host(self, request: web.Request) -> None:
-        """Make sure that no page of another site asks, nor by a name that it gave this machine.
+        """Make sure that a request is not from another site or by a name of its choice.
 
         Raises:
-            _ForbiddenError: one does.
+            _ForbiddenError: the origin or the host is foreign.
         """
         origin = request.headers.get("Origin")
-        own = (f"http://{request.host}", f"https://{request.host}")
-        is_foreign = origin is not None and origin not in own
+        own_origins = (f"http://{request.host}", f"https://{request.host}")
+        is_foreign = origin is not None and origin not in own_origins
         if is_foreign or request.headers.get("Sec-Fetch-Site", "none") not in _OWN_SITES:
             raise _ForbiddenError(
                 f"the origin is {origin!r:.100}; required: no page of another site"
@@ -267,15 +271,15 @@ class Gateway(Conversations):
                 f"{', '.join(sorted(self._hosts))}; add it to hosts of the gateway"
             )
 
-    async def _is_up(self, request: web.Request) -> web.Response:
+    async def _handle_health(self, request: web.Request) -> web.Response:
         return web.json_response({"status": "ok"})
 
     async def _body(self, request: web.Request) -> bytes:
         """Return the body of a request whose agent or trainer is known, unpacked.
 
         Raises:
-            _MediaTypeError: it is no JSON, or of an unknown coding.
-            InputError: it cannot be unpacked, or does not come.
+            _MediaTypeError: the body is not JSON.
+            InputError: the body cannot be unpacked, its coding is unknown, or it does not come.
         """
         kind = request.content_type  # without one it is no form of a page
         if request.headers.get("Content-Type") and kind != "application/json":
@@ -289,25 +293,30 @@ class Gateway(Conversations):
 
     # -------------------------------------------------------------------------------- for trainers
 
-    async def _opens(self, request: web.Request) -> web.Response:
-        given = await self._of_trainer(request)
-        upstream = given.get("upstream") or ""
+    async def _handle_opening(self, request: web.Request) -> web.Response:
+        fields = await self._read_trainer_body(request)
+        upstream = fields.get("upstream") or ""
         if upstream and not _is_allowed(str(upstream), self.settings.upstreams):
             raise InputError(
                 f"the upstream is {upstream!r:.200}; required: one below those of the setting "
                 f"upstreams ({', '.join(self.settings.upstreams) or 'none'})"
             )
-        return web.json_response({"key": self._opened(**given)})
+        return web.json_response({"key": self._open_validated(**fields)})
 
-    async def _rewards(self, request: web.Request) -> web.Response:
-        given = await self._of_trainer(request)
-        reason = await _in_thread(partial(self._rewarded, request.match_info["key"], **given))
+    async def _handle_reward(self, request: web.Request) -> web.Response:
+        fields = await self._read_trainer_body(request)
+        end_conversation = partial(self._reward_validated, request.match_info["key"], **fields)
+        reason = await _in_thread(end_conversation)
         return web.json_response({"counted": not reason, "why": reason})
 
-    async def _of_trainer(self, request: web.Request) -> dict[str, Any]:
-        """Return what a trainer sends, who has shown the token."""
-        shown = _bearer_of(request).encode(errors="surrogateescape")
-        if not hmac.compare_digest(shown, self.token.encode(errors="surrogateescape")):
+    async def _read_trainer_body(self, request: web.Request) -> dict[str, Any]:
+        """Return the fields of a request with the token of trainers.
+
+        Raises:
+            _TokenError: the API key is not the token.
+        """
+        api_key = _bearer_of(request).encode(errors="surrogateescape")
+        if not hmac.compare_digest(api_key, self.token.encode(errors="surrogateescape")):
             raise _TokenError(
                 f"{request.method} {request.path}: the API key is not the token of trainers; "
                 f"required: Authorization: Bearer TOKEN, with the value of {TOKEN}, or with the "
@@ -317,7 +326,7 @@ class Gateway(Conversations):
 
     # ---------------------------------------------------------------------------------- for agents
 
-    async def _passes(self, request: web.Request) -> web.StreamResponse:
+    async def _handle_passing(self, request: web.Request) -> web.StreamResponse:
         """Answer a request that has no place for an instruction, and needs none."""
         key = _key_of(request)
         self.upstream(key)
@@ -333,14 +342,14 @@ class Gateway(Conversations):
                 attempt.used(0, 0)
         return response
 
-    async def _completes(self, request: web.Request) -> web.StreamResponse:
+    async def _handle_completion(self, request: web.Request) -> web.StreamResponse:
         """Answer one request of an agent, under the instruction of its conversation."""
         key = _key_of(request)
-        self.upstream(key)  # a stranger's body is not read
+        self.upstream(key)  # the body is read only if the key is known
         body = Body(await self._body(request), _PROTOCOLS[request.path])
         async with self._candidate_of(key) as candidate:
-            sent = body.under(candidate, self._render)
-            self._learn_context(body)
+            sent = body.place_texts(candidate, self._render)
+            self._record_context(body)
             is_stream = body.fields.get("stream") is True
             options = body.fields.get("stream_options")
             is_usage_wanted = isinstance(options, dict) and options.get("include_usage")
@@ -352,17 +361,17 @@ class Gateway(Conversations):
             )
             exchange = PassedExchange(is_stream_requested=is_stream, hides_usage=hides)
             if hides:
-                sent = body.with_usage(sent)
+                sent = body.request_usage(sent)
             try:
                 response = await self._ask(request, body, sent, exchange)
                 if exchange.is_lost:  # the request was too late for the connection, not wrong
                     exchange = PassedExchange(is_stream_requested=is_stream, hides_usage=hides)
                     response = await self._ask(request, body, sent, exchange)
             except BudgetError as error:
-                self.answered(key, "", "", broken=str(error))
+                self.record_answer(key, "", "", broken=str(error))
                 return refusal(402, str(error))  # clients do not try again after this one
             except asyncio.CancelledError:
-                # Nothing is counted where nothing came, or where the gateway closes.
+                # An answer without content is not counted, nor any while the gateway closes.
                 exchange.is_left = True
                 if not self._stopped.is_set():
                     self._count(key, body, exchange)
@@ -394,7 +403,7 @@ class Gateway(Conversations):
         return response
 
     def _count(self, key: str, body: Body, exchange: PassedExchange) -> None:
-        """Count an answer, or as much of it as the agent waited for."""
+        """Record an answer, or the part of it that came before the agent closed the connection."""
         outcome, reason = exchange.decide()
         message = exchange.reader.message
         has_come = message.has_content or message.has_thought
@@ -403,34 +412,37 @@ class Gateway(Conversations):
         if outcome is not ExchangeOutcome.REFUSED:
             action = "" if reason else message.action
             reason = masked(reason) if reason else ""
-            self.answered(key, body.said_last(), action, reason, body.text)
+            self.record_answer(key, body.read_observation(), action, reason, body.text)
 
     def _paid(self, body: Body, sent: bytes, longest: int) -> AbstractContextManager[Attempt]:
         """Reserve the most that a request can cost."""
-        limits = [body.fields.get(name) for name in _LIMITS]
+        limits = [body.fields.get(name) for name in _LIMIT_FIELDS]
         limit = max((_limit_of(limit) for limit in limits if limit is not None), default=longest)
-        choices = max(1, *(_number_of(body.fields.get(name)) for name in _CHOICES))
+        choices = max(1, *(_number_of(body.fields.get(name)) for name in _CHOICE_FIELDS))
         model = str(body.fields.get("model")).encode(errors="replace").decode()
         return self._spending.paid(model, sent.decode(), limit * choices)
 
     async def _pass(
         self, request: web.Request, sent: bytes, exchange: PassedExchange
     ) -> web.StreamResponse:
-        """Send a request to the upstream of its conversation, with the key that is for it."""
-        own, headers = self.upstream(_key_of(request)), passed_headers(request.headers)
+        """Send a request to the upstream of its conversation, with the key of that upstream."""
+        own_upstream = self.upstream(_key_of(request))
+        headers = passed_headers(request.headers)
         headers.pop("Content-Encoding", None)
-        shown = _key_of(request, with_header=False) if own else self._upstream_key
-        if shown:
-            headers["Authorization"] = f"Bearer {shown}"
+        api_key = _key_of(request, with_header=False) if own_upstream else self._upstream_key
+        if api_key:
+            headers["Authorization"] = f"Bearer {api_key}"
             if "messages" in request.path:
-                headers["X-Api-Key"] = shown
+                headers["X-Api-Key"] = api_key
         headers["Accept-Encoding"] = "identity"
         path = request.rel_url.raw_path.removeprefix("/v1")
-        url = join_url(own or self.settings.upstream, path, request.rel_url.raw_query_string)
+        url = join_url(
+            own_upstream or self.settings.upstream, path, request.rel_url.raw_query_string
+        )
         return await self._client.pass_on(request, url, sent, headers, exchange)
 
-    def _learn_context(self, body: Body) -> None:
-        """Let the proposer see the first chat that comes, and its tools."""
+    def _record_context(self, body: Body) -> None:
+        """Store the first chat, and its tools, as the context of the proposer."""
         if not self.engine.setting.prompt and (chat := body.chat):
             tools = body.fields.get("tools")
             prompt = marked_prompt(chat, self._render)
@@ -439,9 +451,9 @@ class Gateway(Conversations):
 
 
 async def _in_thread(function: Callable[[], ResultT]) -> ResultT:
-    """Return what a function comes to that may wait for the engine.
+    """Return the result of a function that may wait for the engine.
 
-    Each has a thread of its own: a pool would let those that wait keep others out.
+    Each call has a thread of its own: in a pool, waiting calls would block the remaining ones.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[ResultT] = loop.create_future()
@@ -468,16 +480,16 @@ async def _in_thread(function: Callable[[], ResultT]) -> ResultT:
 
 
 def _is_allowed(url: str, allowed: Sequence[str]) -> bool:
-    """Return whether a URL is one of those that clients may name, or below one."""
+    """Return whether a URL is one of the allowed base URLs, or below one."""
     if set(url) & set("\\@?#%") or ".." in url:
         return False
     return any(url == base or url.startswith(f"{base.rstrip('/')}/") for base in allowed)
 
 
 def _limit_of(value: object) -> int:
-    """Return the tokens that a limit lets through: one that is no count from 1 on limits nothing.
+    """Return the tokens that a limit allows; a value that is no positive integer limits nothing.
 
-    Servers read some of these in ways of their own, so they count as the larger number.
+    Servers differ in how they read such values, so the larger number counts.
     """
     number = _number_of(value)
     is_limit = isinstance(value, int) and not isinstance(value, bool) and number >= 1
@@ -495,9 +507,9 @@ def _number_of(value: object) -> int:
 
 
 def _key_of(request: web.Request, *, with_header: bool = True) -> str:
-    """Return the API key that an agent shows, in any of the protocols' headers."""
-    own = request.headers.get(KEY_HEADER, "") if with_header else ""
-    return own or _bearer_of(request) or request.headers.get("X-Api-Key", "")
+    """Return the API key of a request, from any of the protocols' headers."""
+    header_key = request.headers.get(KEY_HEADER, "") if with_header else ""
+    return header_key or _bearer_of(request) or request.headers.get("X-Api-Key", "")
 
 
 def _bearer_of(request: web.Request) -> str:

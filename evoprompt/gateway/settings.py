@@ -1,4 +1,4 @@
-"""What a person sets of a gateway."""
+"""Settings of a gateway."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from evoprompt.lm.settings import BudgetSettings, Prices
 
 
 class GatewaySettings(BaseModel, frozen=True, extra="forbid"):
-    """Where a gateway stands, what makes a step, and what it may cost."""
+    """Settings of a gateway: its addresses, the size of a step, and its budget."""
 
     upstream: str = Field(
         pattern=r"^https?://[^\s#]+$", description="base URL of a server like OpenAI's"

@@ -1,4 +1,4 @@
-"""What every client of a model's server keeps to: proxies, addresses, sizes and deadlines."""
+"""Rules for every client of a model's server: proxies, addresses, sizes and deadlines."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 """Names of this machine."""
 
 MAX_HEADER_BYTES = 2**16
-"""Of a header, in either direction."""
+"""Bytes of a header, in either direction."""
 
 MAX_BODY_BYTES = 2**26
-"""Of a request or an answer once it is unpacked: a long conversation with pictures."""
+"""Bytes of an unpacked request or answer: a long conversation with pictures."""
 
 IDLE_SECONDS = 4.0
-"""That a connection stays open unused: uvicorn closes it after 5."""
+"""Seconds until an unused connection is closed: uvicorn closes it after 5."""
 
 CONNECT_SECONDS = 30.0
-"""Until a server has taken a connection."""
+"""Seconds until a server has accepted a connection."""
 
 SILENCE_SECONDS = 600.0
-"""Without a byte of an answer: one that does not stream may take that long."""
+"""Seconds without a byte of an answer: an answer without a stream may take that long."""
 
 ANSWER_SECONDS = 3600.0
-"""For a whole answer, however steadily it comes."""
+"""Seconds for a whole answer, even if its bytes come steadily."""
 
 _WINDOW_BITS = {"gzip": (31,), "x-gzip": (31,), "deflate": (15, -15)}
 _PROBE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 60_000}
@@ -68,7 +68,8 @@ def unpack_body(content: bytes, coding: str) -> bytes:
     """Return a body without its content coding.
 
     Raises:
-        InputError: the coding is unknown, the body is not of it, or too long once unpacked.
+        InputError: the coding is unknown, the body has another coding, or it is too long once
+            unpacked.
     """
     coding = coding.strip().lower()
     if coding in ("", "identity"):
@@ -88,11 +89,11 @@ def unpack_body(content: bytes, coding: str) -> bytes:
             )
         if unpacking.eof:
             return unpacked
-    raise InputError(f"the body is no whole {coding}; required: what its header says")
+    raise InputError(f"the body is no whole {coding}; required: the coding of its header")
 
 
 def probe_peers(connection: socket.socket) -> None:
-    """Have the system cut a connection whose other side is gone without a word."""
+    """Make the system close a connection whose other side has vanished without a message."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in _PROBE.items():
         if (option := getattr(socket, name, None)) is not None:  # not all systems have them

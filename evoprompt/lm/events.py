@@ -1,4 +1,4 @@
-"""Server-sent events as the standard of WHATWG defines them, read while their bytes come."""
+"""Reader of server-sent events, defined by the standard of WHATWG, while their bytes come."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 from evoprompt.support.errors import LmError
 
 MAX_EVENT_BYTES = 2**24
-"""Bytes of one event; a longer one is refused, as nothing else limits it."""
+"""Bytes of one event; a longer event is refused, as there is no other limit."""
 
 _LINE = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n)")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -74,7 +74,7 @@ class EventReader:
         return events
 
     def end(self) -> list[ServerEvent]:
-        """Return the event whose end the server left out, if there is one."""
+        """Return the last event if the server omitted its end; else an empty list."""
         events: list[ServerEvent] = []
         if any(self._pieces):
             self._read_line(b"".join(self._pieces), events)

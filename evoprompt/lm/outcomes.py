@@ -1,4 +1,4 @@
-"""One decision about what became of an exchange with a model's server."""
+"""Decision about the outcome of an exchange with a model's server."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ Form = Literal["events", "json", "other"]
 
 
 class ExchangeOutcome(StrEnum):
-    """What became of an exchange."""
+    """Outcome of an exchange."""
 
     ANSWERED = "answered"
-    """The policy has answered, perhaps with nothing or up to a limit of tokens."""
+    """There is an answer of the policy, perhaps empty or cut at a limit of tokens."""
     CUT = "cut by the agent"
-    """The agent has closed its connection; what had come until then is the answer."""
+    """The agent has closed its connection; the answer is the content until then."""
     BROKEN = "broken"
-    """No answer of the policy came, or not whole, through no fault of the request."""
+    """The answer is missing or incomplete through no fault of the request."""
     REFUSED = "refused"
     """The server objects to the request."""
     ELSEWHERE = "elsewhere"
@@ -27,15 +27,15 @@ class ExchangeOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """What is known of an exchange at its end.
+    """State of an exchange at its end.
 
     Attributes:
-        status: of the answer; None where none came.
+        status: of the answer; None without an answer.
         is_stream_requested: whether the request asks for events.
         content_type: of the answer, without parameters.
         beginning: the first bytes of the answer.
-        finish_reason: of the first choice, as the server has it.
-        error: what the server, the connection or the reader of the answer says went wrong.
+        finish_reason: of the first choice, in the words of the server.
+        error: message of the server, the connection or the reader of the answer.
         has_content: whether a text or a call came.
         has_thought: whether a thought came.
         is_complete: whether the end of the answer came.
@@ -61,7 +61,7 @@ _LENGTH_ENDS = (
 _OWN_ENDS = (
     *(None, "stop", "end_turn", "eos", "eos_token", "stop_sequence", "completed"),
     *("tool_calls", "tool_use", "function_call"),
-)  # that the model itself made; any other says nothing of it where it said nothing
+)  # ends by the model itself; with any other end an empty answer is broken
 _ERROR_ENDS = ("error", "failed", "failure", "abort", "aborted", "cancelled", "network_error")
 _NO_ENDS = ("", "null", "none")
 _PASSING_STATUSES = (401, 402, 403, 408, 429)  # not the fault of the request, beside 500 and above
@@ -70,7 +70,7 @@ _EMPTY_ACCOUNT = ("insufficient_quota", "billing_hard_limit_reached", "insuffici
 
 
 def read_finish_reason(value: object) -> str | None:
-    """Return why an answer ended, in OpenAI's words; None where it has not.
+    """Return the reason of an answer's end in OpenAI's words; None without an end.
 
     >>> read_finish_reason("FinishReason.MAX_TOKENS"), read_finish_reason("null")
     ('length', None)
@@ -82,10 +82,10 @@ def read_finish_reason(value: object) -> str | None:
 
 
 def form_of(status: int, content_type: str, beginning: bytes, *, is_stream_requested: bool) -> Form:
-    """Return how the body of an answer is to be read.
+    """Return the form of the body of an answer.
 
-    Proxies change the type of a stream, and servers send errors with the type of one. So a stream
-    is what has the type and no other beginning, or was requested and begins as one.
+    Proxies change the type of a stream, and servers send errors with the type of one. So a body
+    is a stream if it has the type and no other beginning, or was requested and begins as a stream.
 
     >>> form_of(200, "text/plain", b"data: {}", is_stream_requested=True)
     'events'
@@ -100,7 +100,7 @@ def form_of(status: int, content_type: str, beginning: bytes, *, is_stream_reque
 
 
 def decide_outcome(exchange: Exchange) -> tuple[ExchangeOutcome, str]:
-    """Return what became of an exchange, and why where the policy has not answered.
+    """Return the outcome of an exchange, with a reason if there is no answer of the policy.
 
     >>> decide_outcome(Exchange(finish_reason="error"))[0].value
     'broken'
@@ -137,7 +137,7 @@ def decide_outcome(exchange: Exchange) -> tuple[ExchangeOutcome, str]:
 
 
 def is_account_empty(status: int, content: bytes) -> bool:
-    """Return whether an answer says that nothing more is paid, so that no later attempt helps.
+    """Return whether the account has no credit left, so that no later attempt helps.
 
     >>> is_account_empty(429, b'{"error": {"code": "insufficient_quota"}}')
     True

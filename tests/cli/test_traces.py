@@ -123,7 +123,7 @@ def test_a_gateway_s_folder_holds_its_conversations_and_who_is_in_use(tmp_path: 
     for reward, feedback in ((0.0, HINT), (1.0, "")):
         key = served.conversation(question, "visit")
         with served.calling(key):
-            served.answered(key, "", f"it is {reward}")
+            served.record_answer(key, "", f"it is {reward}")
         served.reward(key, reward, feedback)
     served.close()
     found = read_traces(settings.directory)

@@ -42,7 +42,7 @@ def have(conversations: Conversations, step: int) -> None:
                 conversations.conversation(question, group, key)
                 with conversations.calling(key) as candidate:
                     said = candidate.instruction
-                conversations.answered(key, "seen", f"said {said}", asked=key)
+                conversations.record_answer(key, "seen", f"said {said}", request=key)
                 conversations.reward(key, reward_of(question.id, said, place))
 
 

@@ -43,7 +43,7 @@ def conversations(
 def answered(one: Conversations, key: str) -> str:
     """An answer of the model in the conversation; the id of its candidate."""
     with one.calling(key) as candidate:
-        one.answered(key, "", "4")
+        one.record_answer(key, "", "4")
     return candidate.id
 
 
@@ -85,9 +85,9 @@ def test_writers_read_what_was_said_and_answered(tmp_path: Path) -> None:
     for reward in (0.0, 1.0):
         key = one.conversation(QUESTION, "g")
         with one.calling(key):
-            one.answered(key, "", "Let me look.")
+            one.record_answer(key, "", "Let me look.")
         with one.calling(key):
-            one.answered(key, "It says 5.", "5" * 5000)
+            one.record_answer(key, "It says 5.", "5" * 5000)
         one.reward(key, reward, "It is 4.")
     (failed,) = one.engine.replay.failures(1, one.engine.rng)
     assert failed.turns[0].action == "Let me look."
@@ -208,7 +208,7 @@ def test_a_reward_without_an_answer_that_came_whole_says_nothing_of_the_instruct
     for key in (broken, mended):
         answered(one, key)
         with one.calling(key):
-            one.answered(key, "", "", broken="the upstream died")
+            one.record_answer(key, "", "", broken="the upstream died")
     answered(one, mended)
     assert "never answered" in one.reward(never, 0.0)
     assert one.reward(broken, 0.0) == "the upstream died"

@@ -387,7 +387,7 @@ def test_a_reward_after_half_an_answer_is_told_as_a_failure(
     upstream.reply = lambda body: Reply(cut=300)
     with pytest.raises((http.client.IncompleteRead, ConnectionError)):
         raw(gateway, "/v1/chat/completions", {**CHAT, "stream": True}, key)
-    assert "died" in gateway.reward(key, 0.0)
+    assert "broke off" in gateway.reward(key, 0.0)
 
 
 def test_nobody_at_the_upstream_is_a_bad_gateway(engine: Engine, tmp_path: Path) -> None:

@@ -415,7 +415,7 @@ def test_steps_that_end_while_the_engine_evolves_follow_and_are_read_again(
                 for key in keys:
                     with gateway.calling(key):
                         pass
-                    gateway.answered(key, "", "4")
+                    gateway.record_answer(key, "", "4")
                 gateway.reward(keys[0], 1.0)
                 ending = threading.Thread(target=gateway.reward, args=(keys[1], 0.0))
                 ending.start()

@@ -14,7 +14,7 @@ CANDIDATE = Candidate("c1", {"instruction": "Be brief.", "tool:look": "Looks lef
 
 
 def placed(raw: str, render: Render = system_message) -> str:
-    return Body(raw.encode()).under(CANDIDATE, render).decode()
+    return Body(raw.encode()).place_texts(CANDIDATE, render).decode()
 
 
 def test_a_system_message_is_put_first_and_nothing_else_changes() -> None:
@@ -83,7 +83,7 @@ def test_a_completion_has_the_instruction_before_its_prompt() -> None:
 )
 def test_what_has_no_one_place_for_an_instruction_is_refused(raw: bytes) -> None:
     with pytest.raises(InputError, match="required"):
-        Body(raw).under(CANDIDATE, system_message)
+        Body(raw).place_texts(CANDIDATE, system_message)
 
 
 def test_a_chat_with_a_field_named_prompt_is_a_chat() -> None:
@@ -98,4 +98,4 @@ def test_what_an_agent_said_last_is_what_follows_the_last_answer() -> None:
         {"role": "tool", "content": "12"},
         {"role": "user", "content": [{"type": "text", "text": "Go on."}]},
     ]
-    assert Body(json.dumps({"messages": messages}).encode()).said_last() == "12\nGo on."
+    assert Body(json.dumps({"messages": messages}).encode()).read_observation() == "12\nGo on."

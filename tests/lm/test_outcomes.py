@@ -43,7 +43,7 @@ EVENTS: dict[str, Any] = {
         ({"error": "it broke", "is_left": True}, CUT),
         ({"status": None}, BROKEN),
         ({**EVENTS, "is_complete": False}, BROKEN),
-        ({"error": "its choice tells of an error"}, BROKEN),
+        ({"error": "its choice reports an error"}, BROKEN),
         ({"beginning": b"<html>"}, BROKEN),
         ({"beginning": b""}, BROKEN),
         ({"beginning": b"[]"}, BROKEN),
