@@ -137,7 +137,7 @@ class Loop:
             if reason == self._flat.stop_reason:  # more questions would cost and show nothing
                 self.emit(events.Notice(self.iteration, f"stopped: {reason}"))
                 return reason
-            if 0 < self.comparison.unasked <= self.results.meter.left:
+            if 0 < self.comparison.num_unused <= self.results.meter.left:
                 self.comparison.deepen(self.incumbent, whole=True)
                 self._note()
         except BudgetSpentError as spent:
@@ -192,7 +192,7 @@ class Loop:
             return reason
         if self._free >= _FREE:
             return f"the proposer repeated itself {_FREE} times, and all its texts were measured"
-        if meter.left <= min(comparison.unasked, _RESERVE * meter.limit):
+        if meter.left <= min(comparison.num_unused, _RESERVE * meter.limit):
             return "the budget is spent but for the final measurement"
         return ""
 
@@ -227,12 +227,12 @@ class Loop:
         for child in fresh:
             lead = self.results.lead(child, parent, names)
             self.population.add(child, is_spare=abs(lead.value) < 1e-9 and lead.stderr < math.inf)
-            self.failures.note(child, focus)
+            self.failures.record_items(child, focus)
             self._tell(child, child is winner, focus)
         new = fresh if self.iteration > 1 else [parent, *fresh]  # whom nobody has seen yet
-        if excerpts := excerpts_of([one for who in new for one in self.failures.tried(who)]):
+        if excerpts := excerpts_of([one for who in new for one in self.failures.trajectories(who)]):
             self.emit(events.Shown(self.iteration, excerpts))
-        tried = [one for who in (parent, *fresh) for one in self.failures.tried(who)]
+        tried = [one for who in (parent, *fresh) for one in self.failures.trajectories(who)]
         for differed in differences_of(self.iteration, tried):
             self.emit(differed)
         self._refused = None if winner else next(reversed(fresh), self._refused)
@@ -266,7 +266,7 @@ class Loop:
         component = order.sample(self._components, len(self._components))[place]
         failed = [self.results.trajectory(parent, item, component) for item in focus]
         if self._refused is not None:
-            failed += self.failures.again(self._refused, focus, component)
+            failed += self.failures.repeated_failures(self._refused, focus, component)
         request = ProposalRequest(
             self.options.proposals,
             [self._stats_of(parent, detailed=True)],

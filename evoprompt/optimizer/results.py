@@ -102,7 +102,7 @@ class Results:
             keys = {(one.id, item.question.id): key for key, (one, item) in wanted.items()}
             for (candidate, item), outcome in self._rollouts.run(fresh, self.meter):
                 key = keys[candidate.id, item.question.id]
-                self._journal.measured(self.step, key, outcome)
+                self._journal.add_rollout(self.step, key, outcome)
         for key in wanted:
             self._take_note(key, known[key])
 

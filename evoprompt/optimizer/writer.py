@@ -108,7 +108,7 @@ class Writer:
                     setting=self.setting,
                 )
             )
-            self.journal.answered(answer)
+            self.journal.add_answer(answer)
         elif request.step == self._last:
             self.proposer.load_state_dict(answer.state)  # from here on it is asked again
         for message in answer.notices:
