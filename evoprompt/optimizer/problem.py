@@ -122,8 +122,8 @@ def solve(
         if test and stopped != INTERRUPTED:
             meter.limit += len(test)
             try:
-                loop.test(test)
-            except (BudgetSpentError, InputError) as error:  # what was found is still there
+                loop.test_incumbent(test)
+            except (BudgetSpentError, InputError) as error:  # the result is complete without it
                 log.append(Notice(loop.iteration, f"the testset was not asked: {error}"))
         best = loop.incumbent
         validation, stderr, asked = comparison.value(best)
