@@ -139,7 +139,7 @@ class Comparison:
         """Return the candidate that replaces ``incumbent``; None if no candidate does.
 
         All candidates are measured together. A candidate is dropped as soon as its lead is
-        significantly negative. If a candidate gains on some questions and loses on others, few
+        significantly negative. If a candidate has gains on some questions and losses elsewhere, few
         questions mislead: then the whole validation set decides.
 
         Args:
@@ -181,7 +181,7 @@ class Comparison:
         return remaining[best] if is_enough or leads[best].value > 0 else None
 
     def _is_open(self, child: Candidate, incumbent: Candidate) -> bool:
-        """Return whether ``child`` gains on some questions, loses on others, without a verdict."""
+        """Return whether ``child`` has both gains and losses, and there is no verdict yet."""
         is_undecided = not self._verdict(child, incumbent, self.used_names)
         losses = self._results.gains(incumbent, child, self._results.means(child))
         return bool(losses) and is_undecided and not self._results.noise

@@ -262,10 +262,10 @@ class TaskAgent:
         mean = Evaluation.of(scores, self._task.main_metric, 1 - len(scores) / failures.of)
         return mean.model_copy(update={"failures": failures, "outcomes": outcomes}), failures.of
 
-    async def _play_question(self, written: Written, question: Question, split: str) -> Episode:
+    async def _play_question(self, instruction: Written, question: Question, split: str) -> Episode:
         if split not in self._tools:
             self._tools[split] = self._task.caller(split)
-        candidate = Candidate.of(written)
+        candidate = Candidate.of(instruction)
         prompt = self._task.render(self._runner.prompt(question), candidate)
         episode = await self._endpoint.chat.play(
             self._runner.play(prompt),

@@ -107,7 +107,7 @@ class FailureFinder:
         """Return the trajectories of ``candidate`` on those ``items`` that it fails every time.
 
         Args:
-            candidate: a candidate other than the one whose failures ``items`` are.
+            candidate: a candidate other than the one that ``items`` were found for.
             items: questions.
             component: the component to read about, if components have separate readings.
         """
@@ -118,7 +118,7 @@ class FailureFinder:
         ]
 
     def successes(self, items: Sequence[Item], component: str) -> list[Trajectory]:
-        """Return a successful trajectory for each of ``items`` whose latest solver never fails it.
+        """Return a successful trajectory for each of ``items`` that its latest solver never fails.
 
         Args:
             items: questions.

@@ -117,7 +117,7 @@ class Genome:
         return program
 
     def unsaved_tools(self, texts: Mapping[str, str]) -> list[str]:
-        """Return the tools whose new description is in no instruction, so in no saved state."""
+        """Return the tools with a new description in no instruction, so in no saved state."""
         program = self.build(texts)
         instructions = [predictor.signature.instructions for predictor in program.predictors()]
         return [

@@ -120,14 +120,14 @@ class Batches(Rollouts):
                 )
             yield item, ExampleOutcome(reward, output, fault=fault, readings=readings)
 
-    def _read(self, texts: Texts, found: Any, index: int) -> Mapping[str, Reading]:
+    def _read(self, texts: Texts, evaluation: Any, index: int) -> Mapping[str, Reading]:
         """Return the adapter's reading of one rollout for each component that it has records of."""
         batch_of_one = replace(
-            found,
-            outputs=[found.outputs[index]],
-            scores=[found.scores[index]],
-            trajectories=[found.trajectories[index]],
-            objective_scores=found.objective_scores and [found.objective_scores[index]],
+            evaluation,
+            outputs=[evaluation.outputs[index]],
+            scores=[evaluation.scores[index]],
+            trajectories=[evaluation.trajectories[index]],
+            objective_scores=evaluation.objective_scores and [evaluation.objective_scores[index]],
         )
         readings = {}
         for component in texts:

@@ -350,9 +350,11 @@ class Loop:
 
     def _emit_evaluated(self, split: str, value: float, questions: int) -> None:
         metrics = {REWARD.name: value, "questions": float(questions)}
-        spent = self.results.meter.spent
+        num_rollouts = self.results.meter.spent
         self.emit(
-            events.Evaluated(self.iteration, split, self.incumbent.id, spent, metrics, {}, REWARD)
+            events.Evaluated(
+                self.iteration, split, self.incumbent.id, num_rollouts, metrics, {}, REWARD
+            )
         )
 
     def _warn_of_failures(self) -> None:

@@ -149,17 +149,17 @@ class Writer:
         proposer = self.proposer
         notices: list[str] = []
         proposals: list[Proposal] = []
-        spent = failed = False
+        is_spent = has_failed = False
         try:
             proposals = signed(proposer.propose(request), proposer.name)
         except Exception as error:  # a proposer's failure costs an iteration, not the run
-            spent, failed = isinstance(error, BudgetError), True
+            is_spent, has_failed = isinstance(error, BudgetError), True
             notices.append(f"the proposer failed: {format_error_with_place(error)}")
         with naming("proposer", proposer):
             notices += proposer.notices()
         # A state that JSON cannot carry is refused now, not on a resume.
         state: dict[str, JsonValue] = json.loads(json.dumps(proposer.state_dict(), allow_nan=False))
-        return Answered(request.step, proposals, notices, state, spent, failed)
+        return Answered(request.step, proposals, notices, state, is_spent, has_failed)
 
 
 def built(
