@@ -1,1 +1,1 @@
-"""Instructions of a policy that is not trained: ``evoprompt.optimize``, in :mod:`.api`."""
+"""Optimizer of the instructions of a frozen model: ``evoprompt.optimize``, in :mod:`.api`."""

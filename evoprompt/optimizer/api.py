@@ -18,13 +18,13 @@ from evoprompt.lm.client import GivenLm
 from evoprompt.log.evaluation import Score
 from evoprompt.log.eventlog import EventLog
 from evoprompt.optimizer.data import Item, items_of, split
-from evoprompt.optimizer.folder import EVENTS, begin, digest_of, held, is_begun
+from evoprompt.optimizer.folder import EVENTS, digest_of, is_begun, lock_folder, prepare_folder
 from evoprompt.optimizer.gepa import AdapterProposer, Batches, GepaAdapter, is_adapter
 from evoprompt.optimizer.journal import JOURNAL
 from evoprompt.optimizer.options import OptimizeOptions
 from evoprompt.optimizer.outcome import INTERRUPTED, LM_SPENT
 from evoprompt.optimizer.problem import Problem, require_budget, solve
-from evoprompt.optimizer.progress import shown
+from evoprompt.optimizer.progress import show_progress
 from evoprompt.optimizer.result import OptimizationResult, best_of
 from evoprompt.optimizer.runner import Metric, Program, Rollouts, Runner
 from evoprompt.optimizer.writer import built
@@ -37,7 +37,7 @@ InstructionT = TypeVar("InstructionT", str, Mapping[str, str])
 ExampleT = TypeVar("ExampleT")
 OutputT = TypeVar("OutputT")
 
-_FEW = 20  # validation questions
+_MIN_VALIDATION_QUESTIONS = 20  # fewer bring a warning
 
 
 def optimize(
@@ -54,59 +54,62 @@ def optimize(
     directory: str | Path | None = None,
     options: OptimizeOptions | None = None,
 ) -> OptimizationResult:
-    """Improves the instruction of a program whose model stays as it is.
+    """Improve the instruction of a program whose model is not trained.
 
-    A proposer reads failures on the training set and writes a new instruction; that is tried where
-    its parent failed, and if it is better there, compared with the best one on the validation set.
-    No rollout is made twice, and none that is not needed to tell two instructions apart. It ends
-    when nothing is left to learn from, after ``patience`` iterations without progress, or ten at a
-    perfect score, or, without a ``patience``, ten in which every reward is the lowest, when a limit
-    is reached, and at Ctrl-C; what was found until then is returned.
+    A proposer reads failures on the training set and writes a new instruction. The new instruction
+    is tried where its parent failed; if it is better there, it is compared with the incumbent on
+    the validation set. No rollout is made twice, and no rollout is made that is not needed to
+    compare two instructions. The optimization ends when nothing is left to learn from, after
+    ``patience`` iterations without progress, or ten at a perfect score, or, without a ``patience``,
+    25 iterations for each component in which every reward is the lowest, when a limit is reached,
+    and at Ctrl-C; the best result until then is returned.
 
     Args:
         seed_instruction: where to start: a text, or a text for each component of the program; or a
-            list of several, of which the first is measured and the others compared with it.
+            list of several, of which the first is measured and the further ones are compared with
+            it.
         trainset: examples to learn from: mappings, texts, or any objects of yours.
         metric: ``metric(example, output)`` returns a number, or with feedback a ``Score``, a pair
             ``(number, feedback)`` or a ``dspy.Prediction(score=..., feedback=...)``; higher is
             better. It may be a coroutine function, as may ``program``.
-        program: ``program(instruction, example)`` returns an output; it is given a mapping where
-            ``seed_instruction`` is one. Several calls are made at a time, in threads, and each sees
-            the context variables of the caller, such as ``dspy.context``. Or, without a metric, a
-            ``GEPAAdapter`` as GEPA takes it: what it makes of its trajectories is what a proposer
-            reads, and its ``propose_new_texts`` is the proposer where neither ``lm`` nor another
-            one is given.
+        program: ``program(instruction, example)`` returns an output; the instruction is a mapping
+            where ``seed_instruction`` is one. Several calls are made at a time, in threads, and
+            each sees the context variables of the caller, such as ``dspy.context``. Or, without a
+            metric, a ``GEPAAdapter`` as GEPA takes it: the proposer reads the reflective dataset
+            that the adapter makes of its trajectories, and its ``propose_new_texts`` is the
+            proposer if neither ``lm`` nor another proposer is given.
         valset: examples to choose by; by default half of ``trainset``.
-        testset: examples that only the best is asked, at the end, so that ``result.value`` is not
-            flattered by the choice; at most a quarter of ``budget`` is kept for them, which then
-            asks the first ones.
-        proposer: the name of an installed one, or an object with its method.
-        lm: the language model of a proposer that is named: ``"openai/gpt-5-mini"``, a ``dspy.LM``,
-            a function of a prompt that returns a text, or a mapping with one of these as ``model``
-            and further settings of ``evoprompt.lm.LmSettings``, such as a budget in calls, tokens
-            and USD. What has a name is asked once before the first rollout.
-        budget: most rollouts, validation and repeated attempts included.
-        directory: new folder for everything that happens, from which it can be resumed; one
-            optimization at a time may write it.
-        options: what is seldom set, such as the seed, and whether to resume.
+        testset: examples on which only the best candidate is measured, at the end, so that
+            ``result.value`` is not flattered by the choice; at most a quarter of ``budget`` is
+            reserved for them, and a test set beyond that is cut to its first examples.
+        proposer: the name of an installed proposer, or an object with its method.
+        lm: the language model of a proposer that is given by name: ``"openai/gpt-5-mini"``, a
+            ``dspy.LM``, a function of a prompt that returns a text, or a mapping with one of these
+            as ``model`` and further settings of ``evoprompt.lm.LmSettings``, such as a budget in
+            calls, tokens and USD. A model that is given by name gets one request before the first
+            rollout.
+        budget: maximum number of rollouts, validation and repeated attempts included.
+        directory: new folder for all records of the optimization, from which it can be resumed;
+            one optimization at a time may write it.
+        options: settings that are seldom changed, such as the seed, and whether to resume.
 
     Returns:
-        The best instruction and what it is worth, all candidates, the curve, what failed and what
-        it cost; with several seeds the best of them, all in ``runs``, and their ``spread``.
+        The best instruction with its value, all candidates, the curve, the failures and the cost;
+        with several seeds the best run, all of them in ``runs``, and their ``spread``.
 
     Raises:
-        InputError: an argument cannot be used, the seed instruction cannot be measured, or the
-            proposer has failed whenever it was asked.
+        InputError: an argument cannot be used, the seed instruction cannot be measured, or every
+            request to the proposer has failed.
     """
-    chosen = OptimizeOptions() if options is None else options
-    if not isinstance(chosen, OptimizeOptions):
+    chosen_options = OptimizeOptions() if options is None else options
+    if not isinstance(chosen_options, OptimizeOptions):
         raise InputError(
-            f"options is {chosen!r:.100}; required: OptimizeOptions(...); write "
+            f"options is {chosen_options!r:.100}; required: OptimizeOptions(...); write "
             "options=OptimizeOptions(seed=1)"
         )
-    if chosen.resume and directory is None:
+    if chosen_options.resume and directory is None:
         raise InputError("resume is given without a directory; required: the one to go on with")
-    seeds, as_text = _seeds_of(seed_instruction, chosen.required)
+    seeds, as_text = _seeds_of(seed_instruction, chosen_options.required)
     rollouts: Rollouts
     if is_adapter(program):
         if metric is not None:
@@ -116,17 +119,17 @@ def optimize(
             )
         if proposer == "reflection" and lm is None and hasattr(program, "propose_new_texts"):
             proposer = AdapterProposer(program.propose_new_texts)
-        rollouts = Batches(program, chosen.perfect)
+        rollouts = Batches(program, chosen_options.perfect)
     else:
-        for name, given, wanted in (
+        for name, function, parameters in (
             ("program", program, "(instruction, example)"),
             ("metric", metric, "(example, output)"),
         ):
-            _require_function(name, given, wanted)
-        rollouts = Runner(cast(Program, program), cast(Metric, metric), as_text, chosen)
+            _require_function(name, function, parameters)
+        rollouts = Runner(cast(Program, program), cast(Metric, metric), as_text, chosen_options)
     train: list[Item]
     validation: list[Item]
-    train, validation = _sets(trainset, valset, chosen.seed)
+    train, validation = _sets(trainset, valset, chosen_options.seed)
     test = [] if testset is None else items_of(testset, "testset")
     _warn_of_overlap("test", test, [*train, *validation], "trainset or the valset")
     problem = Problem(seeds, train, validation, rollouts, test)
@@ -134,20 +137,21 @@ def optimize(
     root = None if directory is None else Path(directory)
     spending = SpendTracker(None if root is None else root / SPENDING_FILE)
 
-    def ask() -> Proposer:
+    def build_proposer() -> Proposer:
         return built(proposer, lm, root, spending)
 
-    with nullcontext() if root is None else held(root, chosen.resume):
-        found = _optimize_all(problem, ask, budget, chosen, root)
-    if chosen.progress:
-        print(*found.facts, *_way_on(found, root), sep="\n", file=sys.stderr, flush=True)
-    return found
+    with nullcontext() if root is None else lock_folder(root, chosen_options.resume):
+        result = _optimize_all(problem, build_proposer, budget, chosen_options, root)
+    if chosen_options.progress:
+        hints = _resume_hints(result, root)
+        print(*result.facts, *hints, sep="\n", file=sys.stderr, flush=True)
+    return result
 
 
-def _way_on(found: OptimizationResult, root: Path | None) -> list[str]:
-    """How an optimization that was interrupted goes on, in a line; none where it was not."""
-    last = found.runs[-1] if found.runs else found
-    if last.stopped != INTERRUPTED:
+def _resume_hints(result: OptimizationResult, root: Path | None) -> list[str]:
+    """Return one line on how to resume an interrupted optimization; none if it ended by itself."""
+    last_run = result.runs[-1] if result.runs else result
+    if last_run.stopped != INTERRUPTED:
         return []
     if root is None:
         return ["nothing was kept to go on from: that takes directory=FOLDER from the beginning"]
@@ -156,42 +160,45 @@ def _way_on(found: OptimizationResult, root: Path | None) -> list[str]:
 
 def _optimize_all(
     problem: Problem,
-    ask: Callable[[], Proposer],
+    build_proposer: Callable[[], Proposer],
     budget: int,
     options: OptimizeOptions,
     root: Path | None,
 ) -> OptimizationResult:
-    """The best of ``options.seeds`` optimizations, each with a budget of its own.
+    """Return the best of ``options.seeds`` optimizations, each with a budget of its own.
 
     Args:
-        problem: what is optimized.
-        ask: the proposer; one that keeps something begins each time as it was given.
-        budget: most rollouts of each.
-        options: the seeds, and the limits; ``seconds`` of all together.
-        root: folder for everything that happens; with several seeds, one in it for each.
+        problem: the problem to optimize.
+        build_proposer: returns the proposer; a proposer with a state begins each optimization in
+            the state in which it was given.
+        budget: maximum number of rollouts of each optimization.
+        options: the seeds and the limits; ``seconds`` is the limit of all together.
+        root: folder for all records; with several seeds it has a folder for each.
     """
-    proposer = ask()
-    begun = proposer.state_dict()
+    proposer = build_proposer()
+    initial_state = proposer.state_dict()
     if root is not None:
-        begin(root, _settings(problem, proposer, budget, options), options.resume)
-    ends = None if options.seconds is None else monotonic() + options.seconds
+        prepare_folder(root, _settings(problem, proposer, budget, options), options.resume)
+    deadline = None if options.seconds is None else monotonic() + options.seconds
     runs: list[OptimizationResult] = []
     for seed in range(options.seed, options.seed + options.seeds):
-        left = None if ends is None else max(ends - monotonic(), 0.0)
+        seconds_left = None if deadline is None else max(deadline - monotonic(), 0.0)
         if runs:
-            if left == 0 or runs[-1].stopped in (INTERRUPTED, LM_SPENT):
+            if seconds_left == 0 or runs[-1].stopped in (INTERRUPTED, LM_SPENT):
                 break
-            proposer = ask()
-            proposer.load_state_dict(begun)
-        one = options.model_copy(update={"seed": seed, "seeds": 1, "seconds": left})
+            proposer = build_proposer()
+            proposer.load_state_dict(initial_state)
+        seed_options = options.model_copy(
+            update={"seed": seed, "seeds": 1, "seconds": seconds_left}
+        )
         folder = root if root is None or options.seeds == 1 else root / f"seed-{seed}"
         if folder is not None and folder is not root:
-            settings = _settings(problem, proposer, budget, one)
-            begin(folder, settings, options.resume and is_begun(folder))
+            settings = _settings(problem, proposer, budget, seed_options)
+            prepare_folder(folder, settings, options.resume and is_begun(folder))
         log = EventLog(None if folder is None else folder / EVENTS)
         journal = None if folder is None else folder / JOURNAL
-        with shown(log, options.progress):
-            runs.append(solve(problem, proposer, budget, one, log, journal))
+        with show_progress(log, options.progress):
+            runs.append(solve(problem, proposer, budget, seed_options, log, journal))
         if folder is not None:
             runs[-1].save(folder)
     if options.seeds == 1:
@@ -205,8 +212,10 @@ def _optimize_all(
 def _settings(
     problem: Problem, proposer: Proposer, budget: int, options: OptimizeOptions
 ) -> Mapping[str, JsonValue]:
-    """What has to be the same on a resume, and what is asked for."""
-    chosen: dict[str, JsonValue] = options.model_dump(mode="json", exclude={"resume", "progress"})
+    """Return the settings of the optimization, most of which must be the same on a resume."""
+    option_values: dict[str, JsonValue] = options.model_dump(
+        mode="json", exclude={"resume", "progress"}
+    )
     return {
         "seed_instruction": [dict(seed.components) for seed in problem.seeds],
         "trainset": digest_of(problem.train),
@@ -214,14 +223,18 @@ def _settings(
         "testset": digest_of(problem.test) if problem.test else None,
         "proposer": proposer.name,
         "budget": budget,
-        **chosen,
+        **option_values,
     }
 
 
-def _seeds_of(given: Any, required: Sequence[str]) -> tuple[list[Proposal], bool]:
-    """The seed instructions, and whether a program takes them as plain texts."""
-    several = given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
-    seeds = usable_seeds(several, len(several), required)
+def _seeds_of(seed_instruction: Any, required: Sequence[str]) -> tuple[list[Proposal], bool]:
+    """Return the seed instructions, and whether the program takes them as plain texts."""
+    instructions = (
+        seed_instruction
+        if isinstance(seed_instruction, Sequence) and not isinstance(seed_instruction, str)
+        else [seed_instruction]
+    )
+    seeds = usable_seeds(instructions, len(instructions), required)
     names = set(seeds[0].components)
     for seed in seeds:
         if set(seed.components) != names:
@@ -229,34 +242,39 @@ def _seeds_of(given: Any, required: Sequence[str]) -> tuple[list[Proposal], bool
                 f"a seed instruction has the components {sorted(seed.components)}; required: those "
                 f"of the first, {sorted(names)}"
             )
-    return seeds, not isinstance(several[0], Mapping) and names == {INSTRUCTION}
+    return seeds, not isinstance(instructions[0], Mapping) and names == {INSTRUCTION}
 
 
-def _require_function(name: str, given: object, wanted: str) -> None:
-    """Makes sure that ``given`` can be called with two arguments, as far as it tells."""
-    if not callable(given) or _is_of_dspy(given):
-        other = (
+def _require_function(name: str, function: object, parameters: str) -> None:
+    """Require that ``function`` can be called with two arguments, if its signature is readable."""
+    if not callable(function) or _is_of_dspy(function):
+        alternatives = (
             "; a model behind a server is one as Endpoint(...), and a task as TaskAgent(task, "
             "Endpoint(...)) of evoprompt.optimizer.endpoint; a GEPAAdapter, with its methods "
             "evaluate and make_reflective_dataset, takes no metric; for a program of DSPy's write "
             "evoprompt.CoEvolve(metric, budget=...).compile(program, trainset=...)"
         )
         raise InputError(
-            f"{name} is {given!r:.200}; required: a function of two arguments"
-            f"{other if name == 'program' else ''}"
+            f"{name} is {function!r:.200}; required: a function of two arguments"
+            f"{alternatives if name == 'program' else ''}"
         )
     try:
-        found = signature(given)
-    except (TypeError, ValueError):  # some written in C do not tell
+        function_signature = signature(function)
+    except (TypeError, ValueError):  # some functions written in C have no signature
         return
     try:
-        found.bind(None, None)
+        function_signature.bind(None, None)
     except TypeError:
-        raise InputError(f"{name} takes {found}; required: {name}{wanted}") from None
+        raise InputError(
+            f"{name} takes {function_signature}; required: {name}{parameters}"
+        ) from None
 
 
 def _is_of_dspy(program: object) -> bool:
-    """Whether it is a module of DSPy's, which takes no instruction; DSPy is not imported here."""
+    """Return whether ``program`` is a ``dspy.Module``, which takes no instruction.
+
+    DSPy is not imported here.
+    """
     dspy = sys.modules.get("dspy")
     return dspy is not None and isinstance(program, dspy.Module)
 
@@ -269,29 +287,32 @@ def _sets(
         choose_by = items_of(valset, "valset")
         _warn_of_overlap("validation", choose_by, learn_from, "trainset")
         return learn_from, choose_by
-    learn, choose = split(trainset, seed)
-    if len(choose) < _FEW:
+    learning_examples, choosing_examples = split(trainset, seed)
+    if len(choosing_examples) < _MIN_VALIDATION_QUESTIONS:
         warn(
-            f"there is no valset, so {len(choose)} of the {len(trainset)} training examples are "
-            f"held back to choose by; so few tell close instructions apart by chance; {_FEW} or "
-            "more are better",
+            f"there is no valset, so {len(choosing_examples)} of the {len(trainset)} training "
+            "examples are held back to choose by; so few tell close instructions apart by chance; "
+            f"{_MIN_VALIDATION_QUESTIONS} or more are better",
             3,
         )
-    return items_of(learn, "trainset"), items_of(choose, "valset")
+    return items_of(learning_examples, "trainset"), items_of(choosing_examples, "valset")
 
 
-def _warn_of_overlap(name: str, asked: Sequence[Item], known: Sequence[Item], where: str) -> None:
-    """Says so where an instruction is measured by examples that taught or chose it."""
-    read = {_content_of(item.example) for item in known}
-    both = sum(_content_of(item.example) in read for item in asked)
-    if both:
+def _warn_of_overlap(
+    name: str, measured_items: Sequence[Item], learning_items: Sequence[Item], learning_name: str
+) -> None:
+    """Warn if an instruction is measured by examples that taught or chose it."""
+    learning_contents = {_content_of(item.example) for item in learning_items}
+    num_shared = sum(_content_of(item.example) in learning_contents for item in measured_items)
+    if num_shared:
         warn(
-            f"{both} of the {len(asked)} {name} examples are in the {where}, too; required: "
-            "others, as what was learnt by heart looks good there; give others, or none",
+            f"{num_shared} of the {len(measured_items)} {name} examples are in the "
+            f"{learning_name}, too; required: different examples, as what was learnt by heart "
+            "looks good there; give different ones, or none",
             4,
         )
 
 
 def _content_of(example: object) -> str:
-    """What two examples have in common if they are the same; of questions, whatever their ids."""
+    """Return a text that equal examples have in common; the ids of questions do not count."""
     return repr(replace(example, id="") if isinstance(example, Question) else example)

@@ -31,11 +31,11 @@ from evoprompt.roles import Proposer
 from evoprompt.support.errors import InputError, warn
 from evoprompt.support.text import format_error, words_of
 
-_KEPT = 16  # programs that were built last
+_MAX_CACHED_PROGRAMS = 16  # the programs that were used last
 
 
 class CoEvolve(Teleprompter):  # type: ignore[misc]  # DSPy is not typed
-    """Improves the instructions of all predictors and the descriptions of all tools of a program.
+    """Optimizer of the instructions of all predictors and the descriptions of all tools.
 
     ::
 
@@ -49,19 +49,19 @@ class CoEvolve(Teleprompter):  # type: ignore[misc]  # DSPy is not typed
         budget: most rollouts of the program.
         lm: the language model that writes, as ``evoprompt.optimize`` takes it: its name, a
             ``dspy.LM`` or a function, or a mapping with one of these as ``model`` and a ``budget``
-            in calls, tokens and USD; the program keeps its own.
-        proposer: who writes.
+            in calls, tokens and USD; the program keeps its own model.
+        proposer: the proposer, by name or as an object.
         usd: most that the program's own language models may cost, a hard limit before each request;
             None for no limit. Those of the metric are not counted.
         prices: of these models by their names, in USD per million tokens, where DSPy's tables have
             none, as ``{"openai/my-model": {"input": 0.1, "output": 0.4}}``.
         tools: whether descriptions of tools evolve.
         failure_score: of an answer that cannot be parsed and of a program that raises.
-        track_stats: whether the program returned has ``detailed_results``, what
-            ``evoprompt.optimize`` returns.
-        directory: new folder for everything that happens.
-        options: what is seldom set, as of ``evoprompt.optimize``; ``perfect`` is the greatest score
-            there is.
+        track_stats: whether the returned program has ``detailed_results``, the result of
+            ``evoprompt.optimize``.
+        directory: new folder for all records of the optimization.
+        options: settings that are seldom changed, as of ``evoprompt.optimize``; ``perfect`` is the
+            greatest score there is.
 
     Raises:
         InputError: the metric does not take these arguments, or ``usd`` and ``prices`` are no
@@ -95,10 +95,12 @@ class CoEvolve(Teleprompter):  # type: ignore[misc]  # DSPy is not typed
         self.track_stats = track_stats
         self.directory = directory
         self.options = OptimizeOptions() if options is None else options
-        self._scoring()  # says now what is wrong with the metric
+        self._scoring()  # an unusable metric is refused now
         if usd is not None and not (isinstance(usd, int | float) and 0 <= usd < math.inf):
             raise InputError(f"usd is {usd!r}; required: a finite number of at least 0")
-        self._known_prices = {name: _prices(name, one) for name, one in (prices or {}).items()}
+        self._known_prices = {
+            name: _prices(name, price_values) for name, price_values in (prices or {}).items()
+        }
 
     def _scoring(self, learning: Sequence[Any] = ()) -> Callable[[Any, Ran], Any]:
         return Scoring(self.metric, self.failure_score, self.options.perfect, learning)
@@ -112,15 +114,15 @@ class CoEvolve(Teleprompter):  # type: ignore[misc]  # DSPy is not typed
         valset: Sequence[Any] | None = None,
         testset: Sequence[Any] | None = None,
     ) -> Any:
-        """The student with better texts; ``student`` itself stays as it is.
+        """Return the student with better texts; ``student`` itself is not changed.
 
         Args:
             student: a ``dspy.Module``.
             trainset: examples to learn from, with their inputs named by ``with_inputs``.
             teacher: must be None.
             valset: examples to choose by; by default half of ``trainset``.
-            testset: examples that only the best texts are asked, at the end, for a value that is
-                not flattered by the choice.
+            testset: examples on which only the best texts are measured, at the end, for a value
+                that is not flattered by the choice.
 
         Raises:
             InputError: an argument cannot be used, or the student cannot be measured.
@@ -138,13 +140,16 @@ class CoEvolve(Teleprompter):  # type: ignore[misc]  # DSPy is not typed
         spending = SpendTracker(None if folder is None else Path(folder) / SPENDING)
         at_a_time = self.options.max_concurrency or dspy.settings.num_threads
         metering = Metering(self.usd, self._known_prices, spending)
-        metering.metered(dspy.settings.lm)  # says now what cannot be limited
-        counted = {name: metering.metered(one.lm) for name, one in student.named_predictors()}
+        metering.meter_model(dspy.settings.lm)  # a model that cannot be limited is refused now
+        metered_models = {
+            name: metering.meter_model(predictor.lm)
+            for name, predictor in student.named_predictors()
+        }
         result = optimize(
             genome.texts,
             trainset,
             self._scoring(trainset),
-            program=_Program(genome, metering, counted, words_of(self.metric)),
+            program=_Program(genome, metering, metered_models, words_of(self.metric)),
             valset=valset,
             testset=testset,
             proposer=self.proposer,
@@ -154,7 +159,7 @@ class CoEvolve(Teleprompter):  # type: ignore[misc]  # DSPy is not typed
             options=self.options.model_copy(update={"max_concurrency": at_a_time}),
         )
         texts = result.best.components
-        if unsaved := genome.unsaved(texts):
+        if unsaved := genome.unsaved_tools(texts):
             warn(
                 f"the new descriptions of {', '.join(unsaved)} are no part of what program.save("
                 "'x.json') writes, as DSPy saves predictors only; required: program.save(DIR, "
@@ -166,51 +171,51 @@ class CoEvolve(Teleprompter):  # type: ignore[misc]  # DSPy is not typed
         return program
 
 
-def _prices(name: str, given: Mapping[str, float]) -> Prices:
+def _prices(name: str, price_values: Mapping[str, float]) -> Prices:
     try:
-        return Prices.model_validate(given)
+        return Prices.model_validate(price_values)
     except ValidationError as error:
         raise InputError(
-            f"the prices of {name} are {given!r}; required: USD per million tokens, as "
+            f"the prices of {name} are {price_values!r}; required: USD per million tokens, as "
             '{"input": 0.1, "output": 0.4}'
         ) from error
 
 
 class _Program:
-    """Rollouts of a program under other texts."""
+    """Rollouts of a DSPy program with the texts of a candidate."""
 
     def __init__(
-        self, genome: Genome, metering: Metering, counted: Mapping[str, Any], reward: str
+        self, genome: Genome, metering: Metering, metered_models: Mapping[str, Any], reward: str
     ) -> None:
         self.setting = replace(genome.setting, reward=reward)
         self._genome = genome
         self._metering = metering
-        self._counted = counted
+        self._metered_models = metered_models
         self._worked = False
-        self._shared = lru_cache(_KEPT)(self._built)
+        self._cached_program = lru_cache(_MAX_CACHED_PROGRAMS)(self._build_program)
 
     def cost(self) -> Charge | None:
-        """What the program's models have cost; None where not all of it was counted."""
+        """Return the cost of the program's models; None if a part of it was not counted."""
         return self._metering.cost()
 
-    def _built(self, texts: tuple[tuple[str, str], ...]) -> Any:
-        """The program with ``texts``, for all of its rollouts."""
+    def _build_program(self, texts: tuple[tuple[str, str], ...]) -> Any:
+        """Build the program with ``texts``, for all of its rollouts."""
         program = self._genome.build(dict(texts))
         for name, predictor in program.named_predictors():
-            predictor.lm = self._counted.get(name, predictor.lm)
+            predictor.lm = self._metered_models.get(name, predictor.lm)
         return program
 
     def __call__(self, texts: Mapping[str, str], example: Any) -> Ran:
-        program = self._shared(tuple(texts.items()))
+        program = self._cached_program(tuple(texts.items()))
         with self._metering.limiting(), dspy.context(trace=[]):
             try:
                 prediction = program(**example.inputs())
                 if prediction is None:
                     raise TypeError("it returned None; required: a dspy.Prediction")
             except dspy.AdapterParseError as error:
-                return _unparsed(program, example, error)
+                return _unparsed_rollout(program, example, error)
             except dspy.LMError:
-                raise  # no fault of the texts
+                raise  # the texts are not at fault
             except Exception as error:
                 if not self._worked:
                     raise  # until it has worked once, the program is at fault
@@ -220,18 +225,18 @@ class _Program:
 
 
 def _calls(program: Any) -> tuple[Sequence[Step], Mapping[str, Step]]:
-    """The calls of predictors in the trace, and the last one of each by its name."""
+    """Return the calls of predictors in the trace, and the last call of each by its name."""
     names = {id(predictor): name for name, predictor in program.named_predictors()}
     trace = [step for step in dspy.settings.trace if id(step[0]) in names]
     return trace, {names[id(step[0])]: step for step in trace}
 
 
-def _unparsed(program: Any, example: Any, error: Any) -> Ran:
-    """A rollout that ended with an answer in the wrong format."""
-    wanted = ", ".join(error.signature.output_fields)
+def _unparsed_rollout(program: Any, example: Any, error: Any) -> Ran:
+    """Return the record of a rollout that ended with an answer in the wrong format."""
+    required_fields = ", ".join(error.signature.output_fields)
     failure = (
-        f"The answer could not be parsed; required: the fields {wanted}, in the format that was "
-        f"asked for. The answer was: {error.lm_response}"
+        f"The answer could not be parsed; required: the fields {required_fields}, in the format "
+        f"that was asked for. The answer was: {error.lm_response}"
     )
     failed = {
         name: (predictor, example.inputs(), error.lm_response)

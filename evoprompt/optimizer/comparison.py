@@ -1,4 +1,4 @@
-"""Whether a candidate is better: first where its parent failed, then on the validation set."""
+"""Comparison of candidates: first where the parent failed, then on the validation set."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from evoprompt.support.leads import Verdict
 from evoprompt.types import Candidate
 
 LEAST = 6
-"""Validation questions that every incumbent must stand, where there are as many."""
+"""Validation questions on which every incumbent is measured, if the set has that many."""
 
-_TELLING = 3  # failures of the incumbent among them, so that a better one can show
-_NOISY = 60  # further questions per unit of a reward's variance
-# Of the greatest reward. Hardly tuned: beside .2, .1 was tried on two families of problems.
-_USEFUL = 0.2  # what a new text is likely to gain or to lose at once
-_DELTA = 0.05  # a lead that is worth waiting for
+_MIN_FAILURES = 3  # of the incumbent among them, so that a better candidate can gain
+_QUESTIONS_PER_VARIANCE = 60  # further questions per unit of a reward's variance
+# Shares of the greatest reward. Little tuned: besides .2, .1 was tried on two problem families.
+_USEFUL = 0.2  # likely gain or loss of a new text in one iteration
+_DELTA = 0.05  # the smallest lead that is worth more questions
 
 
 class Comparison:
-    """Compares candidates question by question, with as few rollouts as will tell.
+    """Comparison of candidates question by question, with as few rollouts as possible.
 
-    Validation questions are asked in one order. Only the first ones are used as long as they tell
-    enough, so that a candidate that is soon to be replaced is not measured in full.
+    Validation questions are used in one order. Only the first ones are used as long as they
+    suffice for a decision, so that a candidate that is soon replaced is not measured in full.
 
     Args:
         results: makes the rollouts.
         validation: the validation set.
         perfect: the greatest reward there is.
-        seed: of the order.
+        seed: seed of the order.
 
     Attributes:
-        depth: validation questions in use.
+        depth: number of validation questions in use.
     """
 
     def __init__(
@@ -46,55 +46,61 @@ class Comparison:
         self.depth = 0
 
     @property
-    def asked(self) -> list[str]:
-        """Ids of the validation questions in use."""
+    def used_names(self) -> list[str]:
+        """Return the ids of the validation questions in use."""
         return [item.question.id for item in self._order[: self.depth]]
 
     @property
-    def unasked(self) -> int:
-        """Validation questions not in use."""
+    def num_unused(self) -> int:
+        """Return the number of validation questions that are not in use."""
         return len(self._order) - self.depth
 
     def deepen(self, incumbent: Candidate, whole: bool = False) -> None:
-        """Uses more validation questions, until they tell enough about ``incumbent``, or all."""
-        while self.unasked:
-            missing = LEAST + _NOISY * self._results.noise - self.depth
-            failed = self._failed(incumbent)
-            if not whole and missing <= 0 and failed >= _TELLING:
-                return
-            # as many as are likely to be needed; none is wasted where they are asked one by one
-            likely = (_TELLING - failed) * (self.depth + 2) / (failed + 1)
-            wanted = math.ceil(max(missing, likely, 1))
-            self._use(incumbent, self.unasked if whole else min(wanted, self._results.at_once))
+        """Use more validation questions, until they suffice for ``incumbent``.
 
-    def _use(self, incumbent: Candidate, more: int) -> None:
-        depth = min(self.depth + more, len(self._order))
+        Args:
+            incumbent: the best candidate so far.
+            whole: whether to use all questions of the validation set.
+        """
+        while self.num_unused:
+            num_missing = LEAST + _QUESTIONS_PER_VARIANCE * self._results.noise - self.depth
+            num_failed = self._count_failures(incumbent)
+            if not whole and num_missing <= 0 and num_failed >= _MIN_FAILURES:
+                return
+            # as many as are likely to be needed; with one rollout at a time none is wasted
+            likely_needed = (_MIN_FAILURES - num_failed) * (self.depth + 2) / (num_failed + 1)
+            num_questions = math.ceil(max(num_missing, likely_needed, 1))
+            at_once = min(num_questions, self._results.at_once)
+            self._use_questions(incumbent, self.num_unused if whole else at_once)
+
+    def _use_questions(self, incumbent: Candidate, num_questions: int) -> None:
+        depth = min(self.depth + num_questions, len(self._order))
         self._results.measure((incumbent, item) for item in self._order[self.depth : depth])
         self.depth = depth
 
     def is_done(self, incumbent: Candidate) -> bool:
-        """Whether no question of the validation set shows anything that could be improved."""
-        return not self.unasked and not self._failed(incumbent)
+        """Return whether ``incumbent`` was measured on all questions and fails none of them."""
+        return not self.num_unused and not self._count_failures(incumbent)
 
     def unscored(self, candidate: Candidate) -> int:
-        """Validation questions in use that ``candidate`` has no reward for."""
+        """Return the number of validation questions in use without a reward of ``candidate``."""
         return self.depth - len(self.rewards(candidate))
 
     def rewards(self, candidate: Candidate) -> Mapping[str, float]:
-        """Mean rewards on the validation questions in use."""
-        known = self._results.means(candidate)
-        return {name: known[name] for name in self.asked if name in known}
+        """Return the mean reward of ``candidate`` on each validation question in use."""
+        means = self._results.means(candidate)
+        return {name: means[name] for name in self.used_names if name in means}
 
     def value(self, candidate: Candidate) -> tuple[float, float, int]:
-        """Mean reward on the validation questions in use, its standard error, their number."""
-        return self._results.mean(candidate, self.asked)
+        """Return the mean reward on the questions in use, its standard error, their number."""
+        return self._results.mean(candidate, self.used_names)
 
     def improving(
         self, children: Sequence[Candidate], parent: Candidate, focus: Sequence[Item]
     ) -> list[Candidate]:
-        """Those of ``children`` that do better on ``focus`` than ``parent``, which failed there.
+        """Return the ``children`` that are better on ``focus`` than ``parent``, which failed there.
 
-        Gains that may be chance are asked for again, all at once, and have to be there still.
+        Gains that may be chance are measured again, all of them together, and must be confirmed.
         """
         results = self._results
         results.measure(
@@ -104,75 +110,86 @@ class Comparison:
         gained = [child for child in children if results.lead(child, parent, names).value > 0]
         if not results.is_doubtful:
             return gained
-        theirs = results.means(parent)
-        again = {
-            one.id: [
+        parent_means = results.means(parent)
+        doubtful_items = {
+            child.id: [
                 item
                 for item in focus
-                if results.means(one).get(item.question.id, -1e100)
-                > theirs.get(item.question.id, 1e100)
+                if results.means(child).get(item.question.id, -1e100)
+                > parent_means.get(item.question.id, 1e100)
             ]
-            for one in gained
+            for child in gained
         }
-        results.measure(((one, item) for one in gained for item in again[one.id]), again=True)
+        results.measure(
+            ((child, item) for child in gained for item in doubtful_items[child.id]), again=True
+        )
+        doubtful_names = {
+            child_id: [item.question.id for item in items]
+            for child_id, items in doubtful_items.items()
+        }
         return [
-            one
-            for one in gained
-            if results.lead(one, parent, [item.question.id for item in again[one.id]]).value > 0
+            child
+            for child in gained
+            if results.lead(child, parent, doubtful_names[child.id]).value > 0
         ]
 
     def winner(
-        self, challengers: Sequence[Candidate], incumbent: Candidate, ahead: bool
+        self, candidates: Sequence[Candidate], incumbent: Candidate, ahead: bool
     ) -> Candidate | None:
-        """The challenger that is to take the place of ``incumbent``; None if none is.
+        """Return the candidate that replaces ``incumbent``; None if no candidate does.
 
-        All of them are asked at once. One is given up as soon as it is shown to be behind. Where
-        one gains here and loses there, few questions mislead: then the whole validation set
-        decides.
+        All candidates are measured together. A candidate is dropped as soon as its lead is
+        significantly negative. If a candidate has gains on some questions and losses elsewhere, few
+        questions mislead: then the whole validation set decides.
 
         Args:
-            challengers: each of them better than ``incumbent`` elsewhere, where ``ahead``.
-            incumbent: was asked all validation questions in use.
-            ahead: whether it is enough for them not to be worse; children of another text than
+            candidates: with ``ahead``, each of them is better than ``incumbent`` elsewhere.
+            incumbent: the best candidate so far, measured on all validation questions in use.
+            ahead: whether a candidate that is not worse may win; children of another text than
                 ``incumbent`` have to be better.
         """
         results = self._results
-        alive = list(challengers)
+        remaining = list(candidates)
         names: list[str] = []
-        while alive:
-            left = self._order[len(names) : self.depth]
-            if not left:
-                if not (self.unasked and any(self._is_open(member, incumbent) for member in alive)):
+        while remaining:
+            next_items = self._order[len(names) : self.depth]
+            if not next_items:
+                is_open = any(self._is_open(member, incumbent) for member in remaining)
+                if not (self.num_unused and is_open):
                     break
-                self._use(incumbent, max(results.at_once // (len(alive) + 1), 1))
+                self._use_questions(incumbent, max(results.at_once // (len(remaining) + 1), 1))
                 continue
-            block = left[: max(results.at_once // len(alive), 1)]
-            if results.noise:  # it won by its rewards, so they are a little too good
-                once = [i for i in block if results.count(incumbent, i.question.id) < 2]
-                results.measure(((incumbent, item) for item in once), again=True)
-            results.measure((member, item) for member in alive for item in block)
-            names += [item.question.id for item in block]
-            if len(names) >= LEAST or not results.noise:
-                alive = [
-                    member for member in alive if self._verdict(member, incumbent, names) != "drop"
+            batch = next_items[: max(results.at_once // len(remaining), 1)]
+            if results.noise:  # the incumbent won by its rewards, so they are a little too good
+                items_measured_once = [
+                    item for item in batch if results.count(incumbent, item.question.id) < 2
                 ]
-        leads = [results.lead(member, incumbent, names) for member in alive]
-        best = max(range(len(alive)), key=lambda i: leads[i].value, default=None)
+                results.measure(((incumbent, item) for item in items_measured_once), again=True)
+            results.measure((member, item) for member in remaining for item in batch)
+            names += [item.question.id for item in batch]
+            if len(names) >= LEAST or not results.noise:
+                remaining = [
+                    member
+                    for member in remaining
+                    if self._verdict(member, incumbent, names) != "drop"
+                ]
+        leads = [results.lead(member, incumbent, names) for member in remaining]
+        best = max(range(len(remaining)), key=lambda i: leads[i].value, default=None)
         if best is None or leads[best].stderr == math.inf:
             return None
-        enough = ahead and (results.noise > 0 or leads[best].value >= 0)
-        return alive[best] if enough or leads[best].value > 0 else None
+        is_enough = ahead and (results.noise > 0 or leads[best].value >= 0)
+        return remaining[best] if is_enough or leads[best].value > 0 else None
 
     def _is_open(self, child: Candidate, incumbent: Candidate) -> bool:
-        """Whether ``child`` gains here and loses there, and nothing is shown yet."""
-        undecided = not self._verdict(child, incumbent, self.asked)
-        loses = self._results.gains(incumbent, child, self._results.means(child))
-        return bool(loses) and undecided and not self._results.noise
+        """Return whether ``child`` has both gains and losses, and there is no verdict yet."""
+        is_undecided = not self._verdict(child, incumbent, self.used_names)
+        losses = self._results.gains(incumbent, child, self._results.means(child))
+        return bool(losses) and is_undecided and not self._results.noise
 
     def _verdict(self, child: Candidate, incumbent: Candidate, names: Sequence[str]) -> Verdict:
-        """Return whether ``child`` is shown to be better on those questions, or not to be.
+        """Return whether ``child`` is significantly better on those questions, or is not.
 
-        Without noise a gain is certain, however small: what loses nowhere is not dropped.
+        Without noise a gain is certain, however small: a child that loses nowhere is not dropped.
         """
         lead = self._results.lead(child, incumbent, names)
         if not lead.stderr:  # no difference anywhere
@@ -181,6 +198,6 @@ class Comparison:
             return ""
         return lead.verdict(_DELTA * self._perfect, useful=_USEFUL * self._perfect)
 
-    def _failed(self, incumbent: Candidate) -> int:
+    def _count_failures(self, incumbent: Candidate) -> int:
         means = self._results.means(incumbent)
-        return sum(means.get(name, self._perfect) < self._perfect for name in self.asked)
+        return sum(means.get(name, self._perfect) < self._perfect for name in self.used_names)

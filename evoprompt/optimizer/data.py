@@ -1,4 +1,4 @@
-"""What a user's examples are to the loop: questions that proposers read and screening guards."""
+"""The user's examples as items of the loop: questions that proposers read and screening guards."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from evoprompt.types import Question
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """An example of the user's, and the question that it asks.
+    """Example of the user, with its question.
 
     Attributes:
-        question: what a proposer reads of it; its id is its set and its place in it.
-        example: what the program and the metric are given.
-        guarded: the question with those answers alone that no instruction may give away. What
-            answers several questions, as the labels of a classification do, is no secret.
+        question: the example as a proposer reads it; its id is the name of its set and its index.
+        example: the object that the program and the metric are given.
+        guarded: the question with only those answers that no instruction may give away. An answer
+            of several questions, such as a label of a classification, is no secret.
     """
 
     question: Question
@@ -31,15 +31,15 @@ class Item:
 
 
 def items_of(examples: Sequence[Any], name: str) -> list[Item]:
-    """An item for each of ``examples``, in their order.
+    """Return an item for each of ``examples``, in their order.
 
     Args:
         examples: mappings in one of the usual schemas, texts, ``Question`` objects, or anything
             else, which is shown to proposers as ``str`` writes it.
-        name: of the set, for ids and errors.
+        name: name of the set, for ids and errors.
 
     Raises:
-        InputError: there is none, or they are no sequence.
+        InputError: there is no example, or ``examples`` is no sequence.
     """
     if isinstance(examples, str | bytes | Mapping) or not isinstance(examples, Sequence):
         raise InputError(
@@ -48,23 +48,26 @@ def items_of(examples: Sequence[Any], name: str) -> list[Item]:
         )
     if not examples:
         raise InputError(f"the {name} is empty; required: at least one example")
-    asked = [question_of(example, f"{name}/{index}") for index, example in enumerate(examples)]
-    times = Counter(answer for question in asked for answer in set(question.answers))
+    questions = [question_of(example, f"{name}/{index}") for index, example in enumerate(examples)]
+    answer_counts = Counter(answer for question in questions for answer in set(question.answers))
     return [
         Item(
             question,
             example,
-            replace(question, answers=tuple(a for a in question.answers if times[a] == 1)),
+            replace(
+                question,
+                answers=tuple(answer for answer in question.answers if answer_counts[answer] == 1),
+            ),
         )
-        for question, example in zip(asked, examples, strict=True)
+        for question, example in zip(questions, examples, strict=True)
     ]
 
 
 def split(examples: Sequence[Any], seed: int) -> tuple[Sequence[Any], Sequence[Any]]:
-    """Two halves of ``examples``, to reflect on and to validate on.
+    """Split ``examples`` into two random halves, to reflect on and to validate on.
 
     Raises:
-        InputError: there are fewer than two.
+        InputError: there are fewer than two examples.
     """
     if len(examples) < 2:
         raise InputError(
@@ -77,7 +80,7 @@ def split(examples: Sequence[Any], seed: int) -> tuple[Sequence[Any], Sequence[A
 
 
 def as_lines(fields: Any) -> str:
-    """The fields of a mapping, an example or a prediction, one a line; a text as it is."""
+    """Return the fields of a mapping, an example or a prediction, one per line; a text as it is."""
     items = getattr(fields, "items", None)
     if not callable(items):
         return str(fields)
@@ -85,7 +88,7 @@ def as_lines(fields: Any) -> str:
 
 
 def question_of(example: object, identity: str) -> Question:
-    """What ``example`` asks, under the id ``identity``."""
+    """Return the question of ``example``, with the id ``identity``."""
     if isinstance(example, Question):
         return replace(example, id=identity)
     if callable(getattr(example, "labels", None)):
@@ -93,21 +96,21 @@ def question_of(example: object, identity: str) -> Question:
     row = example if isinstance(example, Mapping) else getattr(example, "__dict__", None)
     if isinstance(row, Mapping):
         try:
-            found = question_from_row(row, unasked=json.dumps(dict(row), ensure_ascii=False))
-            return replace(found, id=identity, row={})
+            question = question_from_row(row, unasked=json.dumps(dict(row), ensure_ascii=False))
+            return replace(question, id=identity, row={})
         except (InputError, TypeError, ValueError):
             pass  # a row of values that JSON cannot carry is shown as Python writes it
     return Question(identity, str(example))
 
 
 def _row_of_dspy(example: Any, identity: str) -> Mapping[str, Any]:
-    """What a ``dspy.Example`` asks, and its labels as answers.
+    """Return the inputs of a ``dspy.Example`` as a question, and its labels as answers.
 
     Raises:
-        InputError: it does not say what its inputs are.
+        InputError: the example does not name its inputs.
     """
     try:
-        asked = as_lines(example.inputs())
+        question_text = as_lines(example.inputs())
     except ValueError as error:
         raise InputError(
             f"the example {identity} cannot be used ({error}); required: a dspy.Example that names "
@@ -115,4 +118,4 @@ def _row_of_dspy(example: Any, identity: str) -> Mapping[str, Any]:
         ) from error
     labels = example.labels().toDict().values()
     answers = [str(label) for label in labels if isinstance(label, str | int | float)]
-    return {"question": asked, "golden_answers": answers}
+    return {"question": question_text, "golden_answers": answers}

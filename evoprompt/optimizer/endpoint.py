@@ -1,4 +1,4 @@
-"""Programs that ask a model behind a server: with a text, or as the agent of a task."""
+"""Programs that call a model behind a server: with a text, or as the agent of a task."""
 
 from __future__ import annotations
 
@@ -25,40 +25,40 @@ from evoprompt.support.text import words_of
 from evoprompt.types import Candidate, Question, TaskContext, Written
 
 OPENAI = "openai:"
-"""What the name of a model begins with that OpenAI serves."""
+"""Prefix of the name of a model that OpenAI serves."""
 
 _OPENAI_URL = "https://api.openai.com/v1"
 
 
 class EpisodeFailedError(EvopromptError, RuntimeError):
-    """An episode broke, which says nothing of the instruction."""
+    """Error of an episode that failed for reasons other than its instruction."""
 
 
 class Endpoint:
-    """A model behind a server of OpenAI's chat completions; as a program it answers in text.
+    """Model behind a server of OpenAI's chat completions; as a program it returns a text.
 
-    It is asked again after rate limits, server and network errors. What it refuses of the usual
-    parameters, as models that think do, is left out with a warning.
+    Requests are repeated after rate limits, server and network errors. Usual parameters that the
+    model refuses, as reasoning models do, are left out with a warning.
 
     Args:
-        model: ``"openai:gpt-4.1-nano"``, or with ``base_url`` a name that this server knows.
-        base_url: of the server, such as ``http://127.0.0.1:8000/v1``.
-        temperature: of sampling; at 0 the same question is answered in the same way, mostly; None
-            sends none, for models that take none.
-        max_tokens: most tokens of an answer, where it is used as a program.
+        model: ``"openai:gpt-4.1-nano"``, or with ``base_url`` the name of a model of this server.
+        base_url: address of the server, such as ``http://127.0.0.1:8000/v1``.
+        temperature: temperature of sampling; at 0 the model mostly gives the same answer to the
+            same question; None sends no temperature, for models that take none.
+        max_tokens: maximum number of tokens of an answer, if the endpoint is used as a program.
         budget: hard limits of ``calls``, ``tokens`` and ``usd``, checked before each request.
-        prices: in USD per million tokens, as ``{"input": 0.1, "output": 0.4}``; by default those
-            that the libraries of the extra ``lm`` know, which only ``usd`` needs.
-        key: environment variable that holds the key.
+        prices: prices in USD per million tokens, as ``{"input": 0.1, "output": 0.4}``; by default
+            those of the libraries of the extra ``lm``; needed only for ``usd``.
+        key: name of the environment variable with the API key.
         timeout: longest silence of the server, in seconds.
-        spending: counts the requests; one of its own in memory by default.
+        spending: tracker of the requests; by default a new one in memory.
         extra_body: further fields of every request, as in the openai package, such as
-            ``{"chat_template_kwargs": {"enable_thinking": False}}`` for a server of one's own.
+            ``{"chat_template_kwargs": {"enable_thinking": False}}`` for a private server.
 
     Attributes:
-        model: as the server names it.
-        base_url: of the server.
-        spending: what was spent, and what may be.
+        model: name of the model on the server.
+        base_url: address of the server.
+        spending: cost so far, and the budget.
         chat: the policy.
         temperature: see above.
 
@@ -82,11 +82,11 @@ class Endpoint:
     ) -> None:
         self.model, self.base_url = address_of(model, base_url)
         self.temperature = temperature
-        limited = BudgetSettings.model_validate(budget or {})
-        known = prices_of(model) if prices is None else Prices.model_validate(prices)
-        require_prices(limited, known, model)
+        budget_settings = BudgetSettings.model_validate(budget or {})
+        known_prices = prices_of(model) if prices is None else Prices.model_validate(prices)
+        require_prices(budget_settings, known_prices, model)
         tracker = SpendTracker() if spending is None else spending
-        self.spending = Spending(tracker, limited, known)
+        self.spending = Spending(tracker, budget_settings, known_prices)
         self.chat = ChatEndpoint(
             self.model,
             self.base_url,
@@ -103,14 +103,14 @@ class Endpoint:
         marked_prompt([{"role": "user", "content": "(the question)"}], system_message),
         trained=False,
     )
-    """What stands around an instruction, for a proposer to read."""
+    """Context of an instruction, for a proposer to read."""
 
     async def __call__(self, instruction: Written, example: object) -> str:
-        """What the model answers to the question of ``example``; empty if it says nothing.
+        """Return the model's answer to the question of ``example``; empty if there is none.
 
         Raises:
-            EpisodeFailedError: it still thought at its limit of tokens.
-            LmError: it could not be asked, as by its budget.
+            EpisodeFailedError: the model was still reasoning at its limit of tokens.
+            LmError: a request failed or was not sent, for example because the budget is spent.
         """
         question = [{"role": "user", "content": question_of(example, "asked").text}]
         messages = system_message(question, Candidate.of(instruction))
@@ -123,17 +123,17 @@ class Endpoint:
         )
         ids = self.chat.tokenizer.encode(prompt, add_special_tokens=False)
         episode = await self.chat.play(self._agent.play(ids), _no_tool, greedy=not self.temperature)
-        return self.ended(episode).answer or ""
+        return self.require_complete(episode).answer or ""
 
     def cost(self) -> Charge:
-        """What its requests have cost since it was made."""
+        """Return the cost of the requests since the endpoint was created."""
         return self.spending.tracker.spent
 
-    def ended(self, episode: Episode) -> Episode:
-        """The episode that was played, if it says something of the instruction.
+    def require_complete(self, episode: Episode) -> Episode:
+        """Return the episode, if it is evidence about its instruction.
 
         Raises:
-            EpisodeFailedError: it does not.
+            EpisodeFailedError: the episode failed, or was cut off while the model was reasoning.
         """
         if episode.end == "cut in thought":
             raise EpisodeFailedError(
@@ -147,9 +147,9 @@ class Endpoint:
 
 
 class TaskAgent:
-    """A task, tools included, played by a model behind a server: a program and its metric.
+    """Task, tools included, played by a model behind a server: a program and its metric.
 
-    What it has is what :func:`~evoprompt.optimize` takes::
+    Its attributes are the arguments of :func:`~evoprompt.optimize`::
 
         agent = TaskAgent(task, Endpoint("openai:gpt-4.1-nano"))
         optimize(
@@ -157,9 +157,9 @@ class TaskAgent:
         )
 
     Args:
-        task: its questions, tools, protocol and scoring.
+        task: the questions, tools, protocol and scoring.
         endpoint: the model.
-        limits: what an episode may use; those of the task by default.
+        limits: limits of an episode; by default those of the task.
 
     Attributes:
         seed: the first instruction, and the descriptions of the tools that evolve.
@@ -184,66 +184,67 @@ class TaskAgent:
 
     @property
     def setting(self) -> TaskContext:
-        """What stands around an instruction, for a proposer to read."""
+        """Return the context of an instruction, for a proposer to read."""
         prompt = marked_prompt(self._runner.prompt(self.train[0]), self._task.render)
         reward = words_of(type(self._task).score)
         return TaskContext(prompt, self._runner.schemas, reward, trained=False)
 
     async def __call__(self, instruction: Written, question: Question) -> Episode:
-        """The model's episode.
+        """Play the question and return the model's episode.
 
         Raises:
-            EpisodeFailedError: a tool broke, or the model still thought at its limit of tokens.
-            LmError: the model could not be asked, as by its budget.
+            EpisodeFailedError: a tool broke, or the model was still reasoning at its limit of
+                tokens.
+            LmError: a request failed or was not sent, for example because the budget is spent.
         """
         split = "validation" if question.id in self._validation else "train"
-        return await self._played(instruction, question, split)
+        return await self._play_question(instruction, question, split)
 
     def cost(self) -> Charge:
-        """What the model's requests have cost; see :meth:`Endpoint.cost`."""
+        """Return the cost of the model's requests; see :meth:`Endpoint.cost`."""
         return self._endpoint.cost()
 
     def metric(self, question: Question, episode: Episode) -> Score:
-        """What the task says of an episode."""
-        found = scored(self._task, episode, question)
-        assert found is not None  # an episode that failed has raised
-        return found
+        """Return the task's score of an episode."""
+        score = scored(self._task, episode, question)
+        assert score is not None  # an episode that failed has raised
+        return score
 
     def evaluate(
         self, written: Written, split: str, questions: Sequence[Question], at_a_time: int = 8
     ) -> tuple[Evaluation, int]:
-        """How the model does under ``written``; what breaks has no score.
+        """Evaluate the model with an instruction; a failed episode has no score.
 
         Episodes that the budget has stopped do not count.
 
         Args:
             written: the instruction.
-            split: whose tools answer.
-            questions: of this split.
-            at_a_time: episodes.
+            split: the split whose tools are used.
+            questions: questions of this split.
+            at_a_time: maximum number of simultaneous episodes.
 
         Returns:
-            The evaluation, and how many questions the budget had room for.
+            The evaluation, and the number of questions for which the budget sufficed.
 
         Raises:
-            InputError: every episode broke.
-            BudgetError: the budget has not room for one.
+            InputError: every episode failed.
+            BudgetError: the budget does not suffice for one episode.
         """
-        places = asyncio.Semaphore(at_a_time)
+        semaphore = asyncio.Semaphore(at_a_time)
 
-        async def one(question: Question) -> Episode | Exception:
-            async with places:
+        async def play_or_return_error(question: Question) -> Episode | Exception:
+            async with semaphore:
                 try:
-                    return await self._played(written, question, split)
+                    return await self._play_question(written, question, split)
                 except (EpisodeFailedError, LmError) as error:
                     return error
 
-        async def ask() -> list[Episode | Exception]:
-            return await asyncio.gather(*map(one, questions))
+        async def play_all() -> list[Episode | Exception]:
+            return await asyncio.gather(*map(play_or_return_error, questions))
 
-        found = completed(ask())
+        episodes = completed(play_all())
         failures, scores, outcomes = FailureCount(), [], list[QuestionOutcome]()
-        for question, episode in zip(questions, found, strict=True):
+        for question, episode in zip(questions, episodes, strict=True):
             if isinstance(episode, BudgetError):
                 continue
             if isinstance(episode, Exception):
@@ -255,30 +256,30 @@ class TaskAgent:
             is_silent = is_empty(episode.answer or "", episode.turns)
             failures = failures.with_rollout(EMPTY if is_silent else "")
         if not failures.of:
-            raise BudgetError(f"not one question of {split} could be asked: {found[0]}")
+            raise BudgetError(f"not one question of {split} could be asked: {episodes[0]}")
         if not scores:
             raise InputError(f"no episode of {split} could be played: {failures.first}")
         mean = Evaluation.of(scores, self._task.main_metric, 1 - len(scores) / failures.of)
         return mean.model_copy(update={"failures": failures, "outcomes": outcomes}), failures.of
 
-    async def _played(self, written: Written, question: Question, split: str) -> Episode:
+    async def _play_question(self, instruction: Written, question: Question, split: str) -> Episode:
         if split not in self._tools:
             self._tools[split] = self._task.caller(split)
-        candidate = Candidate.of(written)
+        candidate = Candidate.of(instruction)
         prompt = self._task.render(self._runner.prompt(question), candidate)
         episode = await self._endpoint.chat.play(
             self._runner.play(prompt),
             self._tools[split].one,
             greedy=not self._endpoint.temperature,
         )
-        return self._endpoint.ended(episode)
+        return self._endpoint.require_complete(episode)
 
 
 def address_of(model: str, base_url: str | None) -> tuple[str, str]:
-    """The name that a server knows, and its address.
+    """Return the model's name on its server, and the address of the server.
 
     Raises:
-        InputError: there is none.
+        InputError: there is no address.
     """
     name = model.removeprefix(OPENAI)
     if base_url:
@@ -292,7 +293,7 @@ def address_of(model: str, base_url: str | None) -> tuple[str, str]:
 
 
 def prices_of(model: str) -> Prices | None:
-    """What the libraries of the extra ``lm`` know of the prices of a model of OpenAI's."""
+    """Return the prices of a model of OpenAI from the libraries of the extra ``lm``, if known."""
     if not model.startswith(OPENAI):
         return None
     from evoprompt.lm.settings import model_card  # imports DSPy

@@ -1,4 +1,4 @@
-"""Which training questions to learn from: those that a candidate is known, or likely, to fail."""
+"""Choice of training questions to learn from: a candidate fails them, or is likely to."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SHOWN = 3
 
 
 class FailureFinder:
-    """Finds failures of a candidate with few rollouts: known ones first, then likely ones.
+    """Finder of failures of a candidate with few rollouts: known ones first, then likely ones.
 
     Args:
         results: makes the rollouts.
@@ -27,51 +27,64 @@ class FailureFinder:
         self._results = results
         self._train = train
         self._perfect = perfect - 1e-9
-        self._hard: dict[str, bool] = {}  # whether the last one who was asked has failed
-        self._solved: dict[str, Candidate] = {}  # who was right last
+        self._hard: dict[str, bool] = {}  # whether the latest candidate with a rollout has failed
+        self._solved: dict[str, Candidate] = {}  # the latest candidate that was right
 
     def find(self, candidate: Candidate, stale: int, rng: random.Random) -> list[Item]:
-        """Training questions that ``candidate`` fails every time; none when it fails none at all.
+        """Return training questions that ``candidate`` fails every time; none if it fails none.
 
-        Failures that may be chance are asked for twice. With ``stale`` iterations without progress
-        others than the known ones are looked for, as these may be hopeless.
+        Failures that may be chance are measured twice.
+
+        Args:
+            candidate: the candidate.
+            stale: iterations without progress; the more there are, the more failures are searched
+                for, as the known ones may be hopeless.
+            rng: random generator of the choice.
         """
-        wanted = SHOWN + stale // 3
-        asked = self._results.means(candidate)
-        fresh = [item for item in self._train if item.question.id not in asked]
-        rng.shuffle(fresh)
-        fresh.sort(key=lambda item: self._hard.get(item.question.id, 0.5), reverse=True)
-        spent = 0
+        num_wanted = SHOWN + stale // 3
+        means = self._results.means(candidate)
+        unmeasured = [item for item in self._train if item.question.id not in means]
+        rng.shuffle(unmeasured)
+        unmeasured.sort(key=lambda item: self._hard.get(item.question.id, 0.5), reverse=True)
+        num_measured = 0
         while True:
-            found = [
+            failed_items = [
                 item
                 for item in self._train
                 if self._results.always_fails(candidate, item.question.id, self._perfect)
             ]
-            unsure = [
+            doubtful_items = [
                 item
-                for item in found
+                for item in failed_items
                 if self._results.is_doubtful
                 and self._results.count(candidate, item.question.id) < 2
             ]
-            sure = [item for item in found if item not in unsure] if unsure else found
-            missing = wanted - len(sure)
-            if missing <= 0 or (sure and spent >= SHOWN) or not (unsure or fresh):
-                return rng.sample(sure, min(SHOWN, len(sure)))
-            if unsure:
-                again = unsure[:missing]
-                self._results.measure(((candidate, item) for item in again), again=True)
+            certain_items = (
+                [item for item in failed_items if item not in doubtful_items]
+                if doubtful_items
+                else failed_items
+            )
+            num_missing = num_wanted - len(certain_items)
+            if (
+                num_missing <= 0
+                or (certain_items and num_measured >= SHOWN)
+                or not (doubtful_items or unmeasured)
+            ):
+                return rng.sample(certain_items, min(SHOWN, len(certain_items)))
+            if doubtful_items:
+                items_to_repeat = doubtful_items[:num_missing]
+                self._results.measure(((candidate, item) for item in items_to_repeat), again=True)
             else:
-                # as many as are likely to hold what is missing; exact where they are asked singly
-                likely = math.ceil(missing * (len(asked) + 2) / (len(found) + 1))
-                wide = min(max(likely, missing), self._results.at_once)
-                block, fresh = fresh[:wide], fresh[wide:]
-                spent += len(block)
-                self._results.measure((candidate, item) for item in block)
-                self.note(candidate, block)
+                # as many as are likely to have the missing failures; exact with one at a time
+                num_likely = math.ceil(num_missing * (len(means) + 2) / (len(failed_items) + 1))
+                batch_size = min(max(num_likely, num_missing), self._results.at_once)
+                batch, unmeasured = unmeasured[:batch_size], unmeasured[batch_size:]
+                num_measured += len(batch)
+                self._results.measure((candidate, item) for item in batch)
+                self.record_items(candidate, batch)
 
-    def note(self, candidate: Candidate, items: Sequence[Item]) -> None:
-        """Remembers which of ``items`` are hard, and who was right last."""
+    def record_items(self, candidate: Candidate, items: Sequence[Item]) -> None:
+        """Record which of ``items`` are hard, and that ``candidate`` solved the remaining ones."""
         means = self._results.means(candidate)
         for item in items:
             name = item.question.id
@@ -79,24 +92,24 @@ class FailureFinder:
             if not self._hard[name]:
                 self._solved[name] = candidate
 
-    def tried(self, candidate: Candidate) -> list[Trajectory]:
-        """What ``candidate`` did last at each training question that it was asked."""
-        asked = self._results.means(candidate)
+    def trajectories(self, candidate: Candidate) -> list[Trajectory]:
+        """Return the latest trajectory of ``candidate`` on each training question it has tried."""
+        means = self._results.means(candidate)
         return [
             self._results.trajectory(candidate, item)
             for item in self._train
-            if item.question.id in asked
+            if item.question.id in means
         ]
 
-    def again(
+    def repeated_failures(
         self, candidate: Candidate, items: Sequence[Item], component: str
     ) -> list[Trajectory]:
-        """How ``candidate`` fails those of ``items`` that it fails every time.
+        """Return the trajectories of ``candidate`` on those ``items`` that it fails every time.
 
         Args:
-            candidate: another one than whose failures ``items`` are.
+            candidate: a candidate other than the one that ``items`` were found for.
             items: questions.
-            component: the one that is read, where components have readings of their own.
+            component: the component to read about, if components have separate readings.
         """
         return [
             self._results.trajectory(candidate, item, component)
@@ -105,15 +118,15 @@ class FailureFinder:
         ]
 
     def successes(self, items: Sequence[Item], component: str) -> list[Trajectory]:
-        """For each of ``items`` how it went well under the latest text that never fails it, if any.
+        """Return a successful trajectory for each of ``items`` that its latest solver never fails.
 
         Args:
             items: questions.
-            component: the one that is read, where components have readings of their own.
+            component: the component to read about, if components have separate readings.
         """
         return [
-            self._results.trajectory(who, item, component)
+            self._results.trajectory(solver, item, component)
             for item in items
-            if (who := self._solved.get(item.question.id)) is not None
-            and self._results.means(who)[item.question.id] >= self._perfect
+            if (solver := self._solved.get(item.question.id)) is not None
+            and self._results.means(solver)[item.question.id] >= self._perfect
         ]

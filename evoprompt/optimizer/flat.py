@@ -36,17 +36,17 @@ class RewardRange:
 
 
 class FlatRewardWatch:
-    """Watch for an optimization that is paid for and never scores.
+    """Detector of an optimization in which every reward is the same.
 
     Rewards are *flat* while all of them, those of the seeds included, are the same number below
     perfect. They are *the lowest* if that number is 0 or less. No other reward is known to be the
     lowest, as a metric does not state its range: flat rewards of 0.5 bring a warning and no stop.
-    One reward that differs ends the watch.
+    One reward that differs ends the detection.
 
     Args:
         rewards: range of all rewards so far.
         perfect: the greatest reward there is.
-        can_stop: whether the optimization stops; a user who sets ``patience`` has said when.
+        can_stop: whether the optimization stops because of it; not if the user sets ``patience``.
         components: number of texts of a candidate; an iteration rewrites one of them.
     """
 
@@ -86,7 +86,7 @@ class FlatRewardWatch:
 
     @property
     def stop_reason(self) -> str:
-        """The reason to stop; empty while there is none."""
+        """Return the reason to stop; empty while there is none."""
         if not (self._can_stop and self._is_flat and self._is_lowest):
             return ""
         if self._iterations < self._stop_after:

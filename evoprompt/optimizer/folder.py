@@ -3,14 +3,14 @@
 ::
 
     DIR/
-      settings.yaml           what was asked for
-      journal.jsonl           every rollout and every answer of the proposer, as they come
-      events.jsonl            what happened
+      settings.yaml           the settings of the optimization
+      journal.jsonl           every rollout and every reply of the proposer, as they come
+      events.jsonl            the log
       best_instruction.txt
       result.json             value, rollouts, curve and candidates
-      lm-spending.jsonl       what the proposer's language model has spent
-      model-spending.jsonl    what the program's own has, where it is counted
-      writer.lock             held by the process that writes the folder
+      lm-spending.jsonl       the cost of the proposer's language model
+      model-spending.jsonl    the cost of the program's own model, if it is counted
+      writer.lock             lock of the process that writes the folder
       report.html             by ``evoprompt report DIR``
 """
 
@@ -34,21 +34,21 @@ SETTINGS = "settings.yaml"
 EVENTS = "events.jsonl"
 RESULT = "result.json"
 SPENDING = "model-spending.jsonl"
-"""Journal of what the model that is asked has cost."""
-_FREE = frozenset({"budget", "seconds", "patience"})
-"""Settings that may change on a resume: they say when to stop, and decide nothing before."""
+"""Journal of the cost of the program's model."""
+_CHANGEABLE_SETTINGS = frozenset({"budget", "seconds", "patience"})
+"""Settings that may change on a resume: they determine when to stop, and nothing before."""
 
 
 @contextmanager
-def held(root: Path, resume: bool) -> Iterator[None]:
-    """Keeps ``root`` for this optimization while inside: no other one may write there.
+def lock_folder(root: Path, resume: bool) -> Iterator[None]:
+    """Lock ``root`` for this optimization while inside: no other optimization may write there.
 
-    What was spent before anything was begun, as by a language model that did not answer, does not
-    make a new folder an old one.
+    A folder still counts as new if it only holds records of costs from before the optimization
+    began, such as those of a language model that did not respond.
 
     Raises:
-        InputError: another one is at work there, a new run's folder is not empty, an old one's
-            was never begun, or it cannot be written.
+        InputError: another optimization is running there, the folder of a new run is not empty,
+            the folder of a resumed run was never begun, or it cannot be written.
     """
     require_folder(root, "directory")
     if resume and not is_begun(root):
@@ -60,7 +60,7 @@ def held(root: Path, resume: bool) -> Iterator[None]:
         with only_writer(root, "an optimization"):
             _require_new(root, resume)
             yield
-    except OSError as error:  # a program's and a proposer's never come as far as this
+    except OSError as error:  # errors of a program or a proposer are handled before
         raise InputError(
             f"directory is {root}, which cannot be written ({error.strerror or error}); required: "
             "a folder with room and the right to write; mend that, and go on with resume where "
@@ -69,50 +69,50 @@ def held(root: Path, resume: bool) -> Iterator[None]:
 
 
 def _require_new(root: Path, resume: bool) -> None:
-    if not resume and any(map(_is_anothers, root.iterdir())):
+    if not resume and any(map(_is_foreign, root.iterdir())):
         raise InputError(
             f"directory is {root}, which is not empty; required: a new one; name another, or "
             "continue it with options=OptimizeOptions(resume=True)"
         )
 
 
-def _is_anothers(file: Path) -> bool:
-    """Whether ``file`` shows that a folder is not a new one."""
-    ours = file.suffix == ".lock" or file.name in (SPENDING_FILE, SPENDING)
-    return not (ours or is_temporary(file))
+def _is_foreign(file: Path) -> bool:
+    """Return whether ``file`` shows that its folder is not new."""
+    is_expected = file.suffix == ".lock" or file.name in (SPENDING_FILE, SPENDING)
+    return not (is_expected or is_temporary(file))
 
 
-def begin(root: Path, settings: Mapping[str, JsonValue], resume: bool) -> None:
-    """Makes ``root`` ready to be written, or to be written on.
+def prepare_folder(root: Path, settings: Mapping[str, JsonValue], resume: bool) -> None:
+    """Prepare ``root`` for a new optimization, or for one that is resumed.
 
     Raises:
-        InputError: an old one's settings are others.
+        InputError: the settings of the optimization to resume differ.
     """
-    known = root / SETTINGS
+    settings_path = root / SETTINGS
     if resume:
-        before = yamlfile.read(known)
-        for name in sorted((before.keys() | settings.keys()) - _FREE):
-            if before.get(name) != settings.get(name):
+        old_settings = yamlfile.read(settings_path)
+        for name in sorted((old_settings.keys() | settings.keys()) - _CHANGEABLE_SETTINGS):
+            if old_settings.get(name) != settings.get(name):
                 raise InputError(
-                    f"{name} is {_shown(settings.get(name))}, and {root} was begun with "
-                    f"{_shown(before.get(name))}; required: the same; restore it, or begin anew in "
-                    "another directory"
+                    f"{name} is {_excerpt(settings.get(name))}, and {root} was begun with "
+                    f"{_excerpt(old_settings.get(name))}; required: the same; restore it, or begin "
+                    "anew in another directory"
                 )
-        (root / EVENTS).unlink(missing_ok=True)  # they happen again, up to where it was stopped
-    write_whole(known, yamlfile.dump(settings))
+        (root / EVENTS).unlink(missing_ok=True)  # written again, up to where the run was stopped
+    write_whole(settings_path, yamlfile.dump(settings))
 
 
 def is_begun(root: Path) -> bool:
-    """Whether an optimization was begun in ``root``."""
+    """Return whether an optimization was begun in ``root``."""
     return (root / SETTINGS).is_file()
 
 
 def digest_of(items: Sequence[Item]) -> str:
-    """What tells one set of examples from another."""
-    said = json.dumps([(item.question.text, item.question.answers) for item in items])
-    return f"{len(items)} examples, {hashlib.blake2b(said.encode(), digest_size=8).hexdigest()}"
+    """Return a text that identifies a set of examples: its size and a digest."""
+    content = json.dumps([(item.question.text, item.question.answers) for item in items])
+    return f"{len(items)} examples, {hashlib.blake2b(content.encode(), digest_size=8).hexdigest()}"
 
 
-def _shown(value: JsonValue) -> str:
+def _excerpt(value: JsonValue) -> str:
     text = repr(value)
     return text if len(text) <= 100 else f"{text[:100]}..."

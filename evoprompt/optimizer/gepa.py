@@ -1,4 +1,4 @@
-"""Adapters that were written for GEPA, as programs of ours; GEPA itself need not be installed."""
+"""Adapters for GEPA as programs of evoprompt; GEPA itself need not be installed."""
 
 from __future__ import annotations
 
@@ -26,31 +26,31 @@ Texts = dict[str, str]
 
 
 class GepaAdapter(Protocol):
-    """What GEPA 0.1 calls a ``GEPAAdapter``: a program, its metric, and how to read a rollout.
+    """Protocol of a ``GEPAAdapter`` of GEPA 0.1: a program, its metric, and a reader of rollouts.
 
-    Its optional ``propose_new_texts`` writes the new texts where ``optimize`` is given neither a
+    Its optional ``propose_new_texts`` writes the new texts if ``optimize`` is given neither a
     language model nor a proposer.
     """
 
     def evaluate(self, batch: list[Any], candidate: Texts, capture_traces: bool = False) -> Any:
-        """GEPA's ``EvaluationBatch``: outputs, scores and, if asked for, trajectories."""
+        """Return GEPA's ``EvaluationBatch``: outputs, scores and, on request, trajectories."""
 
     def make_reflective_dataset(
         self, candidate: Texts, eval_batch: Any, components_to_update: list[str]
     ) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-        """What is to be read of the trajectories, for each component."""
+        """Return the records of the trajectories for the proposer, by component."""
 
 
 def is_adapter(program: object) -> TypeGuard[GepaAdapter]:
-    """Whether ``program`` has the methods of a ``GEPAAdapter``."""
+    """Return whether ``program`` has the methods of a ``GEPAAdapter``."""
     return hasattr(program, "evaluate") and hasattr(program, "make_reflective_dataset")
 
 
 class Batches(Rollouts):
-    """Rollouts of an adapter, which is given them as GEPA gives them: in batches, in one thread.
+    """Rollouts of an adapter, made as GEPA makes them: in batches, in one thread.
 
     Args:
-        adapter: evaluates.
+        adapter: evaluates a batch.
         perfect: the greatest reward there is.
     """
 
@@ -59,54 +59,60 @@ class Batches(Rollouts):
         self._adapter = adapter
         self._perfect = perfect
 
-    def run(self, asked: Sequence[Asked], meter: Meter) -> Iterator[tuple[Asked, ExampleOutcome]]:
-        """The outcome of each of ``asked``; a batch for each candidate.
+    def run(self, pairs: Sequence[Asked], meter: Meter) -> Iterator[tuple[Asked, ExampleOutcome]]:
+        """Yield the outcome of each of ``pairs``; a batch for each candidate.
 
-        None has a reward where the adapter raises, and one has none whose score is not finite.
+        If the adapter raises, no outcome of the batch has a reward; an outcome whose score is not
+        finite has none either.
         """
-        for candidate in {one.id: one for one, _ in asked}.values():
-            items = [item for one, item in asked if one.id == candidate.id]
-            for item, outcome in self._batch(candidate, items):
+        items_by_candidate: dict[str, tuple[Candidate, list[Item]]] = {}
+        for candidate, item in pairs:
+            items_by_candidate.setdefault(candidate.id, (candidate, []))[1].append(item)
+        for candidate, items in items_by_candidate.values():
+            for item, outcome in self._evaluate_batch(candidate, items):
                 yield (candidate, item), outcome
 
-    def _batch(
+    def _evaluate_batch(
         self, candidate: Candidate, items: Sequence[Item]
     ) -> Iterator[tuple[Item, ExampleOutcome]]:
         texts = dict(candidate.components)
-        learning = items[0].question.id.startswith("trainset/")
+        is_learning = items[0].question.id.startswith("trainset/")
         try:
-            found = self._adapter.evaluate([item.example for item in items], texts, learning)
-        except Exception as error:  # the user's code, and whatever is behind it
+            evaluation = self._adapter.evaluate(
+                [item.example for item in items], texts, is_learning
+            )
+        except Exception as error:  # the user's code, and everything behind it
             for item in items:
                 yield item, ExampleOutcome(None, fault=format_error(error))
             return
-        if not (hasattr(found, "outputs") and hasattr(found, "scores")):
+        if not (hasattr(evaluation, "outputs") and hasattr(evaluation, "scores")):
             raise InputError(
-                f"the adapter's evaluate returned a {type(found).__name__}; required: GEPA's "
+                f"the adapter's evaluate returned a {type(evaluation).__name__}; required: GEPA's "
                 "EvaluationBatch, with outputs and scores"
             )
-        if not len(found.outputs) == len(found.scores) == len(items):
+        if not len(evaluation.outputs) == len(evaluation.scores) == len(items):
             raise InputError(
-                f"the adapter was given {len(items)} examples and returned {len(found.outputs)} "
-                f"outputs with {len(found.scores)} scores; required: one of each for an example"
+                f"the adapter was given {len(items)} examples and returned "
+                f"{len(evaluation.outputs)} outputs with {len(evaluation.scores)} scores; "
+                "required: one of each for an example"
             )
-        traced = learning and len(found.trajectories or ()) == len(items)
+        has_trajectories = is_learning and len(evaluation.trajectories or ()) == len(items)
         for index, item in enumerate(items):
-            score, output = found.scores[index], str(found.outputs[index])[:SHOWN]
+            score, output = evaluation.scores[index], str(evaluation.outputs[index])[:SHOWN]
             if score is None:
                 yield item, ExampleOutcome(None, fault=output)
                 continue
-            where = f"for {item.question.id}, as a score of the adapter"
+            reward_source = f"for {item.question.id}, as a score of the adapter"
             try:
-                reward = usable_reward(score, where, self._perfect)
+                reward = usable_reward(score, reward_source, self._perfect)
             except NoRewardError as error:
                 yield item, ExampleOutcome(None, fault=str(error))
                 continue
             readings: Mapping[str, Reading] = {}
             fault = ""
             try:
-                if traced and reward < self._perfect:
-                    readings = self._read(texts, found, index)
+                if has_trajectories and reward < self._perfect:
+                    readings = self._read(texts, evaluation, index)
             except Exception as error:  # the user's code
                 fault = (
                     f"the adapter's make_reflective_dataset raised {format_error(error)}; "
@@ -114,28 +120,28 @@ class Batches(Rollouts):
                 )
             yield item, ExampleOutcome(reward, output, fault=fault, readings=readings)
 
-    def _read(self, texts: Texts, found: Any, index: int) -> Mapping[str, Reading]:
-        """What the adapter has to say of one rollout about each component it has a word for."""
-        one = replace(
-            found,
-            outputs=[found.outputs[index]],
-            scores=[found.scores[index]],
-            trajectories=[found.trajectories[index]],
-            objective_scores=found.objective_scores and [found.objective_scores[index]],
+    def _read(self, texts: Texts, evaluation: Any, index: int) -> Mapping[str, Reading]:
+        """Return the adapter's reading of one rollout for each component that it has records of."""
+        batch_of_one = replace(
+            evaluation,
+            outputs=[evaluation.outputs[index]],
+            scores=[evaluation.scores[index]],
+            trajectories=[evaluation.trajectories[index]],
+            objective_scores=evaluation.objective_scores and [evaluation.objective_scores[index]],
         )
         readings = {}
         for component in texts:
-            dataset = self._adapter.make_reflective_dataset(dict(texts), one, [component])
+            dataset = self._adapter.make_reflective_dataset(dict(texts), batch_of_one, [component])
             if records := dataset.get(component):
                 readings[component] = reading_of(records)
         return readings
 
 
 class AdapterProposer(Proposer):
-    """The texts that an adapter writes itself.
+    """Proposer that takes the texts of an adapter.
 
     Args:
-        write: its ``propose_new_texts``.
+        write: ``propose_new_texts`` of the adapter.
     """
 
     name = "adapter"
@@ -144,7 +150,7 @@ class AdapterProposer(Proposer):
         self._write = write
 
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
-        """One candidate, the component of the request rewritten."""
+        """Return one proposal, with the component of the request rewritten."""
         parent = request.parents[0].candidate
         rows: list[Mapping[str, Any]] = [failure.question.row for failure in request.failures]
         records = [record for row in rows for record in row.get("records", ())]
@@ -156,17 +162,17 @@ class AdapterProposer(Proposer):
 
 
 def reading_of(records: Sequence[Mapping[str, Any]]) -> Reading:
-    """Records of a reflective dataset as proposers of ours read them.
+    """Return records of a reflective dataset as the proposers of evoprompt read them.
 
     GEPA recommends the fields Inputs, Generated Outputs and Feedback; a record without them is
     read as a whole.
     """
     first = records[0]
-    usual = "Inputs" in first
+    has_usual_fields = "Inputs" in first
     return Reading(
-        question=as_lines(first["Inputs"]) if usual else as_lines(first),
+        question=as_lines(first["Inputs"]) if has_usual_fields else as_lines(first),
         turns=[
-            Turn(as_lines(record.get("Generated Outputs", "" if usual else record)))
+            Turn(as_lines(record.get("Generated Outputs", "" if has_usual_fields else record)))
             for record in records
         ],
         feedback="\n".join(

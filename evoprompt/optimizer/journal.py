@@ -1,8 +1,8 @@
-"""What was paid for: every rollout and every answer of the proposer, to be read again on a resume.
+"""Journal of every rollout and every reply of the proposer, which a resumed run reads again.
 
-The loop is a function of its seed and of what it is told. So a run goes on by being made again from
-its beginning, with the journal in place of the program, the metric and the proposer, and takes the
-same decisions up to the last line that was written.
+The loop is a function of its seed, the rollouts and the proposer's replies. A resumed run therefore
+starts again from the beginning, with the journal in place of the program, the metric and the
+proposer, and takes the same decisions up to the last line of the journal.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from evoprompt.support.storage import LineFile
 from evoprompt.types import Proposal
 
 JOURNAL = "journal.jsonl"
-"""Its name in the folder of a run."""
+"""Name of the journal in the folder of a run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured(Event):
-    """A rollout.
+    """Rollout in the journal.
 
     Attributes:
-        texts: a digest of what the candidate says; with its id where rewards are noisy.
-        question: id of what was asked.
-        sample: how often the same candidate was asked the same before.
-        outcome: what it came to.
+        texts: digest of the candidate's texts.
+        question: id of the question.
+        sample: number of earlier rollouts of the same texts on the same question.
+        outcome: the outcome.
     """
 
     texts: str
@@ -44,14 +44,14 @@ class Measured(Event):
 
 @dataclass(frozen=True, slots=True)
 class Answered(Event):
-    """An answer of the proposer.
+    """Reply of the proposer to one request.
 
     Attributes:
-        proposals: what it proposed.
-        notices: what it had to say to a person, and why it failed, if it did.
-        state: its state afterwards; empty where it keeps none.
-        spent: whether it failed because its budget was spent.
-        failed: whether it failed at all.
+        proposals: the proposals.
+        notices: warnings for the user, the last of them the error if the proposer failed.
+        state: the proposer's state afterwards; empty if it has none.
+        spent: whether the proposer failed because its budget was spent.
+        failed: whether the proposer failed, for any reason.
     """
 
     proposals: Sequence[Proposal] = ()
@@ -61,22 +61,26 @@ class Answered(Event):
     failed: bool = False
 
 
-_OUTAGE = 10
-"""Rollouts without a reward at the end of a journal that are an outage, and made again."""
+_OUTAGE_LENGTH = 10
+"""Rollouts without a reward at the end of a journal that count as an outage and are repeated."""
 
 Key = tuple[str, str, int]
-_KINDS: Mapping[str, TypeAdapter[Measured] | TypeAdapter[Answered]] = {
+_ENTRY_TYPES: Mapping[str, TypeAdapter[Measured] | TypeAdapter[Answered]] = {
     "measured": TypeAdapter(Measured),
     "answered": TypeAdapter(Answered),
 }
 
 
 class Journal:
-    """The rollouts and answers of a run, in a file or, without one, in memory.
+    """Rollouts and replies of a run, in a file or, without a file, in memory.
 
     Args:
         path: file that may hold those of an earlier process; a last line that was cut short is
             left out and overwritten.
+
+    Attributes:
+        rollouts: outcome of each rollout.
+        answers: reply of the proposer to the request of each iteration.
 
     Raises:
         InputError: another line of the file cannot be read.
@@ -86,11 +90,11 @@ class Journal:
         self._file = None if path is None else LineFile(path)
         self.rollouts: dict[Key, ExampleOutcome] = {}
         self.answers: dict[int, Answered] = {}
-        failed: list[Key] = []
-        for number, written in enumerate(self._file or (), start=1):
+        failed_keys: list[Key] = []
+        for number, line in enumerate(self._file or (), start=1):
             try:
-                line = json.loads(written)
-                entry = _KINDS[line["event"]].validate_python(line)
+                fields = json.loads(line)
+                entry = _ENTRY_TYPES[fields["event"]].validate_python(fields)
             except (KeyError, TypeError, ValueError) as error:
                 raise InputError(
                     f"{path}:{number} is no entry; required: the journal as it was written; fix or "
@@ -100,30 +104,30 @@ class Journal:
                 key = entry.texts, entry.question, entry.sample
                 self.rollouts[key] = entry.outcome
                 if entry.outcome.reward is None:
-                    failed.append(key)
+                    failed_keys.append(key)
                 else:
-                    failed.clear()
+                    failed_keys.clear()
             else:
                 self.answers[entry.step] = entry
-        if len(failed) >= min(_OUTAGE, len(self.rollouts)):
-            for key in dict.fromkeys(failed):  # a key was wrong, or a server was away
+        if len(failed_keys) >= min(_OUTAGE_LENGTH, len(self.rollouts)):
+            for key in dict.fromkeys(failed_keys):  # an API key was wrong, or a server was away
                 del self.rollouts[key]
         if all(answer.failed for answer in self.answers.values()):
-            self.answers.clear()  # it is asked again, for what was wrong may be right by now
+            self.answers.clear()  # all requests are repeated: the cause may be removed by now
         for number in [number for number, answer in self.answers.items() if answer.spent]:
             del self.answers[number]  # the budget of its language model may be higher by now
 
-    def measured(self, step: int, key: Key, outcome: ExampleOutcome) -> None:
-        """Keeps the outcome of a rollout."""
+    def add_rollout(self, step: int, key: Key, outcome: ExampleOutcome) -> None:
+        """Store the outcome of a rollout."""
         self.rollouts[key] = outcome
         if self._file is not None:
-            self._write(Measured(step, *key, outcome))
+            self._write_entry(Measured(step, *key, outcome))
 
-    def answered(self, answer: Answered) -> None:
-        """Keeps an answer of the proposer."""
+    def add_answer(self, answer: Answered) -> None:
+        """Store a reply of the proposer."""
         self.answers[answer.step] = answer
-        self._write(answer)
+        self._write_entry(answer)
 
-    def _write(self, entry: Event | Mapping[str, object]) -> None:
+    def _write_entry(self, entry: Event | Mapping[str, object]) -> None:
         if self._file is not None:
             self._file.append((to_line(entry) + "\n").encode("utf-8", "backslashreplace"))

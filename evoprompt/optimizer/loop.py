@@ -1,9 +1,9 @@
-"""The loop over a model that stays as it is: reflect, try, compare; nothing is measured twice.
+"""Optimization loop of a frozen model: reflect, try, compare; nothing is measured twice.
 
-It is not the engine's. Beside a training every weight ages, so the engine samples all candidates
-all the time. A frozen model gives the same answer tomorrow: what was measured stays true, question
-by question, and a candidate needs no more rollouts than tell it from its parent. The roles are the
-same: proposers, candidates, trajectories, screening, events.
+It differs from the loop of the engine. During a training every measurement ages, so the engine
+samples all candidates all the time. A frozen model gives the same answer tomorrow: a measurement
+stays valid, question by question, and a candidate needs only the rollouts that distinguish it from
+its parent. The roles are the same: proposers, candidates, trajectories, screening, events.
 """
 
 from __future__ import annotations
@@ -40,38 +40,40 @@ from evoprompt.types import (
     Candidate,
     CandidateStats,
     Proposal,
+    Trajectory,
     VerificationResult,
 )
 
-_BARREN = 10  # iterations in a row without a usable text after which the proposer is given up
-_FREE = 50  # iterations in a row that had nothing to ask, as all texts and answers were known
-_SETTLED = 10
-"""Iterations in a row without progress that end it where the whole validation set is right.
+MAX_EMPTY_ITERATIONS = 10  # in a row, without a usable text; then the optimization ends
+MAX_CACHED_ITERATIONS = 50  # in a row, without a new rollout, as all of them were cached
+PATIENCE_AT_PERFECT_SCORE = 10
+"""Iterations in a row without progress, after which a perfect score on the whole validation set
+ends the optimization.
 
-Until then it goes on with what it fails of the training set: with ten validation questions up to
+Until then it continues with the failures on the training set: with ten validation questions up to
 eleven of twenty seeds ended too early with 0, up to four with 6 and up to three with 10
 (docs/notes/2026-11-27-nothing-set.md).
 """
-_SOON = 20  # rollouts after which failures among them are told of before the end
-_RESERVE = 0.25  # share of the budget that is kept at most for the final measurement
+_MIN_ROLLOUTS_FOR_WARNING = 20  # before the end, for a warning of failed rollouts
+_MAX_RESERVE = 0.25  # share of the budget that is reserved at most for the final measurement
 
 
 @dataclass(eq=False)
 class Loop:
-    """Improves a candidate until a limit is reached or nothing is left to improve.
+    """Loop that improves a candidate until a limit is reached or nothing is left to improve.
 
     Attributes:
-        results: measures, and keeps what was measured.
-        comparison: tells whether a candidate is better.
-        failures: finds what to learn from.
-        writer: brings new candidates.
+        results: measures candidates, and stores the measurements.
+        comparison: compares a candidate with the incumbent.
+        failures: finds failures to learn from.
+        writer: requests new candidates.
         emit: takes the events.
-        seeds: where to start; the first is measured before the others are compared with it.
-        options: the seed of every choice, and when to end.
-        incumbent: the best so far.
-        stats: of those that were tried.
-        curve: how the incumbent came to be.
-        iteration: of propose and try.
+        seeds: the seeds; the first is measured before the further ones are compared with it.
+        options: the seed of every choice, and the limits.
+        incumbent: the best candidate so far.
+        stats: statistics of the candidates that were tried.
+        curve: one point for each change of the incumbent or of its value.
+        iteration: number of the iteration, each of which proposes and tries.
     """
 
     results: Results
@@ -83,7 +85,7 @@ class Loop:
     options: OptimizeOptions
 
     def __post_init__(self) -> None:
-        """Begins with the seeds."""
+        """Begin with the seeds."""
         self._seeds = [self.writer.seed(seed) for seed in self.seeds]
         self.incumbent = self._seeds[0]
         self.population = Population(self.results)
@@ -92,8 +94,8 @@ class Loop:
         self.curve: list[Point] = []
         self.iteration = 0
         self._components = list(self.seeds[0].components)
-        self._stale = self._barren = self._free = 0
-        self._told_of_failures = False
+        self._num_stale = self._num_empty = self._num_cached = 0
+        self._has_warned_of_failures = False
         can_stop = self.options.patience is None
         self._flat = FlatRewardWatch(
             self.results.rewards, self.options.perfect, can_stop, len(self._components)
@@ -101,22 +103,22 @@ class Loop:
         self._refused: Candidate | None = None  # the latest that was no better than the incumbent
 
     def run(self) -> str:
-        """Goes on until something ends it, and returns what did.
+        """Run the loop to its end, and return the reason why it ended.
 
         Raises:
             InputError: the seed cannot be measured, because the program or the metric is at fault,
-                or the proposer has failed whenever it was asked.
+                or every request to the proposer has failed.
         """
         for seed in self._seeds:
             self.emit(events.Seeded(0, seed.id, dict(seed.components), seed.rationale))
         try:
             self.comparison.deepen(self.incumbent)
-        except BudgetSpentError as spent:  # a good seed: finding its failures takes many questions
+        except BudgetSpentError as error:  # a good seed: finding its failures takes many questions
             if not self.comparison.depth:
-                raise InputError(f"{spent}, and nothing was measured; required: more") from spent
+                raise InputError(f"{error}, and nothing was measured; required: more") from error
         self.results.require_scored()
-        self._note()
-        reason = self._improve()
+        self._record_incumbent()
+        reason = self._improve_incumbent()
         if self.writer.failures and reason != INTERRUPTED:
             raise InputError(
                 f"{self.writer.complaint}; so it went each of the {self.writer.failures} times "
@@ -125,48 +127,48 @@ class Loop:
             )
         return reason
 
-    def _improve(self) -> str:
+    def _improve_incumbent(self) -> str:
         try:
-            self._enter(self._seeds[1:])
-            while not (reason := self._ended()):
+            self._compare_seeds(self._seeds[1:])
+            while not (reason := self._stop_reason()):
                 self.iteration += 1
                 self.results.step = self.iteration
-                reason = self._iterate()
+                reason = self._run_iteration()
                 if reason:
                     break
-            if reason == self._flat.stop_reason:  # more questions would cost and show nothing
+            if reason == self._flat.stop_reason:  # more questions would only add cost
                 self.emit(events.Notice(self.iteration, f"stopped: {reason}"))
                 return reason
-            if 0 < self.comparison.unasked <= self.results.meter.left:
+            if 0 < self.comparison.num_unused <= self.results.meter.left:
                 self.comparison.deepen(self.incumbent, whole=True)
-                self._note()
-        except BudgetSpentError as spent:
-            return str(spent)
+                self._record_incumbent()
+        except BudgetSpentError as error:
+            return str(error)
         except KeyboardInterrupt:
             return INTERRUPTED
-        except InputError as fault:  # what was found until now is worth more than a traceback
-            self.emit(events.Notice(self.iteration, f"stopped: {fault}"))
-            return str(fault)
+        except InputError as error:  # the best candidate so far is worth more than a traceback
+            self.emit(events.Notice(self.iteration, f"stopped: {error}"))
+            return str(error)
         return reason
 
-    def _enter(self, others: Sequence[Candidate]) -> None:
-        """Compares further seeds with the first one."""
-        found = self.comparison.winner(others, self.incumbent, ahead=False)
-        for one in others:
-            self.stats[one.id] = self._stats_of(one)
-            self.population.add(one, is_spare=True)
-        if found is not None:
-            self._succeed(found)
+    def _compare_seeds(self, candidates: Sequence[Candidate]) -> None:
+        """Compare further seeds with the first one."""
+        winner = self.comparison.winner(candidates, self.incumbent, ahead=False)
+        for candidate in candidates:
+            self.stats[candidate.id] = self._stats_of(candidate)
+            self.population.add(candidate, is_spare=True)
+        if winner is not None:
+            self._replace_incumbent(winner)
 
-    def _succeed(self, winner: Candidate) -> None:
-        """Makes ``winner`` the incumbent."""
-        self.incumbent = winner
-        self.population.add(winner, is_spare=True)
-        self.comparison.deepen(winner)
-        self._note()
+    def _replace_incumbent(self, candidate: Candidate) -> None:
+        """Make ``candidate`` the incumbent."""
+        self.incumbent = candidate
+        self.population.add(candidate, is_spare=True)
+        self.comparison.deepen(candidate)
+        self._record_incumbent()
 
-    def test(self, items: Sequence[Item]) -> None:
-        """Measures the incumbent on questions that had no part in choosing it.
+    def test_incumbent(self, items: Sequence[Item]) -> None:
+        """Measure the incumbent on questions that had no part in choosing it.
 
         Raises:
             BudgetSpentError: a limit does not leave room for them.
@@ -178,99 +180,125 @@ class Loop:
         if scored:
             self._emit_evaluated("test", value, scored)
 
-    def _ended(self) -> str:
-        """Why no further iteration is made; empty if one is."""
+    def _stop_reason(self) -> str:
+        """Return the reason why no further iteration is made; empty if there is none."""
         comparison, meter = self.comparison, self.results.meter
-        if self._stale >= _SETTLED and (reason := self._right()):
+        if self._num_stale >= PATIENCE_AT_PERFECT_SCORE and (reason := self._perfect_reason()):
             return reason
-        if self.options.patience is not None and self._stale >= self.options.patience:
-            return f"no progress in {self._stale} iterations"
-        if self._barren >= _BARREN:
-            why = f", the last time because {found}" if (found := self.writer.complaint) else ""
-            return f"the proposer wrote nothing that could be tried {_BARREN} times in a row{why}"
+        if self.options.patience is not None and self._num_stale >= self.options.patience:
+            return f"no progress in {self._num_stale} iterations"
+        if self._num_empty >= MAX_EMPTY_ITERATIONS:
+            complaint = self.writer.complaint
+            cause = f", the last time because {complaint}" if complaint else ""
+            return (
+                f"the proposer wrote nothing that could be tried {MAX_EMPTY_ITERATIONS} times in a "
+                f"row{cause}"
+            )
         if reason := self._flat.stop_reason:
             return reason
-        if self._free >= _FREE:
-            return f"the proposer repeated itself {_FREE} times, and all its texts were measured"
-        if meter.left <= min(comparison.unasked, _RESERVE * meter.limit):
+        if self._num_cached >= MAX_CACHED_ITERATIONS:
+            return (
+                f"the proposer repeated itself {MAX_CACHED_ITERATIONS} times, and all its texts "
+                "were measured"
+            )
+        if meter.left <= min(comparison.num_unused, _MAX_RESERVE * meter.limit):
             return "the budget is spent but for the final measurement"
         return ""
 
-    def _right(self) -> str:
-        """That the incumbent is right on the validation set; empty where it is not."""
+    def _perfect_reason(self) -> str:
+        """Return a text on the incumbent's perfect validation score; empty if it is not perfect."""
         comparison = self.comparison
-        failed = comparison.unscored(self.incumbent)
-        scored = comparison.depth - failed
-        if not comparison.is_done(self.incumbent) or not scored:
+        num_failed = comparison.unscored(self.incumbent)
+        num_scored = comparison.depth - num_failed
+        if not comparison.is_done(self.incumbent) or not num_scored:
             return ""
-        return RIGHT_WHERE_SCORED.format(scored=scored, failed=failed) if failed else PERFECT
+        return (
+            RIGHT_WHERE_SCORED.format(scored=num_scored, failed=num_failed)
+            if num_failed
+            else PERFECT
+        )
 
-    def _iterate(self) -> str:
-        """One iteration; returns why it was the last one, if it was."""
+    def _run_iteration(self) -> str:
+        """Run one iteration; return the reason if it was the last one, and else an empty text."""
         rng = random.Random(f"{self.options.seed}/{self.iteration}")
-        spent = self.results.meter.spent
-        parent = self.population.choose_parent(self.incumbent, self._stale, rng)
+        spent_before = self.results.meter.spent
+        parent = self.population.choose_parent(self.incumbent, self._num_stale, rng)
         num_rewards = self.results.rewards.count
-        focus = self.failures.find(parent, self._stale, rng)
-        if not focus and parent is not self.incumbent:
+        focus_items = self.failures.find(parent, self._num_stale, rng)
+        if not focus_items and parent is not self.incumbent:
             parent = self.incumbent
-            focus = self.failures.find(parent, self._stale, rng)
-        if not focus:
-            return self._right() or FAILS_NOTHING
-        fresh = self._write(parent, focus, rng)
-        self._barren = 0 if fresh else self._barren + 1
-        if fresh:
-            self.population.count_repeats(parent, all(map(self.population.has, fresh)))
-        better = self.comparison.improving(fresh, parent, focus)
-        winner = self.comparison.winner(better, self.incumbent, ahead=parent is self.incumbent)
-        names = [item.question.id for item in focus]
-        for child in fresh:
+            focus_items = self.failures.find(parent, self._num_stale, rng)
+        if not focus_items:
+            return self._perfect_reason() or FAILS_NOTHING
+        new_candidates = self._request_candidates(parent, focus_items, rng)
+        self._num_empty = 0 if new_candidates else self._num_empty + 1
+        if new_candidates:
+            self.population.count_repeats(parent, all(map(self.population.has, new_candidates)))
+        improved_candidates = self.comparison.improving(new_candidates, parent, focus_items)
+        winner = self.comparison.winner(
+            improved_candidates, self.incumbent, ahead=parent is self.incumbent
+        )
+        names = [item.question.id for item in focus_items]
+        for child in new_candidates:
             lead = self.results.lead(child, parent, names)
             self.population.add(child, is_spare=abs(lead.value) < 1e-9 and lead.stderr < math.inf)
-            self.failures.note(child, focus)
-            self._tell(child, child is winner, focus)
-        new = fresh if self.iteration > 1 else [parent, *fresh]  # whom nobody has seen yet
-        if excerpts := excerpts_of([one for who in new for one in self.failures.tried(who)]):
+            self.failures.record_items(child, focus_items)
+            self._record_verification(child, child is winner, focus_items)
+        new_trajectories = self._trajectories_of(new_candidates)
+        compared_trajectories = [*self._trajectories_of([parent]), *new_trajectories]
+        # the rollouts of the first parent are not in the log yet
+        logged = compared_trajectories if self.iteration == 1 else new_trajectories
+        if excerpts := excerpts_of(logged):
             self.emit(events.Shown(self.iteration, excerpts))
-        tried = [one for who in (parent, *fresh) for one in self.failures.tried(who)]
-        for differed in differences_of(self.iteration, tried):
-            self.emit(differed)
-        self._refused = None if winner else next(reversed(fresh), self._refused)
-        self._stale = 0 if winner else self._stale + 1
-        self._free = 0 if self.results.meter.spent > spent else self._free + 1
-        self.results.sure = SURE + 2 * self._stale  # luck may be why nothing has come
+        for difference in differences_of(self.iteration, compared_trajectories):
+            self.emit(difference)
+        self._refused = None if winner else next(reversed(new_candidates), self._refused)
+        self._num_stale = 0 if winner else self._num_stale + 1
+        self._num_cached = 0 if self.results.meter.spent > spent_before else self._num_cached + 1
+        # without progress, chance becomes a likelier cause
+        self.results.sure = SURE + 2 * self._num_stale
         self.emit(
             events.Evolved(
                 self.iteration,
                 1,
                 (winner.id,) if winner else (),
                 ((winner or self.incumbent).id,),
-                self.results.meter.spent - spent,
-                "" if fresh else "nothing that could be tried was proposed",
+                self.results.meter.spent - spent_before,
+                "" if new_candidates else "nothing that could be tried was proposed",
             )
         )
-        self._tell_of_failures()
-        new_rewards = self.results.rewards.count - num_rewards if fresh else 0
+        self._warn_of_failures()
+        new_rewards = self.results.rewards.count - num_rewards if new_candidates else 0
         if warning := self._flat.observe(self.iteration, new_rewards):
             self.emit(events.Notice(self.iteration, warning))
         if winner:
-            self._succeed(winner)
+            self._replace_incumbent(winner)
         return ""
 
-    def _write(
+    def _trajectories_of(self, candidates: Sequence[Candidate]) -> list[Trajectory]:
+        return [
+            trajectory
+            for candidate in candidates
+            for trajectory in self.failures.trajectories(candidate)
+        ]
+
+    def _request_candidates(
         self, parent: Candidate, focus: Sequence[Item], rng: random.Random
     ) -> list[Candidate]:
-        """What is proposed for one component: each has its turn, in another order every time."""
-        turn, place = divmod(self.iteration, len(self._components))
+        """Return new candidates for one component.
+
+        Each component has its turn, in a new order every time.
+        """
+        turn, index = divmod(self.iteration, len(self._components))
         order = random.Random(f"components/{self.options.seed}/{turn}")
-        component = order.sample(self._components, len(self._components))[place]
-        failed = [self.results.trajectory(parent, item, component) for item in focus]
+        component = order.sample(self._components, len(self._components))[index]
+        failed_trajectories = [self.results.trajectory(parent, item, component) for item in focus]
         if self._refused is not None:
-            failed += self.failures.again(self._refused, focus, component)
+            failed_trajectories += self.failures.repeated_failures(self._refused, focus, component)
         request = ProposalRequest(
             self.options.proposals,
             [self._stats_of(parent, detailed=True)],
-            failed,
+            failed_trajectories,
             tuple(self.stats.values()),
             rng,
             self.iteration,
@@ -279,12 +307,14 @@ class Loop:
         )
         return self.writer.write(request, [item.guarded for item in focus])
 
-    def _tell(self, child: Candidate, accepted: bool, focus: Sequence[Item]) -> None:
-        """Tells the log and the proposer what became of ``child``."""
+    def _record_verification(self, child: Candidate, accepted: bool, focus: Sequence[Item]) -> None:
+        """Report the result of the verification of ``child`` to the log and the proposer."""
         reasons = [] if accepted else [f"no better than {self.incumbent.id}"]
-        asked = [item.question.id for item in focus]
-        if missing := self.results.unscored(child, asked):
-            reasons.append(f"the program failed at {missing} of {len(asked)} of its questions")
+        focus_names = [item.question.id for item in focus]
+        if num_missing := self.results.unscored(child, focus_names):
+            reasons.append(
+                f"the program failed at {num_missing} of {len(focus_names)} of its questions"
+            )
         mean, stderr, scored = self.results.mean(child, self.results.means(child))
         self.stats[child.id] = self._stats_of(child)
         result = VerificationResult(
@@ -295,7 +325,7 @@ class Loop:
             ADMITTED if accepted else REJECTED,
             "; ".join(reasons),
         )
-        self.writer.teach(result)
+        self.writer.give_feedback(result)
         self.emit(events.Verified.of(result, self.iteration, 1, parent=False))
 
     def _stats_of(self, candidate: Candidate, detailed: bool = False) -> CandidateStats:
@@ -311,8 +341,8 @@ class Loop:
             by_question=dict(means) if detailed else {},
         )
 
-    def _note(self) -> None:
-        """Adds where the incumbent stands to the curve and to the log."""
+    def _record_incumbent(self) -> None:
+        """Add the value of the incumbent to the curve and to the log."""
         value, _, questions = self.comparison.value(self.incumbent)
         self.stats[self.incumbent.id] = self._stats_of(self.incumbent)
         self.curve.append(Point(self.results.meter.spent, value, self.incumbent.text))
@@ -320,16 +350,19 @@ class Loop:
 
     def _emit_evaluated(self, split: str, value: float, questions: int) -> None:
         metrics = {REWARD.name: value, "questions": float(questions)}
-        spent = self.results.meter.spent
+        num_rollouts = self.results.meter.spent
         self.emit(
-            events.Evaluated(self.iteration, split, self.incumbent.id, spent, metrics, {}, REWARD)
+            events.Evaluated(
+                self.iteration, split, self.incumbent.id, num_rollouts, metrics, {}, REWARD
+            )
         )
 
-    def _tell_of_failures(self) -> None:
-        """Says so, once, while it is not too late, where more fails than now and then."""
-        found = self.results.failures
-        if not self._told_of_failures and found.are_many and found.of >= _SOON:
-            self._told_of_failures = True
+    def _warn_of_failures(self) -> None:
+        """Warn once, early enough, if many rollouts fail."""
+        failures = self.results.failures
+        is_early = failures.of < _MIN_ROLLOUTS_FOR_WARNING
+        if not self._has_warned_of_failures and failures.are_many and not is_early:
+            self._has_warned_of_failures = True
             self.emit(
-                events.Notice(self.iteration, f"of the rollouts until now {warning_of(found)}")
+                events.Notice(self.iteration, f"of the rollouts until now {warning_of(failures)}")
             )

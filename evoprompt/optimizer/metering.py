@@ -1,4 +1,4 @@
-"""What a program's own language models cost, and a hard limit of it."""
+"""Cost of the language models of a program, with a hard limit."""
 
 from __future__ import annotations
 
@@ -28,17 +28,18 @@ _REFUSED: ContextVar[list[BudgetError]] = ContextVar("_REFUSED")
 
 
 class Metering(BaseCallback):  # type: ignore[misc]  # DSPy is not typed
-    """Stands before the language models of a program: no request is sent that may cost too much.
+    """Meter of the language models of a program: no request is sent that may cost too much.
 
-    A model that is asked is replaced by a copy with an engine of ours, which hands each attempt on.
-    DSPy answers from its cache before it asks an engine, so what is cached costs nothing. A model
-    that a module asks by itself, and not through a predictor or ``dspy.settings.lm``, cannot be
-    replaced: it is noticed when it is asked, and ends the optimization if USD are limited.
+    A model is replaced by a copy with an engine of evoprompt, which passes on each attempt. DSPy
+    reads its cache before it calls an engine, so cached responses cost nothing. A model that a
+    module calls directly, and not through a predictor or ``dspy.settings.lm``, cannot be replaced:
+    its first request is noticed, and ends the optimization if USD are limited.
 
     Args:
-        usd: most USD; None for no limit.
-        prices: by the names of models, in USD per million tokens; the others are looked up.
-        spending: counts.
+        usd: maximum cost in USD; None for no limit.
+        prices: prices by the names of models, in USD per million tokens; those of further models
+            are looked up.
+        spending: counts the cost.
     """
 
     def __init__(
@@ -51,12 +52,12 @@ class Metering(BaseCallback):  # type: ignore[misc]  # DSPy is not typed
         self._lock = threading.Lock()
         self._all_counted = True
 
-    def metered(self, lm: Any) -> Any:
-        """A copy of ``lm`` whose requests are counted; ``lm`` itself where they cannot be.
+    def meter_model(self, lm: Any) -> Any:
+        """Return a copy of ``lm`` whose requests are counted; ``lm`` itself if they cannot be.
 
         Raises:
-            InputError: USD are limited and it cannot be: its prices or its longest answer are
-                unknown, or it is no ``dspy.LM``.
+            InputError: USD are limited and the requests cannot be counted: the prices or the
+                longest answer of ``lm`` are unknown, or it is no ``dspy.LM``.
         """
         with self._lock:
             if lm is None or self._counts(lm):
@@ -77,55 +78,55 @@ class Metering(BaseCallback):  # type: ignore[misc]  # DSPy is not typed
         card = model_card(lm.model)
         prices = self._prices.get(lm.model) or card.prices
         require_prices(self._budget, prices, lm.model)
-        given = lm.kwargs.get("max_tokens") or lm.kwargs.get("max_completion_tokens")
-        longest = given or card.largest_answer
-        if longest is None and is_limited:
+        chosen_limit = lm.kwargs.get("max_tokens") or lm.kwargs.get("max_completion_tokens")
+        largest_answer = chosen_limit or card.largest_answer
+        if largest_answer is None and is_limited:
             raise InputError(
                 f"usd is limited and the answers of {lm.model} have no limit; required: one, as "
                 f"dspy.LM({lm.model!r}, max_tokens=1000)"
             )
         inner = lm.copy(cache=False, num_retries=0, callbacks=[])
-        engine = _Engine(inner, longest or 0, Spending(self._spending, self._budget, prices))
+        engine = _Engine(inner, largest_answer or 0, Spending(self._spending, self._budget, prices))
         connection = {name: None for name in CLIENT_KEYS if name in lm.kwargs}
         return lm.copy(engine=engine, async_engine=_AsyncEngine(engine), **connection)
 
     def _counts(self, lm: Any) -> bool:
-        """Whether it is a copy that this one made, or a copy of that, as ``dspy.BestOfN`` asks."""
+        """Return whether ``lm`` is a metered copy, or a copy of one, as ``dspy.BestOfN`` makes."""
         engine = getattr(lm, "engine", None)
         return isinstance(engine, _Engine) and engine.spending.tracker is self._spending
 
     def cost(self) -> Charge | None:
-        """What all of them have cost, in every process that wrote the same journal.
+        """Return the cost of all models, in every process that wrote the same journal.
 
-        None where one was asked that cannot be counted.
+        It is None if a request was sent to a model that cannot be counted.
         """
         return self._spending.spent if self._all_counted else None
 
     @contextmanager
     def limiting(self) -> Iterator[None]:
-        """A rollout: what is asked meanwhile is counted.
+        """Count the requests of a rollout, which is made inside.
 
         Raises:
-            BudgetError: the budget did not leave enough for a request, whatever the program made
-                of that.
+            BudgetError: the budget did not leave enough for a request, even if the program caught
+                that error.
         """
-        refused: list[BudgetError] = []
-        token = _REFUSED.set(refused)
+        refused_requests: list[BudgetError] = []
+        token = _REFUSED.set(refused_requests)
         callbacks = [*dspy.settings.callbacks, self]
         try:
-            with dspy.context(lm=self.metered(dspy.settings.lm), callbacks=callbacks):
+            with dspy.context(lm=self.meter_model(dspy.settings.lm), callbacks=callbacks):
                 yield
         except Exception:
-            if refused:
-                raise refused[0] from None  # what came of it may name it as its own cause
+            if refused_requests:
+                raise refused_requests[0] from None  # the program's error may name it as its cause
             raise
         finally:
             _REFUSED.reset(token)
-        if refused:
-            raise refused[0]
+        if refused_requests:
+            raise refused_requests[0]
 
     def on_lm_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
-        """Notices a model that is not counted."""
+        """Notice a model that is not counted."""
         if self._counts(instance):
             return
         self._all_counted = False
@@ -141,29 +142,29 @@ class Metering(BaseCallback):  # type: ignore[misc]  # DSPy is not typed
 
 @dataclass(eq=False)
 class _Engine:
-    """Pays for an attempt before it is made, and hands it on."""
+    """Engine that charges for an attempt before it is made, and passes it on."""
 
     inner: Any
     longest: int
     spending: Spending
 
     def __getattr__(self, name: str) -> Any:
-        """What DSPy asks an engine whether it can do it: the same as the model."""
+        """Return a capability that DSPy looks up in an engine: that of the model."""
         if name not in _CAPABILITIES:
             raise AttributeError(name)
         return getattr(self.inner, name)
 
     def complete(self, request: Any) -> Any:
-        """The response to one attempt."""
-        with self.paid(request) as attempt:
-            return _counted(attempt, self.inner(request))
+        """Return the response to one attempt."""
+        with self.charge_attempt(request) as attempt:
+            return _count_tokens(attempt, self.inner(request))
 
     def close(self) -> None:
-        """Leaves the model that it hands on to open: it is the user's."""
+        """Leave the inner model open: it belongs to the user."""
 
     @contextmanager
-    def paid(self, request: Any) -> Iterator[Attempt]:
-        """An attempt that is seen by nobody but the budget."""
+    def charge_attempt(self, request: Any) -> Iterator[Attempt]:
+        """Charge for an attempt that only the budget records."""
         longest = request.config.max_tokens or self.longest
         try:
             with (
@@ -178,24 +179,24 @@ class _Engine:
 
 @dataclass(eq=False)
 class _AsyncEngine:
-    """The same for ``acall``."""
+    """Asynchronous engine, for ``acall``, which charges like :class:`_Engine`."""
 
     engine: _Engine
 
     async def complete(self, request: Any) -> Any:
-        """The response to one attempt."""
-        with self.engine.paid(request) as attempt:
-            return _counted(attempt, await self.engine.inner.acall(request))
+        """Return the response to one attempt."""
+        with self.engine.charge_attempt(request) as attempt:
+            return _count_tokens(attempt, await self.engine.inner.acall(request))
 
     async def aclose(self) -> None:
-        """Leaves the model open, too."""
+        """Leave the inner model open: it belongs to the user."""
 
 
-def _counted(attempt: Attempt, response: Any) -> Any:
+def _count_tokens(attempt: Attempt, response: Any) -> Any:
     attempt.used(response.usage.input_tokens, response.usage.output_tokens)
     return response
 
 
 def _refuse(error: BudgetError) -> None:
-    """Tells the rollout, as the program may well catch what is raised."""
+    """Record the error for the rollout, as the program may catch it."""
     _REFUSED.get([]).append(error)

@@ -1,4 +1,4 @@
-"""What is seldom set of an optimization; the rest are parameters."""
+"""Settings of an optimization that are seldom changed; the further ones are parameters."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from evoprompt.support.validation import CheckedSettings
 
 
 class OptimizeOptions(CheckedSettings):
-    """What is seldom set of :func:`~evoprompt.optimize` and :class:`~evoprompt.CoEvolve`.
+    """Settings of :func:`~evoprompt.optimize` and :class:`~evoprompt.CoEvolve`, seldom changed.
 
     Attributes:
-        seed: of every choice.
-        seeds: how often it is done, with ``seed``, ``seed + 1`` and so on, each with the whole
+        seed: seed of every choice.
+        seeds: number of optimizations, with ``seed``, ``seed + 1`` and so on, each with the whole
             ``budget``; ``seconds`` and the budget of ``lm`` are those of all together.
-        resume: whether to go on with what is in ``directory``, given the same arguments; the limits
-            ``budget``, ``seconds`` and ``patience`` may differ.
-        seconds: after which no more rollouts are begun.
-        patience: iterations without a new incumbent after which it ends; 0 only measures the seed;
-            None for no limit but the others, and 25 iterations for each component where every
-            reward is the lowest.
+        resume: whether to resume the optimization in ``directory``, given the same arguments; the
+            limits ``budget``, ``seconds`` and ``patience`` may differ.
+        seconds: time after which no more rollouts are begun.
+        patience: iterations without a new incumbent after which the optimization ends; 0 only
+            measures the seed; None for no limit but the further ones, and 25 iterations for each
+            component if every reward is the lowest.
         perfect: the greatest reward there is; anything less is a failure to learn from.
-        proposals: instructions asked for in an iteration.
-        required: texts that every instruction must hold, such as placeholders and tags.
-        max_tokens: most tokens of an instruction; a longer one is refused.
-        refuse_copies: whether an instruction is refused that copies a question which the proposer
+        proposals: number of instructions that are requested in an iteration.
+        required: texts that every instruction must contain, such as placeholders and tags.
+        max_tokens: maximum number of tokens of an instruction; a longer one is rejected.
+        refuse_copies: whether an instruction is rejected that copies a question which the proposer
             was shown, or gives away an answer that only one question has.
         max_concurrency: rollouts at a time; 1 makes them in this thread, where ``asyncio.run`` does
             not work in a notebook; None for 8, and in ``CoEvolve`` for as many as
-            ``dspy.settings`` say.
-        progress: whether to tell on standard error of each text that is accepted, and at the end
-            what was found and what it cost.
+            ``dspy.settings`` sets.
+        progress: whether to print each accepted text, and at the end the result and its cost, on
+            standard error.
 
     Raises:
         InputError: a setting is unknown or cannot be used.

@@ -1,4 +1,4 @@
-"""What one rollout of a program came to, what it cost, and why an optimization ends."""
+"""Outcome of one rollout of a program, and the reasons why an optimization ends."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from evoprompt.support.errors import EvopromptError
 from evoprompt.types import Turn
 
 INTERRUPTED = "it was interrupted"
-"""Why an optimization ended at Ctrl-C."""
+"""Reason of an optimization that ended at Ctrl-C."""
 
 LM_SPENT = "the budget of the language model is spent"
-"""Why an optimization ended without a proposer."""
+"""Reason of an optimization that ended because the proposer's budget was spent."""
 
 PERFECT = "the incumbent is perfect on the whole validation set"
 RIGHT_WHERE_SCORED = (
@@ -26,13 +26,13 @@ FAILS_NOTHING = "the incumbent fails no training question every time: nothing to
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a proposer reads of a rollout that is to rewrite one component of the program.
+    """Record of a rollout for a proposer that rewrites one component of the program.
 
     Attributes:
-        question: what the component was given.
-        turns: what it did.
-        feedback: what is to be said of it.
-        row: the same as data, for a proposer that takes it so.
+        question: input of the component.
+        turns: actions of the component.
+        feedback: feedback about the component.
+        row: the same as data, for a proposer that reads data.
     """
 
     question: str
@@ -43,18 +43,18 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class ExampleOutcome:
-    """A program's output for an example, and what the metric says of it.
+    """Output of a program for an example, with its reward and feedback.
 
-    A metric of ours may return one, to say what to read of each component.
+    Evoprompt's metric for DSPy programs returns one, with a reading for each component.
 
     Attributes:
-        reward: what the metric returned; None where the program failed.
-        output: what the program returned, as text.
-        feedback: the metric's words.
-        attempts: how often the program was called, each of them a rollout.
-        fault: what went wrong, whether there is a reward for that or none; empty if nothing did.
-        turns: what an agent did, action by action; empty for any other program.
-        readings: what to read of it by component, where components have their own.
+        reward: the reward; None if the program failed.
+        output: the program's output, as text.
+        feedback: the metric's feedback.
+        attempts: number of calls of the program, each of them a rollout.
+        fault: the error, whether there is a reward for that or none; empty if there was no error.
+        turns: actions of an agent in order; empty for any other program.
+        readings: reading of each component, if components have separate readings.
     """
 
     reward: float | None
@@ -67,9 +67,9 @@ class ExampleOutcome:
 
 
 class BudgetSpentError(EvopromptError, RuntimeError):
-    """The next rollouts were not made, because a limit does not leave enough for them."""
+    """Error before rollouts for which a limit does not leave enough; none of them was made."""
 
 
-def with_remedy(said: str, remedy: str) -> str:
-    """``said``, and what is required, unless it says so itself, as errors of ours do."""
-    return said if "required: " in said else f"{said}; required: {remedy}"
+def with_remedy(message: str, remedy: str) -> str:
+    """Return ``message`` with the remedy, unless it names one, as the errors of evoprompt do."""
+    return message if "required: " in message else f"{message}; required: {remedy}"

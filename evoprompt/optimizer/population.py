@@ -21,9 +21,9 @@ _MAX_REPEATS = 10
 class Population:
     """Population of texts, from which parents are drawn where the incumbent brings nothing new.
 
-    A member earns more than the incumbent on at least one question that both were asked. Where
-    there is none and the incumbent is exhausted, the members are earlier incumbents, and texts that
-    tied with their parent on the failures shown.
+    A member has a greater reward than the incumbent on at least one question that both have
+    rewards for. If there is no such text and the incumbent is exhausted, the members are earlier
+    incumbents, and texts that tied with their parent on the failures that the proposer read.
 
     Args:
         results: has the rewards.
@@ -40,8 +40,8 @@ class Population:
 
         Args:
             candidate: a text that was tried.
-            is_spare: whether it may be a parent where no text earns more than the incumbent
-                anywhere.
+            is_spare: whether it may be a parent if no text has a greater reward than the incumbent
+                on any question.
         """
         digest = self._results.digest(candidate)
         self._candidates.setdefault(digest, candidate)
@@ -83,10 +83,11 @@ class Population:
     def _draw_better(
         self, candidates: Sequence[Candidate], incumbent: Candidate, rng: random.Random
     ) -> Candidate | None:
-        """Return the candidate that earns most on a question at which the incumbent is behind.
+        """Return the candidate with the greatest reward on a question the incumbent is behind on.
 
-        It is None where the incumbent is behind nowhere. Of several that earn the same there, it is
-        the one with the greatest lead over the incumbent on all questions that both were asked.
+        It is None if the incumbent is behind on no question. Of several candidates with the same
+        reward there, it is the one with the greatest lead over the incumbent on all questions that
+        both have rewards for.
         """
         results = self._results
         rewards = results.means(incumbent)

@@ -1,4 +1,4 @@
-"""What is optimized, and one optimization of it."""
+"""Problem of an optimization, and one optimization of it."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ from evoprompt.types import Proposal
 
 
 class Ended(Notice):
-    """How an optimization ended and what it has cost: a notice, but no warning."""
+    """End of an optimization, with its reason and its cost: a notice, but no warning."""
 
 
 TESTED = 4
-"""One in so many rollouts goes into a test at most."""
+"""At most one rollout in this many is reserved for the test set."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A program whose instruction is to be improved.
+    """Problem of an optimization: a program with an instruction to improve.
 
     Attributes:
-        seeds: where to start, at least one; the first is measured before the others are compared.
+        seeds: at least one seed; the first is measured before the further ones are compared.
         train: examples to learn from.
         validation: examples to choose by.
-        rollouts: makes them.
-        test: examples that the best is measured on at the end.
+        rollouts: makes the rollouts.
+        test: examples on which the best candidate is measured at the end.
     """
 
     seeds: Sequence[Proposal]
@@ -52,26 +52,26 @@ class Problem:
     test: Sequence[Item] = ()
 
 
-def require_budget(budget: int, validation: int, tested: int) -> None:
-    """Makes sure that ``budget`` rollouts are enough for an iteration.
+def require_budget(budget: int, validation: int, num_test: int) -> None:
+    """Require that ``budget`` rollouts are enough for an iteration.
 
     Args:
-        budget: in all.
-        validation: questions to choose by.
-        tested: questions of the test; at most a quarter of the rollouts is kept for them.
+        budget: number of all rollouts.
+        validation: number of questions to choose by.
+        num_test: number of test questions; at most a quarter of the rollouts is reserved for them.
 
     Raises:
-        InputError: they are not.
+        InputError: ``budget`` is too small, or no whole number.
     """
     if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
         raise InputError(f"budget is {budget!r}; required: a whole number of at least 1")
-    kept, least = min(tested, budget // TESTED), min(validation, LEAST) + 2
-    if budget - kept < least:
-        beside = f", {kept} of them for the test" if kept else ""
+    num_reserved, min_budget = min(num_test, budget // TESTED), min(validation, LEAST) + 2
+    if budget - num_reserved < min_budget:
+        reserved_note = f", {num_reserved} of them for the test" if num_reserved else ""
         raise InputError(
-            f"budget is {budget} rollouts{beside}; required: at least {least}"
-            f"{' beside the test' if kept else ''}, for the seed instruction on {least - 2} "
-            "validation questions, a failure of it and one candidate"
+            f"budget is {budget} rollouts{reserved_note}; required: at least {min_budget}"
+            f"{' beside the test' if num_reserved else ''}, for the seed instruction on "
+            f"{min_budget - 2} validation questions, a failure of it and one candidate"
         )
 
 
@@ -84,26 +84,26 @@ def solve(
     journal: Path | None = None,
     stopping: Callable[[], bool] = lambda: False,
 ) -> OptimizationResult:
-    """Improves the instruction of ``problem``, with one seed.
+    """Improve the instruction of ``problem``, with one random seed.
 
     Args:
-        problem: what is optimized.
+        problem: the problem to optimize.
         proposer: writes new instructions.
-        budget: most rollouts.
-        options: the seed, the limits, and what a text must hold.
+        budget: maximum number of rollouts.
+        options: the random seed, the limits, and the rules for a text.
         log: takes the events.
-        journal: file of every rollout and answer, which may hold those of an earlier process.
-        stopping: asked before rollouts are begun: whether to end with what was found.
+        journal: file of every rollout and reply, which may hold those of an earlier process.
+        stopping: called before rollouts are begun; returns whether to end with the best so far.
 
     Raises:
         InputError: the first seed cannot be measured, or the proposer has never worked.
     """
     test = problem.test[: budget // TESTED]
-    kept = Journal(journal)
+    run_journal = Journal(journal)
     meter = Meter(budget - len(test))
-    results = Results(problem.rollouts, meter, kept, options.seconds, stopping)
+    results = Results(problem.rollouts, meter, run_journal, options.seconds, stopping)
     texts = [item.question.text for item in problem.train]
-    writer = Writer(proposer, kept, log.append, options, problem.rollouts.setting, texts)
+    writer = Writer(proposer, run_journal, log.append, options, problem.rollouts.setting, texts)
     perfect, seed = options.perfect, options.seed
     comparison = Comparison(results, problem.validation, perfect, seed)
     failures = FailureFinder(results, problem.train, perfect)
@@ -122,23 +122,28 @@ def solve(
         if test and stopped != INTERRUPTED:
             meter.limit += len(test)
             try:
-                loop.test(test)
-            except (BudgetSpentError, InputError) as error:  # what was found is still there
+                loop.test_incumbent(test)
+            except (BudgetSpentError, InputError) as error:  # the result is complete without it
                 log.append(Notice(loop.iteration, f"the testset was not asked: {error}"))
         best = loop.incumbent
-        validation, stderr, asked = comparison.value(best)
-        value, deviation, scored = results.mean(best, [item.question.id for item in test])
-        if scored:
-            stderr, asked = deviation, scored
+        validation, stderr, num_questions = comparison.value(best)
+        value, deviation, num_tested = results.mean(best, [item.question.id for item in test])
+        if num_tested:
+            stderr, num_questions = deviation, num_tested
         else:
-            tried = (stats.candidate for stats in loop.stats.values())
-            mine, others = comparison.rewards(best), map(comparison.rewards, tried)
-            value = corrected(mine, [one for one in others if one != mine], seed)
-        found = OptimizationResult(
+            tried_candidates = (stats.candidate for stats in loop.stats.values())
+            best_rewards, all_rewards = (
+                comparison.rewards(best),
+                map(comparison.rewards, tried_candidates),
+            )
+            value = corrected(
+                best_rewards, [rewards for rewards in all_rewards if rewards != best_rewards], seed
+            )
+        result = OptimizationResult(
             best=best,
             value=value,
             stderr=stderr,
-            asked=asked,
+            asked=num_questions,
             candidates=tuple(loop.stats.values()),
             curve=tuple(loop.curve),
             rollouts=meter.spent,
@@ -148,26 +153,28 @@ def solve(
             log=log,
             seed=seed,
             validation=validation,
-            tested=scored > 0,
+            tested=num_tested > 0,
             failures=results.failures,
             writer_cost=_cost_of(proposer),
             program_cost=problem.rollouts.cost(),
         )
-        if found.failures.are_many:
-            log.append(Notice(loop.iteration, f"of all rollouts {warning_of(found.failures)}"))
-        log.append(Ended(loop.iteration, "; ".join(found.facts)))
+        if result.failures.are_many:
+            log.append(Notice(loop.iteration, f"of all rollouts {warning_of(result.failures)}"))
+        log.append(Ended(loop.iteration, "; ".join(result.facts)))
     finally:
         problem.rollouts.close()
-    return found
+    return result
 
 
 def _cost_of(proposer: Proposer) -> Charge | None:
-    """What a proposer's language models have cost; None where it does not say."""
+    """Return the cost of a proposer's language models; None if it does not report any."""
     try:
-        spent = proposer.metrics()
-    except Exception:  # the user's code; it has no part in what was found
+        metrics = proposer.metrics()
+    except Exception:  # the user's code; the result does not depend on it
         return None
-    if "lm/calls" not in spent:
+    if "lm/calls" not in metrics:
         return None
-    tokens = int(spent.get("lm/input_tokens", 0)), int(spent.get("lm/output_tokens", 0))
-    return Charge(int(spent["lm/calls"]), *tokens, spent.get("lm/usd", 0.0), "lm/usd" in spent)
+    tokens = int(metrics.get("lm/input_tokens", 0)), int(metrics.get("lm/output_tokens", 0))
+    return Charge(
+        int(metrics["lm/calls"]), *tokens, metrics.get("lm/usd", 0.0), "lm/usd" in metrics
+    )

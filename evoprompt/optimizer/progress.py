@@ -1,4 +1,4 @@
-"""Shows an optimization while it runs: what a person should know, on standard error."""
+"""Progress of a running optimization, on standard error."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from evoprompt.types import legible
 
 
 @contextmanager
-def shown(log: EventLog, wanted: bool) -> Iterator[None]:
-    """Shows the events of ``log`` while inside; notices are warnings in any case.
+def show_progress(log: EventLog, shows_accepted: bool) -> Iterator[None]:
+    """Show the events of ``log`` while inside; notices are warnings in any case.
 
     Args:
-        log: of the optimization.
-        wanted: whether to write a line for each text that is accepted.
+        log: the log of the optimization.
+        shows_accepted: whether to write a line for each text that is accepted.
     """
     texts: dict[str, str] = {}
 
@@ -30,11 +30,11 @@ def shown(log: EventLog, wanted: bool) -> Iterator[None]:
                 warn(event.message)
             case Proposed() if event.candidate:
                 texts[event.candidate] = " ".join(legible(event.components).split())
-            case Verified() if event.admitted and wanted:
+            case Verified() if event.admitted and shows_accepted:
                 mean = "" if event.mean is None else f" with {event.mean:.3f}"
                 text = printable(texts.get(event.candidate, ""))
-                said = f"{event.candidate} was accepted{mean}: {text:.200}"
-                print(f"iteration {event.step}: {said}", file=sys.stderr, flush=True)
+                message = f"{event.candidate} was accepted{mean}: {text:.200}"
+                print(f"iteration {event.step}: {message}", file=sys.stderr, flush=True)
 
     log.subscribe(follow)
     try:

@@ -1,4 +1,4 @@
-"""What an optimization found, and the file of it."""
+"""Result of an optimization, and its file."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _RESAMPLES = 400
 
 
 class Point(NamedTuple):
-    """Where an optimization stood when its incumbent changed.
+    """Point of the curve of an optimization, at a change of its incumbent.
 
     Attributes:
-        rollouts: spent so far, validation included.
-        value: mean reward of the incumbent on the validation questions that it was asked.
+        rollouts: number of rollouts so far, validation included.
+        value: mean reward of the incumbent on the validation questions in use.
         text: the incumbent.
     """
 
@@ -38,29 +38,29 @@ class Point(NamedTuple):
 
 
 class OptimizationResult(BaseModel):
-    """What :func:`~evoprompt.optimize` found; printed without its candidates, curve, log and runs.
+    """Result of :func:`~evoprompt.optimize`; printed without its candidates, curve, log and runs.
 
     Attributes:
         best: the best candidate; ``best.text``, or ``best.components`` of several.
-        value: its mean reward on the test set; without one, on the validation questions that it
-            was asked, corrected for the luck of having been chosen by them.
+        value: mean reward of the best candidate on the test set; without a test set, on the
+            validation questions in use, corrected for the luck of having been chosen by them.
         stderr: standard error of ``value``, over the questions.
-        asked: how many questions that were; those that the program failed at have no reward.
-        candidates: everybody who was tried, in order of birth, with the mean reward on the
-            validation questions asked (of the training questions, where there were none).
-        curve: (rollouts, value, text) whenever there was a new incumbent, or more was known of it.
-        rollouts: spent in all.
-        iterations: of proposing and trying.
+        asked: number of these questions; those at which the program failed have no reward.
+        candidates: all candidates that were tried, in order of creation, with the mean reward on
+            the validation questions in use (on the training questions, if there were none).
+        curve: (rollouts, value, text) at every change of the incumbent or of its value.
+        rollouts: number of all rollouts.
+        iterations: number of iterations, each of which proposes and tries.
         proposer_calls: requests to the proposer, those before a resume included.
-        stopped: what ended it.
+        stopped: reason why the optimization ended.
         log: every event.
-        seed: of every choice.
-        validation: its mean reward on the validation questions as it was measured, which flatters
-            it, since they chose it.
+        seed: seed of every choice.
+        validation: mean reward of the best candidate on the validation questions as measured,
+            which flatters it, since it was chosen by them.
         tested: whether ``value`` is that of the test set.
-        failures: rollouts that came to nothing, of all that were made.
-        writer_cost: what the proposer's language model has cost; None where it does not say.
-        program_cost: the same of the program's own; None where it is not counted.
+        failures: rollouts that failed, of all rollouts.
+        writer_cost: cost of the proposer's language model; None if it is not reported.
+        program_cost: cost of the program's own models; None if it is not counted.
         runs: the optimization with each seed, this one among them, if there were several.
     """
 
@@ -87,13 +87,13 @@ class OptimizationResult(BaseModel):
 
     @property
     def spread(self) -> Spread:
-        """Mean and standard deviation of ``value`` over the seeds."""
+        """Return the mean and the standard deviation of ``value`` over the seeds."""
         return Spread.of([run.value for run in self.runs or (self,)])
 
     @computed_field(repr=False)  # type: ignore[prop-decorator]  # mypy knows no decorated property
     @property
     def facts(self) -> Sequence[str]:
-        """How it went, in words: the value and what it is of, what failed, and what it cost."""
+        """Return a summary in sentences: the value and its questions, the failures, the cost."""
         error = f" ± {self.stderr:.3f}" if math.isfinite(self.stderr) else ""
         questions = f"{self.asked} test questions"
         if not self.tested:
@@ -113,7 +113,7 @@ class OptimizationResult(BaseModel):
         ]
 
     def save(self, directory: str | Path) -> None:
-        """Writes what was found, and the events where they are not there as a file.
+        """Write the result, and the events if they are not in a file of ``directory`` yet.
 
         ``evoprompt report DIRECTORY`` draws them.
         """
@@ -125,10 +125,10 @@ class OptimizationResult(BaseModel):
 
 
 def read_result(root: Path) -> OptimizationResult:
-    """What the directory of an optimization that has ended says, without the events.
+    """Read the result in the directory of an optimization that has ended, without the events.
 
     Raises:
-        InputError: it has not ended, or its file is not as it was written.
+        InputError: the optimization has not ended, or the file of its result was changed.
     """
     path = root / RESULT
     if not path.is_file():
@@ -140,46 +140,53 @@ def read_result(root: Path) -> OptimizationResult:
 
 
 def best_of(runs: Sequence[OptimizationResult]) -> OptimizationResult:
-    """The best of several seeds, chosen by validation questions, with all of them in ``runs``."""
+    """Return the best of several seeds by validation questions, with all of them in ``runs``."""
     best = max(runs, key=lambda run: (run.validation, run.asked))
-    last = runs[-1]  # what was spent until its end is what all have cost
-    costs = {"writer_cost": last.writer_cost, "program_cost": last.program_cost}
+    last_run = runs[-1]  # its costs include those of all earlier runs
+    costs = {"writer_cost": last_run.writer_cost, "program_cost": last_run.program_cost}
     return best.model_copy(update={"runs": tuple(runs), **costs})
 
 
-def corrected(best: Mapping[str, float], others: Sequence[Mapping[str, float]], seed: int) -> float:
-    """The mean reward of ``best``, had it been chosen by other questions.
+def corrected(
+    best: Mapping[str, float], alternatives: Sequence[Mapping[str, float]], seed: int
+) -> float:
+    """Return the mean reward of ``best``, as if it had been chosen by different questions.
 
     The best of many is chosen by the questions that it did well at, so its mean there is too high.
-    Here the choice is made again on questions that are drawn from them with repetition, and whoever
-    is chosen counts with the questions that were not drawn (the bootstrap bias correction of
-    Tsamardinos, Greasidou and Borboudakis, 2018). Where one that was given up early was not asked,
-    it counts for the choice like ``best``, and for the value by its mean difference from that.
+    Here the choice is repeated on questions that are drawn from them with repetition, and the
+    chosen candidate counts with the questions that were not drawn (the bootstrap bias correction
+    of Tsamardinos, Greasidou and Borboudakis, 2018). On a question without a reward of a candidate
+    that was dropped early, this candidate counts for the choice like ``best``, and for the value by
+    its mean difference from ``best``.
 
     Args:
-        best: mean reward by question; at least one.
-        others: the same of those that it was preferred to.
-        seed: of the draws.
+        best: mean reward of the best candidate by question; at least one.
+        alternatives: the same of the candidates to which it was preferred.
+        seed: seed of the draws.
     """
     questions = list(best)
-    known = [one for one in others if not one.keys().isdisjoint(best)]
+    comparable = [rewards for rewards in alternatives if not rewards.keys().isdisjoint(best)]
     mean = math.fsum(best.values()) / len(best)
-    if not known or len(questions) < 2:
+    if not comparable or len(questions) < 2:
         return mean
-    own = np.array([best[name] for name in questions])
-    rewards = np.array([[one.get(name, np.nan) for name in questions] for one in (best, *known)])
-    asked = ~np.isnan(rewards)
-    gains = np.where(asked, rewards - own, 0.0)
-    usual = gains.sum(axis=1) / asked.sum(axis=1)
-    rewards = np.where(asked, rewards, own + usual[:, None])
+    best_row = np.array([best[name] for name in questions])
+    rewards = np.array(
+        [[means.get(name, np.nan) for name in questions] for means in (best, *comparable)]
+    )
+    is_measured = ~np.isnan(rewards)
+    gains = np.where(is_measured, rewards - best_row, 0.0)
+    mean_gains = gains.sum(axis=1) / is_measured.sum(axis=1)
+    rewards = np.where(is_measured, rewards, best_row + mean_gains[:, None])
     draws = np.random.default_rng(seed).multinomial(
         len(questions), np.full(len(questions), 1 / len(questions)), size=_RESAMPLES
     )
-    left = draws == 0
-    draws, left = draws[left.any(axis=1)], left[left.any(axis=1)]
+    is_left_out = draws == 0
+    draws, is_left_out = draws[is_left_out.any(axis=1)], is_left_out[is_left_out.any(axis=1)]
     if not len(draws):
         return mean
     totals = draws @ gains.T
-    chosen = (totals > totals[:, :1] + 1e-9).any(axis=1) * totals.argmax(axis=1)  # ties: the best
-    found = (rewards[chosen] * left).sum(axis=1) / left.sum(axis=1)
-    return float(min(found.mean(), mean))
+    chosen_rows = (totals > totals[:, :1] + 1e-9).any(axis=1) * totals.argmax(
+        axis=1
+    )  # ties: the best
+    values = (rewards[chosen_rows] * is_left_out).sum(axis=1) / is_left_out.sum(axis=1)
+    return float(min(values.mean(), mean))

@@ -1,4 +1,4 @@
-"""Every rollout that was made and its reward: none is made twice, none beyond a limit."""
+"""Rewards of all rollouts; no rollout is made twice, and none beyond a limit."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ _ALL_FAILED = 20  # rollouts in a row without a reward after which the program i
 
 
 class Results:
-    """Rewards by text and question; a frozen model never makes one of them stale.
+    """Rewards by text and question; with a frozen model they stay valid.
 
-    What is missing is read in the journal where an earlier process has paid for it, and else asked
-    of the program. A text that is proposed again keeps the rewards that it has.
+    A missing reward is read in the journal if an earlier process has made the rollout; otherwise
+    the program is rolled out. A text that is proposed again keeps its rewards.
 
     Args:
-        rollouts: makes them.
-        meter: counts them.
-        journal: remembers them.
-        seconds: after which no more are begun; None for no limit.
-        stopping: asked before some are begun: whether to make none any more.
+        rollouts: makes the rollouts.
+        meter: counts the rollouts.
+        journal: stores the rollouts.
+        seconds: time after which no more rollouts are begun; None for no limit.
+        stopping: called before rollouts are begun; returns whether to make no more of them.
 
     Attributes:
         meter: see above.
-        failures: rollouts that came to nothing, of all that were made.
+        failures: rollouts that failed, of all rollouts.
         rewards: range of all rewards.
         step: the iteration, for the journal.
         sure: repeated rollouts that must all agree before rewards count as free of chance.
@@ -73,47 +73,52 @@ class Results:
 
     @property
     def at_once(self) -> int:
-        """Rollouts that are made at a time."""
+        """Return the number of rollouts that are made at a time."""
         return self._rollouts.at_once
 
-    def measure(self, asked: Iterable[Asked], again: bool = False) -> None:
-        """Makes those rollouts of ``asked`` that were never made, or all of them once more.
+    def measure(self, pairs: Iterable[Asked], again: bool = False) -> None:
+        """Make the rollouts of ``pairs`` that were never made, or with ``again`` all of them.
 
         Raises:
             BudgetSpentError: a limit does not leave room for all of them; none was made.
             InputError: the metric or the program is at fault.
         """
-        wanted: dict[Key, Asked] = {}
-        for candidate, item in asked:
+        pairs_by_key: dict[Key, Asked] = {}
+        for candidate, item in pairs:
             texts, name = self.digest(candidate), item.question.id
             before = len(self._outcomes[texts].get(name, ()))
             if again or not before:
-                wanted[texts, name, before] = candidate, item
-        known = self._journal.rollouts
-        fresh = [one for key, one in wanted.items() if key not in known]
-        paid = sum(known[key].attempts for key in wanted if key in known)
-        if fresh and self._ends is not None and monotonic() > self._ends:
+                pairs_by_key[texts, name, before] = candidate, item
+        known_outcomes = self._journal.rollouts
+        new_pairs = [pair for key, pair in pairs_by_key.items() if key not in known_outcomes]
+        num_known_attempts = sum(
+            known_outcomes[key].attempts for key in pairs_by_key if key in known_outcomes
+        )
+        if new_pairs and self._ends is not None and monotonic() > self._ends:
             raise BudgetSpentError("the time is over")
-        if fresh and self._stopping():
+        if new_pairs and self._stopping():
             raise BudgetSpentError(INTERRUPTED)
-        if not self.meter.take(paid + len(fresh)):
+        if not self.meter.take(num_known_attempts + len(new_pairs)):
             raise BudgetSpentError(f"the budget of {self.meter.limit:,} rollouts is spent")
-        if fresh:
-            keys = {(one.id, item.question.id): key for key, (one, item) in wanted.items()}
-            for (candidate, item), outcome in self._rollouts.run(fresh, self.meter):
+        if new_pairs:
+            keys = {
+                (candidate.id, item.question.id): key
+                for key, (candidate, item) in pairs_by_key.items()
+            }
+            for (candidate, item), outcome in self._rollouts.run(new_pairs, self.meter):
                 key = keys[candidate.id, item.question.id]
-                self._journal.measured(self.step, key, outcome)
-        for key in wanted:
-            self._take_note(key, known[key])
+                self._journal.add_rollout(self.step, key, outcome)
+        for key in pairs_by_key:
+            self._record_outcome(key, known_outcomes[key])
 
     def means(self, candidate: Candidate) -> Mapping[str, float]:
-        """Mean reward by question; without the questions at which the program failed."""
+        """Return the mean reward by question, without the questions at which the program failed."""
         return self._means[self.digest(candidate)]
 
     def mean(self, candidate: Candidate, names: Iterable[str]) -> tuple[float, float, int]:
-        """Mean reward on those of the questions that were asked, its standard error, their number.
+        """Return the mean reward on the questions with a reward, its standard error, their number.
 
-        The mean is NaN where none was asked, and the error infinite below two.
+        The mean is NaN without a question, and the error is infinite with fewer than two.
         """
         means = self.means(candidate)
         values = [means[name] for name in names if name in means]
@@ -125,31 +130,37 @@ class Results:
         spread = math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
         return mean, math.sqrt(spread / len(values)), len(values)
 
-    def lead(self, one: Candidate, other: Candidate, names: Iterable[str]) -> Lead:
-        """By how much ``one`` earns more than ``other`` at those of the questions that both know.
+    def lead(self, candidate: Candidate, other: Candidate, names: Iterable[str]) -> Lead:
+        """Return the lead of ``candidate`` over ``other`` on the questions with rewards of both.
 
         As in :mod:`evoprompt.support.leads`, the standard error comes from the sum of squares, so
-        that a few questions that agree show little; a question at which both are equal counts for
-        nothing.
+        that a few questions that agree prove little; a question with equal rewards of both counts
+        for nothing.
         """
-        mine, theirs = self.means(one), self.means(other)
-        gains = [mine[name] - theirs[name] for name in names if name in mine and name in theirs]
+        rewards, other_rewards = self.means(candidate), self.means(other)
+        gains = [
+            rewards[name] - other_rewards[name]
+            for name in names
+            if name in rewards and name in other_rewards
+        ]
         if not gains:
             return Lead(0.0, math.inf)
         squares = math.fsum(gain * gain for gain in gains)
         return Lead(math.fsum(gains) / len(gains), math.sqrt(squares) / len(gains))
 
-    def gains(self, one: Candidate, other: Candidate, names: Iterable[str]) -> list[str]:
-        """Return those of the questions at which ``one`` earns more than ``other``."""
-        mine, theirs = self.means(one), self.means(other)
+    def gains(self, candidate: Candidate, other: Candidate, names: Iterable[str]) -> list[str]:
+        """Return the questions on which the reward of ``candidate`` exceeds that of ``other``."""
+        rewards, other_rewards = self.means(candidate), self.means(other)
         return [
             name
             for name in names
-            if name in mine and name in theirs and mine[name] > theirs[name] + 1e-9
+            if name in rewards
+            and name in other_rewards
+            and rewards[name] > other_rewards[name] + 1e-9
         ]
 
     def always_fails(self, candidate: Candidate, name: str, perfect: float) -> bool:
-        """Whether every rewarded rollout of a question was a failure, one at least."""
+        """Return whether every rewarded rollout of a question failed, and there is at least one."""
         scored = [
             outcome.reward
             for outcome in self._outcomes[self.digest(candidate)].get(name, ())
@@ -158,61 +169,61 @@ class Results:
         return bool(scored) and max(scored) < perfect
 
     def count(self, candidate: Candidate, name: str) -> int:
-        """How often ``candidate`` was asked a question."""
+        """Return the number of rollouts of ``candidate`` on a question."""
         return len(self._outcomes[self.digest(candidate)].get(name, ()))
 
     def unscored(self, candidate: Candidate, names: Iterable[str]) -> int:
-        """Those of the questions that ``candidate`` was asked and has no reward for."""
-        asked, scored = self._outcomes[self.digest(candidate)], self.means(candidate)
-        return sum(name in asked and name not in scored for name in names)
+        """Count the questions on which ``candidate`` has rollouts and no reward."""
+        outcomes, means = self._outcomes[self.digest(candidate)], self.means(candidate)
+        return sum(name in outcomes and name not in means for name in names)
 
     @property
     def noise(self) -> float:
-        """Variance of the reward of one rollout, the text and the question being the same."""
+        """Return the variance of a rollout's reward for the same text and the same question."""
         return self._squares / self._repeats if self._squares else 0.0
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether a reward may be chance: one has differed, or too few were repeated to know."""
+        """Return whether a reward may be chance: one has differed, or too few were repeated."""
         return self._repeats < self.sure or self._squares > 0
 
     def trajectory(self, candidate: Candidate, item: Item, component: str = "") -> Trajectory:
-        """What ``candidate`` did last when it was asked ``item``, for a proposer to read.
+        """Return the latest rewarded trajectory of ``candidate`` on ``item``, for a proposer.
 
-        With a ``component`` that has a reading of its own, what that did.
+        If ``component`` has a separate reading, return the trajectory of the component.
         """
         outcomes = self._outcomes[self.digest(candidate)][item.question.id]
-        found = next(outcome for outcome in reversed(outcomes) if outcome.reward is not None)
-        reading = found.readings.get(component)
+        outcome = next(latest for latest in reversed(outcomes) if latest.reward is not None)
+        reading = outcome.readings.get(component)
         if reading is None:
-            turns, feedback, question = found.turns, found.feedback, item.question
+            turns, feedback, question = outcome.turns, outcome.feedback, item.question
         else:
             turns, feedback = reading.turns, reading.feedback
             question = replace(item.question, text=reading.question, row=reading.row)
         assignment = Assignment(question.id, question, candidate, 1, question.id)
-        shown = tuple(turns) or (Turn(found.output),)
-        return Trajectory(assignment, found.reward, turns=shown, feedback=feedback)
+        readable_turns = tuple(turns) or (Turn(outcome.output),)
+        return Trajectory(assignment, outcome.reward, turns=readable_turns, feedback=feedback)
 
     def require_scored(self) -> None:
-        """Makes sure that the program has given the metric something to score at least once.
+        """Require that at least one rollout of the program has a reward.
 
         Raises:
-            InputError: it failed at everything that it was asked.
+            InputError: the program failed in all of its rollouts.
         """
         if self._faults and not any(self._means.values()):
             raise _program_fault(self._faults)
 
     def digest(self, candidate: Candidate) -> str:
-        """Return what identifies a candidate by its texts."""
-        found = self._texts.get(candidate.id)
-        if found is None:
-            said = json.dumps(dict(candidate.components), ensure_ascii=False)
-            raw = said.encode("utf-8", "surrogatepass")
-            found = hashlib.blake2b(raw, digest_size=12).hexdigest()
-            self._texts[candidate.id] = found
-        return found
+        """Return a digest that identifies a candidate by its texts."""
+        digest = self._texts.get(candidate.id)
+        if digest is None:
+            content = json.dumps(dict(candidate.components), ensure_ascii=False)
+            raw = content.encode("utf-8", "surrogatepass")
+            digest = hashlib.blake2b(raw, digest_size=12).hexdigest()
+            self._texts[candidate.id] = digest
+        return digest
 
-    def _take_note(self, key: Key, outcome: ExampleOutcome) -> None:
+    def _record_outcome(self, key: Key, outcome: ExampleOutcome) -> None:
         texts, name, _ = key
         self.failures = self.failures.with_rollout(outcome.fault)
         outcomes = self._outcomes[texts].setdefault(name, [])
@@ -230,7 +241,7 @@ class Results:
             self._means[texts][name] = reward
             return
         self._repeats += 1
-        # The mean of three times 2/9 is not 2/9; that would be taken for luck ever after.
+        # The mean of three times 2/9 is not exactly 2/9; that would count as chance for ever.
         if not math.isclose(reward, before, rel_tol=1e-9, abs_tol=1e-12):
             scored = [outcome.reward for outcome in outcomes if outcome.reward is not None]
             self._means[texts][name] = mean = math.fsum(scored) / len(scored)
@@ -238,14 +249,14 @@ class Results:
 
 
 def warning_of(failures: FailureCount) -> str:
-    """What to say where more fails than now and then."""
+    """Return the warning if many rollouts fail."""
     return with_remedy(str(failures), "a program that answers; try it with the seed instruction")
 
 
 def _program_fault(faults: Sequence[str]) -> InputError:
-    """What to say of a program that fails at everything."""
-    said = with_remedy(
+    """Return the error of a program that fails in all rollouts."""
+    message = with_remedy(
         f"the program failed in each of the last {len(faults)} rollouts, at last: {faults[-1]}",
         "program(instruction, example) that returns an output; try it with the seed instruction",
     )
-    return InputError(f"{said}; go on with resume where a directory was given")
+    return InputError(f"{message}; go on with resume where a directory was given")

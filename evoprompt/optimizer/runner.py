@@ -1,4 +1,4 @@
-"""Calls the user's program and metric: sync or async, several at a time, again after a mishap."""
+"""Calls of the user's program and metric: sync or async, in parallel, with repeated attempts."""
 
 from __future__ import annotations
 
@@ -35,27 +35,27 @@ from evoprompt.types import INSTRUCTION, Candidate, TaskContext, Turn
 Program = Callable[[Any, Any], Any]
 """``program(instruction, example)``: an output, or a coroutine; both are of the user's types."""
 Metric = Callable[[Any, Any], Any]
-"""``metric(example, output)``: how good that is, as :func:`score_of` reads it, or a coroutine."""
+"""``metric(example, output)``: the reward, as :func:`parts_of` reads it, or a coroutine."""
 
 Asked = tuple[Candidate, Item]
-"""Whose rollout, and of what."""
+"""Request of a rollout: the candidate, and the item on which it is measured."""
 
-_AT_A_TIME = 8  # rollouts, where nobody says
-_ATTEMPTS = 4  # calls of a program that raises what may pass
+_DEFAULT_CONCURRENCY = 8  # rollouts at a time, by default
+_MAX_ATTEMPTS = 4  # calls of a program that raises transient errors
 SHOWN = 20_000
-"""Characters of an output that are kept for proposers and in the journal."""
+"""Characters of an output that are stored for proposers and in the journal."""
 
 
 class NoRewardError(EvopromptError, RuntimeError):
-    """A metric could say nothing of an output: what it asks was not there, or it returned NaN."""
+    """Error of a metric without a reward: its service was not available, or it returned NaN."""
 
 
 class Meter:
-    """Counts rollouts, and lets nobody make more than a number of them.
+    """Counter of rollouts with a limit.
 
     Attributes:
-        limit: the most.
-        spent: made so far, or about to be.
+        limit: maximum number of rollouts.
+        spent: number of rollouts that were made, or are about to be made.
     """
 
     def __init__(self, limit: int) -> None:
@@ -65,11 +65,11 @@ class Meter:
 
     @property
     def left(self) -> int:
-        """Rollouts that may still be made."""
+        """Return the number of rollouts that may still be made."""
         return self.limit - self.spent
 
     def take(self, count: int = 1) -> bool:
-        """Counts ``count`` more if they fit; whether they did."""
+        """Count ``count`` more rollouts if the limit allows; return whether it does."""
         with self._lock:
             if self.spent + count > self.limit:
                 return False
@@ -78,57 +78,60 @@ class Meter:
 
 
 class Rollouts(ABC):
-    """Makes rollouts; whoever asks for them has counted one for each.
+    """Base class of the makers of rollouts; the caller has counted one rollout for each request.
 
     Args:
-        program: whose.
-        metric: what scores them; None where the program does.
+        program: the program to roll out.
+        metric: scores the rollouts; None if the program does.
 
     Attributes:
-        at_once: rollouts that are made at a time.
-        setting: what a proposer can be told: the program's own ``setting``, or its docstring.
+        at_once: number of rollouts that are made at a time.
+        setting: context for a proposer: the program's own ``setting``, or its docstring.
     """
 
-    at_once = _AT_A_TIME
+    at_once = _DEFAULT_CONCURRENCY
 
     def __init__(self, program: object, metric: object = None) -> None:
         self._of = program
         setting = getattr(program, "setting", None)
         if not isinstance(setting, TaskContext):
             words = words_of(program)
-            what = {INSTRUCTION: f"the text that is given to the program {words}"} if words else {}
-            setting = TaskContext(components=what)
+            components = (
+                {INSTRUCTION: f"the text that is given to the program {words}"} if words else {}
+            )
+            setting = TaskContext(components=components)
         reward = setting.reward or words_of(metric)
         self.setting = replace(setting, reward=reward, trained=False)
 
     def cost(self) -> Charge | None:
-        """What the program's language models have cost, where it has a method for that."""
-        found = self._of.cost() if hasattr(self._of, "cost") else None
-        return found if isinstance(found, Charge) else None
+        """Return the cost of the program's language models, if it has a method for that."""
+        charge = self._of.cost() if hasattr(self._of, "cost") else None
+        return charge if isinstance(charge, Charge) else None
 
     @abstractmethod
-    def run(self, asked: Sequence[Asked], meter: Meter) -> Iterator[tuple[Asked, ExampleOutcome]]:
-        """The outcome of each of ``asked``, as soon as it is there; further attempts are metered.
+    def run(self, pairs: Sequence[Asked], meter: Meter) -> Iterator[tuple[Asked, ExampleOutcome]]:
+        """Yield the outcome of each of ``pairs`` when it is ready; further attempts are metered.
 
         Raises:
-            InputError: the metric raised or returned no usable number, after the others were waited
-                for, or the first call has shown that none can succeed.
-            BudgetSpentError: that of the program's own model is; the others were waited for.
+            InputError: the metric raised or returned no usable number, raised after the running
+                rollouts have ended; or the first call has shown that none can succeed.
+            BudgetSpentError: the budget of the program's own model is spent; raised after the
+                running rollouts have ended.
         """
 
     def close(self) -> None:
-        """Ends what was begun for it."""
+        """Release the resources of the rollouts."""
         return
 
 
 class Runner(Rollouts):
-    """Rolls a program out.
+    """Runner of a program and its metric.
 
     Args:
-        program: answers an example under an instruction.
-        metric: says how good the output for an example is.
+        program: returns an output for an instruction and an example.
+        metric: returns the reward of an example and an output.
         as_text: whether the program takes a text, and not a mapping of components to texts.
-        options: say how many calls are made at a time, and which reward is perfect.
+        options: the number of calls at a time, and the perfect reward.
     """
 
     def __init__(
@@ -138,39 +141,39 @@ class Runner(Rollouts):
         self._program = program
         self._metric = metric
         self._as_text = as_text
-        self.at_once = options.max_concurrency or _AT_A_TIME
+        self.at_once = options.max_concurrency or _DEFAULT_CONCURRENCY
         self._perfect = options.perfect
         self._begun = False
-        self._threads = CallThreads(self._once, self.at_once)
+        self._threads = CallThreads(self._make_rollout, self.at_once)
 
-    def run(self, asked: Sequence[Asked], meter: Meter) -> Iterator[tuple[Asked, ExampleOutcome]]:
-        """Yield the outcome of each of ``asked``; several at a time, in threads.
+    def run(self, pairs: Sequence[Asked], meter: Meter) -> Iterator[tuple[Asked, ExampleOutcome]]:
+        """Yield the outcome of each of ``pairs``; several at a time, in threads.
 
         Every rollout sees the context variables of the caller, in a copy of its own. With one
         rollout at a time all are made in the thread of the caller. The very first call is made
         alone: if it shows that no other can succeed, none is made.
         """
-        make_rollouts = self._one_by_one if self.at_once == 1 else self._together
-        if not self._begun and asked:
-            yield from make_rollouts(asked[:1], meter)
-            self._begun, asked = True, asked[1:]
-        yield from make_rollouts(asked, meter)
+        make_rollouts = self._run_serially if self.at_once == 1 else self._run_in_threads
+        if not self._begun and pairs:
+            yield from make_rollouts(pairs[:1], meter)
+            self._begun, pairs = True, pairs[1:]
+        yield from make_rollouts(pairs, meter)
 
-    def _one_by_one(
-        self, asked: Sequence[Asked], meter: Meter
+    def _run_serially(
+        self, pairs: Sequence[Asked], meter: Meter
     ) -> Iterator[tuple[Asked, ExampleOutcome]]:
-        for pair in asked:
-            yield pair, copy_context().run(self._once, pair, meter)
+        for pair in pairs:
+            yield pair, copy_context().run(self._make_rollout, pair, meter)
 
-    def _together(
-        self, asked: Sequence[Asked], meter: Meter
+    def _run_in_threads(
+        self, pairs: Sequence[Asked], meter: Meter
     ) -> Iterator[tuple[Asked, ExampleOutcome]]:
-        waiting = {self._threads.submit(pair, meter): pair for pair in asked}
+        waiting = {self._threads.submit(pair, meter): pair for pair in pairs}
         fault: InputError | BudgetSpentError | None = None
         try:
-            for done in as_completed(waiting):
+            for ended_call in as_completed(waiting):
                 try:
-                    yield waiting[done], done.result()
+                    yield waiting[ended_call], ended_call.result()
                 except (InputError, BudgetSpentError) as error:
                     fault = error
         finally:
@@ -180,128 +183,131 @@ class Runner(Rollouts):
             raise fault
 
     def close(self) -> None:
-        """Ends the threads, without waiting for calls that an interrupt left behind."""
+        """End the threads, without waiting for calls that an interrupt left behind."""
         self._threads.close()
 
-    def _once(self, asked: Asked, meter: Meter) -> ExampleOutcome:
-        candidate, item = asked
-        written = candidate.text if self._as_text else dict(candidate.components)
+    def _make_rollout(self, pair: Asked, meter: Meter) -> ExampleOutcome:
+        candidate, item = pair
+        instruction = candidate.text if self._as_text else dict(candidate.components)
         attempts = 0
 
         def call() -> Any:
             nonlocal attempts
             attempts += 1
-            return _result(self._program(written, item.example))
+            return _resolve(self._program(instruction, item.example))
 
-        def passes(error: BaseException) -> bool:
-            if attempts == _ATTEMPTS or (not self._begun and _is_hopeless(error)):
+        def should_retry(error: BaseException) -> bool:
+            if attempts == _MAX_ATTEMPTS or (not self._begun and _is_hopeless(error)):
                 return False
             return may_pass(error) and meter.take()
 
         try:
-            output = Retrying(**retry_settings(_ATTEMPTS, math.inf, passes))(call)
+            output = Retrying(**retry_settings(_MAX_ATTEMPTS, math.inf, should_retry))(call)
         except BudgetError as error:
             raise BudgetSpentError(f"the budget of the program's model: {error}") from error
-        except Exception as error:  # the user's code, and whatever is behind it
+        except Exception as error:  # the user's code, and everything behind it
             if not self._begun and _is_hopeless(error):
-                said = with_remedy(
+                message = with_remedy(
                     "the first call of the program failed as every other would: "
                     f"{format_error(error)}",
                     "a key, a model and an address that work; correct them",
                 )
                 raise InputError(
-                    f"{said}; go on with resume where a directory was given"
+                    f"{message}; go on with resume where a directory was given"
                 ) from error
             return ExampleOutcome(None, attempts=attempts, fault=format_error(error))
         if output is None:
             fault = "it returned None; required: an output, so that the metric has something to say"
             return ExampleOutcome(None, attempts=attempts, fault=fault)
         try:
-            found = self._scored(item, output)
+            outcome = self._score_output(item, output)
         except NoRewardError as error:
             return ExampleOutcome(None, attempts=attempts, fault=str(error))
-        text, turns = _shown(output)
-        is_perfect = found.reward is None or found.reward >= self._perfect - 1e-9
+        text, turns = _stored_output(output)
+        is_perfect = outcome.reward is None or outcome.reward >= self._perfect - 1e-9
         silence = EMPTY if is_empty(text, turns) and not is_perfect else ""
         return replace(
-            found,
+            outcome,
             output=text,
             turns=turns,
-            feedback=found.feedback[:SHOWN],
+            feedback=outcome.feedback[:SHOWN],
             attempts=attempts,
-            fault=found.fault or silence,
+            fault=outcome.fault or silence,
         )
 
-    def _scored(self, item: Item, output: object) -> ExampleOutcome:
-        where = f"for {item.question.id} and the output {str(output)[:80]!r}"
+    def _score_output(self, item: Item, output: object) -> ExampleOutcome:
+        context = f"for {item.question.id} and the output {str(output)[:80]!r}"
         failures: list[BaseException] = []
 
-        def passes(error: BaseException) -> bool:
-            failures.append(error)  # a judge may say nonsense once; a mistake is made again
+        def should_retry(error: BaseException) -> bool:
+            failures.append(error)  # a judge may return nonsense once; a mistake is repeated
             return may_pass(error) or len(failures) == 1
 
         try:
-            judging = Retrying(**retry_settings(_ATTEMPTS, math.inf, passes))
-            said = judging(lambda: _result(self._metric(item.example, output)))
+            retrying = Retrying(**retry_settings(_MAX_ATTEMPTS, math.inf, should_retry))
+            returned = retrying(lambda: _resolve(self._metric(item.example, output)))
         except Exception as error:
             if may_pass(error):
                 raise NoRewardError(f"the metric raised {format_error(error)}") from error
             raise InputError(
                 f"the metric raised {format_error(error)} "
-                f"{where}; required: a number or a Score; let it "
+                f"{context}; required: a number or a Score; let it "
                 "give bad outputs a low number"
             ) from error
-        reward, feedback = parts_of(said)
-        found = (
-            said if isinstance(said, ExampleOutcome) else ExampleOutcome(reward, feedback=feedback)
+        reward, feedback = parts_of(returned)
+        outcome = (
+            returned
+            if isinstance(returned, ExampleOutcome)
+            else ExampleOutcome(reward, feedback=feedback)
         )
-        return replace(found, reward=usable_reward(found.reward, where, self._perfect))
+        return replace(outcome, reward=usable_reward(outcome.reward, context, self._perfect))
 
 
-def _result(returned: Any) -> Any:
-    """What was returned, or what a coroutine comes to on the one loop they all run on."""
+def _resolve(returned: Any) -> Any:
+    """Return ``returned``, or the result of a coroutine, which runs on the shared event loop."""
     return completed(returned) if isawaitable(returned) else returned
 
 
-def parts_of(said: Any) -> tuple[Any, str]:
-    """Reward and feedback of what a metric returned.
+def parts_of(returned: Any) -> tuple[Any, str]:
+    """Return the reward and the feedback of a value that a metric returned.
 
-    It may be a number; a ``Score``; a pair of a number and a text; or, as for DSPy's optimizers,
-    something with a ``score`` and perhaps ``feedback``, such as a ``dspy.Prediction`` or a mapping.
+    The value may be a number; a ``Score``; a pair of a number and a text; or, as for DSPy's
+    optimizers, an object with a ``score`` and perhaps ``feedback``, such as a ``dspy.Prediction``
+    or a mapping.
 
     >>> parts_of((0.5, "too long"))
     (0.5, 'too long')
     """
-    reward, feedback = said, None
-    if isinstance(said, Score):
-        reward, feedback = said.reward, said.feedback
-    elif isinstance(said, tuple) and len(said) == 2 and isinstance(said[1], str | None):
-        reward, feedback = said
-    elif isinstance(said, Mapping):
-        reward, feedback = said.get("score"), said.get("feedback")
-    elif hasattr(said, "score"):
-        reward, feedback = said.score, getattr(said, "feedback", None)
+    reward, feedback = returned, None
+    if isinstance(returned, Score):
+        reward, feedback = returned.reward, returned.feedback
+    elif isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[1], str | None):
+        reward, feedback = returned
+    elif isinstance(returned, Mapping):
+        reward, feedback = returned.get("score"), returned.get("feedback")
+    elif hasattr(returned, "score"):
+        reward, feedback = returned.score, getattr(returned, "feedback", None)
     return reward, "" if feedback is None else str(feedback)
 
 
 def is_empty(text: str, turns: Sequence[Turn]) -> bool:
-    """Whether an output says nothing at all."""
+    """Return whether an output has no text and no action."""
     return not text.strip() and not any(turn.action.strip() for turn in turns)
 
 
-def usable_reward(reward: object, where: str, perfect: float) -> float:
-    """What a metric returned, as a number.
+def usable_reward(reward: object, context: str, perfect: float) -> float:
+    """Return a reward from a metric as a number.
 
     Args:
-        reward: what it returned.
-        where: for what, in the error.
+        reward: the value that the metric returned.
+        context: words for the error that name the question or the output.
         perfect: the greatest reward there is.
 
     Raises:
-        InputError: it is none, or more than perfect.
-        NoRewardError: it is not finite.
+        InputError: the value is no number, or more than perfect.
+        NoRewardError: the value is not finite.
     """
-    required = f"the metric returned {reward!r} {where}; required: a finite number or a Score"
+    required = f"the metric returned {reward!r} {context}; required: a finite number or a Score"
     try:
         if isinstance(reward, str):
             raise TypeError
@@ -312,15 +318,15 @@ def usable_reward(reward: object, where: str, perfect: float) -> float:
         raise NoRewardError(required)
     if number > perfect + 1e-9:
         raise InputError(
-            f"the metric returned {reward!r} {where}, and perfect is {perfect:g}; required: at "
+            f"the metric returned {reward!r} {context}, and perfect is {perfect:g}; required: at "
             "most perfect, the greatest reward there is; for a metric from 0 to 100 give "
             "options=OptimizeOptions(perfect=100), in a configuration host.perfect: 100"
         )
     return number
 
 
-def _shown(output: object) -> tuple[str, Sequence[Turn]]:
-    """An output as proposers read it and the journal keeps it."""
+def _stored_output(output: object) -> tuple[str, Sequence[Turn]]:
+    """Return the text and the turns of an output, for proposers and the journal."""
     if not isinstance(output, Episode):
         return str(output)[:SHOWN], ()
     turns = [Turn(turn.action[:SHOWN], turn.observation[:SHOWN]) for turn in output.turns]
@@ -328,7 +334,7 @@ def _shown(output: object) -> tuple[str, Sequence[Turn]]:
 
 
 def _is_hopeless(error: BaseException) -> bool:
-    """Whether a first call's error, or a cause of it, says that all others would fail as well."""
+    """Return whether a first call's error, or a cause of it, means that all calls would fail."""
     for cause in causes(error):
         if isinstance(cause, ConnectionRefusedError) or status_of(cause) == 401:
             return True

@@ -1,4 +1,4 @@
-"""Metrics of DSPy, as ``dspy.GEPA`` takes them, and what a proposer reads of a rollout."""
+"""Metrics of DSPy, as ``dspy.GEPA`` takes them, and the readings of a rollout for a proposer."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from evoprompt.optimizer.runner import parts_of
 from evoprompt.support.errors import InputError, warn
 from evoprompt.types import Turn
 
-_FAULT = 200  # characters of what went wrong, where failures are counted
-_FIVE = 5  # arguments: gold, pred, trace, pred_name, pred_trace
+_MAX_FAULT_LENGTH = 200  # characters of an error, where failures are counted
+_NUM_GEPA_ARGUMENTS = 5  # gold, pred, trace, pred_name, pred_trace
 
 
 Step = tuple[Any, Mapping[str, Any], Any]
-"""An entry of DSPy's traces: a predictor, what it was given, and what it returned."""
+"""Entry of DSPy's traces: a predictor, its inputs and its outputs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """A rollout of a program.
+    """Rollout of a DSPy program.
 
     Attributes:
-        prediction: what it returned; None where it failed.
+        prediction: the program's output; None if it failed.
         trace: the calls of predictors, in order.
         last: the last call of each predictor, by its name.
-        failure: what went wrong; empty if nothing did.
+        failure: the error; empty if there was none.
         failed: the predictor whose answer could not be parsed; empty for any other failure.
     """
 
@@ -44,14 +44,14 @@ class Ran:
 
 
 class Scoring:
-    """A metric of DSPy's as one of ours.
+    """Metric of DSPy as a metric of evoprompt.
 
     Args:
         metric: ``metric(gold, pred, trace, pred_name, pred_trace)`` as for ``dspy.GEPA``, or
             ``metric(example, pred, trace=None)`` as for other optimizers; it returns a number, a
             pair of a number and feedback, or a ``dspy.Prediction`` with ``score`` and ``feedback``.
-        failure_score: of a rollout that failed.
-        perfect_score: the greatest there is.
+        failure_score: score of a rollout that failed.
+        perfect_score: the greatest score there is.
         learning: the examples that proposers may read.
 
     Raises:
@@ -68,27 +68,27 @@ class Scoring:
         self._metric = metric
         self._failure = failure_score
         self._perfect = perfect_score
-        self._learning = {id(one) for one in learning}
-        self._five = _takes(metric, _FIVE)
-        self._warned = False
-        if not self._five and not _takes(metric, 2):
+        self._learning = {id(example) for example in learning}
+        self._takes_predictor = _takes_arguments(metric, _NUM_GEPA_ARGUMENTS)
+        self._has_warned = False
+        if not self._takes_predictor and not _takes_arguments(metric, 2):
             raise InputError(
                 f"the metric is {metric!r}; required: a function of (gold, pred, trace, pred_name, "
                 "pred_trace), or of (example, pred, trace=None)"
             )
 
     def __call__(self, example: Any, ran: Ran) -> ExampleOutcome:
-        """The score of a rollout and, of a failure, what to read of each predictor."""
+        """Return the score of a rollout and, if it is not perfect, a reading of each predictor."""
         if ran.failure:
-            fault = " ".join(ran.failure.split())[:_FAULT]
-            # Of the predictors that did not fail nothing is known.
+            fault = " ".join(ran.failure.split())[:_MAX_FAULT_LENGTH]
+            # The failure is no evidence about the predictors that did not fail.
             failed = {name: ran.last[name] for name in ran.last if name == ran.failed}
             readings = {name: reading_of(step, ran.failure) for name, step in failed.items()}
             return ExampleOutcome(
                 self._failure, feedback=ran.failure, fault=fault, readings=readings
             )
-        given = (None,) * 3 if self._five else ()
-        reward, feedback = parts_of(self._metric(example, ran.prediction, *given))
+        empty_arguments = (None,) * 3 if self._takes_predictor else ()
+        reward, feedback = parts_of(self._metric(example, ran.prediction, *empty_arguments))
         if id(example) not in self._learning or _is_at_least(reward, self._perfect):
             return ExampleOutcome(reward, feedback=feedback)
         readings = {
@@ -98,13 +98,15 @@ class Scoring:
         return ExampleOutcome(reward, feedback=feedback, readings=readings)
 
     def _feedback(self, example: Any, ran: Ran, name: str, reward: Any) -> str:
-        """What the metric says of one predictor; empty if it does not look at predictors."""
-        if not self._five:
+        """Return the metric's feedback on one predictor; empty if it takes no predictor."""
+        if not self._takes_predictor:
             return ""
-        own = [ran.last[name]]
-        score, feedback = parts_of(self._metric(example, ran.prediction, ran.trace, name, own))
-        if score != reward and not self._warned:
-            self._warned = True
+        predictor_trace = [ran.last[name]]
+        score, feedback = parts_of(
+            self._metric(example, ran.prediction, ran.trace, name, predictor_trace)
+        )
+        if score != reward and not self._has_warned:
+            self._has_warned = True
             warn(
                 f"the metric gave {score!r} for the predictor {name!r} and {reward!r} for the "
                 "whole program; the latter counts, the former is not used; required: the same"
@@ -113,7 +115,7 @@ class Scoring:
 
 
 def reading_of(step: Step, feedback: str) -> Reading:
-    """What is to be read of a call."""
+    """Return the reading of a call."""
     _, inputs, outputs = step
     return Reading(as_lines(inputs), [Turn(as_lines(outputs))], feedback)
 
@@ -122,10 +124,10 @@ def _is_at_least(reward: Any, perfect: float) -> bool:
     try:
         return float(reward) >= perfect - 1e-9
     except (TypeError, ValueError):
-        return True  # no number: whoever takes the score will say so
+        return True  # no number: the caller refuses the score
 
 
-def _takes(metric: Callable[..., Any], count: int) -> bool:
+def _takes_arguments(metric: Callable[..., Any], count: int) -> bool:
     try:
         inspect.signature(metric).bind(*(None,) * count)
     except TypeError:

@@ -1,4 +1,4 @@
-"""New candidates: the proposer is asked, and what it wrote passes screening."""
+"""Requests for new candidates: the proposer writes them, and screening accepts or rejects them."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ from evoprompt.types import (
 
 @dataclass(eq=False)
 class Writer:
-    """Asks a proposer for candidates, or reads in the journal what it answered.
+    """Source of candidates: it sends requests to a proposer, or reads the replies in the journal.
 
     Attributes:
         proposer: writes the texts.
-        journal: has the answers of an earlier process, and takes the new ones.
+        journal: has the replies of an earlier process, and takes the new ones.
         emit: takes the events.
-        options: say what a text must hold and must not.
-        setting: what stands around an instruction, for the proposer to read.
+        options: the rules for a text.
+        setting: context of an instruction, for the proposer to read.
         trainset: all training questions, as texts.
-        complaint: why nothing came the last time; empty if something did.
-        failures: how often it failed; None as soon as it did not.
-        passed: texts of it that could be tried.
-        calls: requests to it, those of an earlier process included.
+        complaint: reason why the last request brought no candidate; empty if it brought one.
+        failures: number of failures of the proposer; None once a request has succeeded.
+        passed: number of texts that screening accepted.
+        calls: requests to the proposer, those of an earlier process included.
     """
 
     proposer: Proposer
@@ -60,9 +60,9 @@ class Writer:
     trainset: Sequence[str]
 
     def __post_init__(self) -> None:
-        """Begins with nothing refused."""
-        self._shown = ReplayBuffer(failure_below=float("inf"))
-        self._screening = Screening(None, self._shown, self.options.required)
+        """Begin without rejected texts."""
+        self._read_questions = ReplayBuffer(failure_below=float("inf"))
+        self._screening = Screening(None, self._read_questions, self.options.required)
         self._screening.limits = TextLimits(max_tokens=self.options.max_tokens)
         self._screening.trainset = self.trainset
         self._last = max(self.journal.answers, default=-1)
@@ -71,34 +71,37 @@ class Writer:
         self.passed = 0
         self.calls = 0
 
-    def seed(self, given: Proposal) -> Candidate:
-        """A candidate to start from."""
-        return self._screening.seed(given)
+    def seed(self, proposal: Proposal) -> Candidate:
+        """Return the candidate of a seed."""
+        return self._screening.seed(proposal)
 
     def write(
         self,
         request: ProposalRequest,
         guarded: Sequence[Question],
     ) -> list[Candidate]:
-        """What the proposer wrote and screening let through.
+        """Return the candidates that the proposer wrote and screening accepted.
 
         Args:
-            request: what it is asked.
-            guarded: the questions that it sees, which must not be copied.
+            request: the request to the proposer.
+            guarded: the questions that the proposer reads, which must not be copied.
 
         Raises:
-            BudgetSpentError: that of its language model is.
+            BudgetSpentError: the budget of the proposer's language model is spent.
         """
         parent = request.parents[0].candidate
         if self.options.refuse_copies:
-            self._shown.add(
+            self._read_questions.add(
                 request.step,
-                [Trajectory(Assignment(one.id, one, parent, 1, one.id), 0.0) for one in guarded],
+                [
+                    Trajectory(Assignment(question.id, question, parent, 1, question.id), 0.0)
+                    for question in guarded
+                ],
             )
         self.calls += 1
         answer = self.journal.answers.get(request.step)
         if answer is None:
-            answer = self._ask(
+            answer = self._send_request(
                 replace(
                     request,
                     members=request.parents,
@@ -108,9 +111,9 @@ class Writer:
                     setting=self.setting,
                 )
             )
-            self.journal.answered(answer)
+            self.journal.add_answer(answer)
         elif request.step == self._last:
-            self.proposer.load_state_dict(answer.state)  # from here on it is asked again
+            self.proposer.load_state_dict(answer.state)  # later requests are sent to the proposer
         for message in answer.notices:
             self.emit(Notice(request.step, message))
         if not answer.failed:
@@ -128,35 +131,35 @@ class Writer:
             findings = self._screening.findings
             self.complaint = "; ".join(answer.notices[-1:]) or "it returned no text"
             if len(findings) == 1:
-                (one,) = findings
-                self.complaint = f"its text was refused ({one.rule}: {one.reason})"
+                (finding,) = findings
+                self.complaint = f"its text was refused ({finding.rule}: {finding.reason})"
             elif findings:
                 self.complaint = f"screening refused all {len(findings)}: {summarise(findings)}"
         return fresh
 
-    def teach(self, result: VerificationResult) -> None:
-        """Tells the proposer what became of a candidate.
+    def give_feedback(self, result: VerificationResult) -> None:
+        """Report the verification of a candidate to the proposer.
 
-        A text that was refused on a few questions is not refuted: it may be proposed again.
+        A text that was rejected on a few questions is not refuted: it may be proposed again.
         """
         with naming("proposer", self.proposer):
             self.proposer.feedback([result])
 
-    def _ask(self, request: ProposalRequest) -> Answered:
+    def _send_request(self, request: ProposalRequest) -> Answered:
         proposer = self.proposer
         notices: list[str] = []
         proposals: list[Proposal] = []
-        spent = failed = False
+        is_spent = has_failed = False
         try:
             proposals = signed(proposer.propose(request), proposer.name)
         except Exception as error:  # a proposer's failure costs an iteration, not the run
-            spent, failed = isinstance(error, BudgetError), True
+            is_spent, has_failed = isinstance(error, BudgetError), True
             notices.append(f"the proposer failed: {format_error_with_place(error)}")
         with naming("proposer", proposer):
             notices += proposer.notices()
-        # What JSON cannot carry is refused now, not on a resume.
+        # A state that JSON cannot carry is refused now, not on a resume.
         state: dict[str, JsonValue] = json.loads(json.dumps(proposer.state_dict(), allow_nan=False))
-        return Answered(request.step, proposals, notices, state, spent, failed)
+        return Answered(request.step, proposals, notices, state, is_spent, has_failed)
 
 
 def built(
@@ -165,16 +168,17 @@ def built(
     root: Path | None,
     spending: SpendTracker,
 ) -> Proposer:
-    """The proposer of an optimization, whose language model has answered.
+    """Return the proposer of an optimization, after a first response of its language model.
 
     Args:
-        proposer: its name, or itself.
+        proposer: the name of a proposer, or a proposer.
         lm: its language model.
         root: folder of the optimization.
-        spending: takes what the language model costs.
+        spending: counts the cost of the language model.
 
     Raises:
-        InputError: the two do not go together, or the language model gives no answer.
+        InputError: ``proposer`` and ``lm`` do not go together, or the language model gives no
+            response.
     """
     if not isinstance(proposer, str):
         if lm is not None:
@@ -184,18 +188,18 @@ def built(
             )
         require_type("proposer", proposer, Proposer)
         return proposer
-    takes = plugins().find("proposer", proposer).component.Settings.model_fields
-    if lm is None and "lm" in takes and takes["lm"].is_required():
+    setting_fields = plugins().find("proposer", proposer).component.Settings.model_fields
+    if lm is None and "lm" in setting_fields and setting_fields["lm"].is_required():
         raise InputError(
             f"lm is not given, and the proposer {proposer!r} asks a language model; required: the "
             'one that reflects and writes, such as lm="openai/gpt-5-mini"; or another proposer'
         )
-    # In this thread: there is no training to go on meanwhile.
+    # In this thread: there is no training that could continue meanwhile.
     settings: dict[str, object] = {"name": proposer, "background": False}
-    given = None
+    given_lm = None
     if lm is not None:
-        settings["lm"], given = told_apart(lm)
-    context = BuildContext(directory=root, spending=spending, given=given)
-    found = build("proposer", settings, context)
-    found.check(probe=True)  # a rollout costs more than a word
-    return found
+        settings["lm"], given_lm = told_apart(lm)
+    context = BuildContext(directory=root, spending=spending, given=given_lm)
+    built_proposer = build("proposer", settings, context)
+    built_proposer.check(probe=True)  # a short request is cheaper than a rollout
+    return built_proposer
