@@ -307,8 +307,8 @@ def _warn_of_overlap(
     if num_shared:
         warn(
             f"{num_shared} of the {len(measured_items)} {name} examples are in the "
-            f"{learning_name}, too; required: different examples, as what was learnt by heart "
-            "looks good there; give different ones, or none",
+            f"{learning_name}, too; required: others, as what was learnt by heart looks good "
+            "there; give others, or none",
             4,
         )
 
