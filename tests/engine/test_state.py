@@ -80,9 +80,9 @@ class TestBrokenStates:
         assert engine.state_dict() == before
         assert list(engine.log) == events
 
-    @pytest.mark.parametrize("version", [14, None, "15"])
+    @pytest.mark.parametrize("version", [15, None, "16"])
     def test_of_another_version(self, saved: dict[str, JsonValue], version: JsonValue) -> None:
-        self.refused({**saved, "version": version}, f"has version {version!r}; required: 15")
+        self.refused({**saved, "version": version}, f"has version {version!r}; required: 16")
 
     @pytest.mark.parametrize(
         "part",
