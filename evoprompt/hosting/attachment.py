@@ -34,16 +34,16 @@ _OF_OTHERS = {"config.yaml": "a run", "settings.yaml": "an optimization"}
 
 
 class Attachment(Protocol):
-    """A live binding between an engine and a trainer."""
+    """Binding of an engine to a trainer."""
 
     @property
     def engine(self) -> Engine:
-        """The engine that was attached."""
+        """Return the engine."""
         ...
 
     @property
     def prompts(self) -> Prompts | None:
-        """How the trainer asks; None where it does not say."""
+        """Return the prompts of the trainer; None if they are unknown."""
         ...
 
     def detach(self) -> None:
@@ -53,14 +53,15 @@ class Attachment(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AttachRequest:
-    """What an adapter is asked to bind.
+    """Request to an adapter to bind an engine to a trainer.
 
     Attributes:
         trainer: the host's trainer object.
         engine: the engine to bind to it.
         render: places the instruction in a prompt.
-        adapter: the only adapter that may answer, or None for the first that recognises it.
-        probe: whether the proposer asks the service behind it once; handed to ``Engine.check``.
+        adapter: name of the only adapter that may bind, or None for the first that recognises the
+            trainer.
+        probe: whether the proposer sends one request to its service; passed to ``Engine.check``.
         resume: ``"auto"`` to go on from the newest complete checkpoint, or else to begin anew.
     """
 
@@ -82,10 +83,10 @@ def attach(
     log_dir: str | os.PathLike[str] | None = None,
     resume: Resume = "auto",
 ) -> Attachment:
-    """Binds ``engine`` to a trainer that is already constructed; then train it as before.
+    """Bind ``engine`` to a trainer that is already constructed; then train it as before.
 
-    A proposer that asks a language model is asked for one word, so that a wrong key or name is
-    found now.
+    A proposer with a language model sends one short request, so that a wrong key or name is found
+    immediately.
 
     Args:
         trainer: a TRL ``GRPOTrainer`` or ``RLOOTrainer``, the ``rl.train.Config`` of a
@@ -172,9 +173,9 @@ def _require(name: str, given: object, suits: bool, wanted: str) -> None:
 
 
 def keep_log(root: Path, engine: Engine, trainer: object) -> FileLock:
-    """Keeps settings, events and requests of a training in a folder from now on.
+    """Keep settings, events and requests of a training in a folder from now on.
 
-    Whatever else lies there, such as the trainer's own checkpoints, is left alone.
+    Other files there, such as the trainer's own checkpoints, are left alone.
 
     Args:
         root: new, or of the same training, which is then to be resumed.
@@ -229,7 +230,7 @@ def _taken(root: Path, finding: str) -> InputError:
 
 
 def is_instance(given: object, module: str, name: str) -> bool:
-    """Whether ``given`` is of a class that is not imported to find out."""
+    """Return whether ``given`` is an instance of a class, without an import of its module."""
     found = getattr(sys.modules.get(module), name, None)
     return isinstance(found, type) and isinstance(given, found)
 
@@ -260,7 +261,7 @@ def require_version(name: str, version: str, minimum: str, tested: str) -> None:
 
 
 def require_methods(owner: object, methods: Mapping[str, Sequence[str]], remedy: str) -> None:
-    """Fails early, and clearly, if a later host has moved what is wrapped in it or called of it.
+    """Check that the host has the methods that the adapter wraps or calls.
 
     Args:
         owner: an object, a class or a module of the host.
@@ -285,7 +286,7 @@ def require_methods(owner: object, methods: Mapping[str, Sequence[str]], remedy:
 
 
 def methods_of(protocol: type) -> dict[str, tuple[str, ...]]:
-    """The methods that ``protocol`` spells out, with their parameters: what a host must have."""
+    """Return the methods of ``protocol`` with their parameters, which a host must have."""
     return {
         name: tuple(inspect.signature(method).parameters)[1:]
         for name, method in vars(protocol).items()

@@ -59,7 +59,7 @@ _SHOWN = 100  # characters of an instruction in a line
 
 
 def purpose() -> Purpose:
-    """What the policy is rolled out for at this moment, to be asked in a reward function.
+    """Return the purpose of the current rollouts, for use in a reward function.
 
     ``"verify"`` where proposed instructions are tried, ``"evaluate"`` in an evaluation by the
     trainer, else ``"train"``. Known in the process that scores; veRL, which scores in others, says
@@ -69,13 +69,13 @@ def purpose() -> Purpose:
 
 
 def set_purpose(why: Purpose) -> None:
-    """Makes :func:`purpose` say ``why`` for the rest of the running task of asyncio."""
+    """Set the value of :func:`purpose` for the rest of the running task of asyncio."""
     _PURPOSE.set(why)
 
 
 @contextmanager
 def rolling_out(why: Purpose) -> Iterator[None]:
-    """Makes :func:`purpose` say ``why`` inside."""
+    """Set the value of :func:`purpose` within the context."""
     token = _PURPOSE.set(why)
     try:
         yield
@@ -85,7 +85,7 @@ def rolling_out(why: Purpose) -> Iterator[None]:
 
 @contextmanager
 def silent() -> Iterator[None]:
-    """Keeps bindings from telling anything inside, where somebody else shows the events."""
+    """Suppress the lines of bindings within the context, if the caller shows the events."""
     level = _LOG.level
     _LOG.setLevel(logging.WARNING)
     try:
@@ -96,13 +96,13 @@ def silent() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class RolloutOutcome:
-    """What became of one rollout, small enough to travel between processes.
+    """Outcome of one rollout, small enough to be sent between processes.
 
     Attributes:
-        reward: what the trainer trains on, None if unscored.
-        metrics: numbers about it.
-        turns: what happened, for the rollouts that somebody reads; empty otherwise.
-        feedback: what was said of it in words, for the same ones.
+        reward: number that the trainer trains on, None if unscored.
+        metrics: further numbers of the rollout.
+        turns: actions and observations of rollouts that are read; empty otherwise.
+        feedback: feedback of the reward function in words, for the same rollouts.
     """
 
     reward: float | None
@@ -128,7 +128,7 @@ class Prompts(Protocol):
         ...
 
     def recipe(self, engine: Engine) -> BaseModel | None:
-        """How a question is put with the best candidate; None if no chat template can do it."""
+        """Return the recipe of a prompt with the best candidate; None without a chat template."""
         ...
 
 
@@ -158,13 +158,13 @@ class Binding:
 
     It is the attachment that ``evoprompt.attach`` returns. A step is :meth:`begin`, which evolves
     if that is due and draws candidates, the rollouts of the trainer, and :meth:`end`. The engine
-    does not wait for its proposer meanwhile, and a person is told in a line when it is bound,
-    after each generation and at the end.
+    does not wait for its proposer meanwhile. A line is logged when the engine is bound, after each
+    generation and at the end.
 
     Args:
-        engine: to bind.
-        trainer: to which; its name is told.
-        leads: whether this process owns the engine, and speaks.
+        engine: the engine.
+        trainer: the trainer, whose name is logged.
+        leads: whether this process owns the engine, and logs.
         resume: ``"auto"`` to begin anew where there is nothing to resume from.
 
     Attributes:
@@ -210,7 +210,7 @@ class Binding:
 
     @property
     def attached(self) -> bool:
-        """Whether it was not detached yet."""
+        """Return whether the binding is not detached yet."""
         return vars(self._trainer).get(MARK) is self
 
     def replace(self, owner: object, name: str, value: object) -> Any:
@@ -250,7 +250,7 @@ class Binding:
         return type(self._trainer).__name__
 
     def announce(self) -> None:
-        """Tells when it evolves, and the most that it may cost."""
+        """Log when the engine evolves, and the most that a generation may cost."""
         engine, config = self.engine, self.engine.config
         alive = many(len(engine.population.members), "instruction")
         if engine.is_static:
@@ -284,7 +284,7 @@ class Binding:
         return list(self.engine.ask(questions, rollouts=rollouts)) if questions else []
 
     def end(self, outcomes: Iterable[tuple[Assignment, Outcomes]]) -> None:
-        """Tells the engine what the trainer trains on in this step, failed rollouts included."""
+        """Pass the rollouts of this step to the engine, failed rollouts included."""
         self.engine.tell(
             [trajectory for asked, found in outcomes for trajectory in trajectories(asked, found)]
         )
@@ -310,7 +310,7 @@ class Binding:
         )
 
     def _verified(self, assignments: Sequence[Assignment], rollout: Rollout) -> list[Trajectory]:
-        """The rollouts of ``assignments``, failed for those whose prompt leaves no room."""
+        """Return the rollouts of ``assignments``; they fail if the prompt leaves no room."""
         refusals = [""] * len(assignments)
         if self.prompts is not None:
             refusals = self.prompts.refusals(
@@ -328,14 +328,14 @@ class Binding:
         ]
 
     def require_instruction_in_prompts(self, found: Sequence[bool], suspect: str) -> None:
-        """Ends a training whose first prompts held no instruction, as no error would tell it.
+        """End a training whose first prompts held no instruction, since no other error would occur.
 
         Args:
-            found: for some prompts of the first step whether the policy was given the instruction.
-            suspect: what else of the trainer may have taken it away.
+            found: whether the instruction was in the prompt, for some prompts of the first step.
+            suspect: part of the trainer that may have removed it.
 
         Raises:
-            InputError: none was.
+            InputError: no prompt held the instruction.
         """
         if not any(found):
             raise InputError(
@@ -351,7 +351,7 @@ class Binding:
             )
 
     def notice(self, message: str) -> None:
-        """Says something that a person should know, as an event and as a warning."""
+        """Log a message for the user, as an event and as a warning."""
         if self._leads:
             self.engine.log.notice(self.engine.step, message, 3)
 
@@ -364,9 +364,9 @@ class Binding:
         host: Mapping[str, JsonValue] | None = None,
         state: Mapping[str, JsonValue] | None = None,
     ) -> Iterator[None]:
-        """Writes the engine's state into a checkpoint; it is complete when the body has ended.
+        """Write the engine's state into a checkpoint, which is complete when the body has ended.
 
-        How the policy is asked is written beside it, for ``evoprompt export``.
+        The recipe of a prompt is written beside it, for ``evoprompt export``.
 
         Args:
             folder: in which the body writes the rest.
@@ -420,7 +420,7 @@ class Binding:
             write_whole(folder / RECIPE_FILE, recipe.model_dump_json(indent=2))
 
     def _begin_anew(self) -> None:
-        """Sets the log of an earlier attempt aside, where ``resume`` is ``"auto"``."""
+        """Set the log of an earlier attempt aside, where ``resume`` is ``"auto"``."""
         log = self.engine.log
         if self.resume == "auto" and self._leads and (aside := log.begin_anew()):
             message = (
@@ -438,7 +438,7 @@ class Binding:
         main_metric: MainMetric | None,
         split: str = "validation",
     ) -> None:
-        """Logs an evaluation that the trainer has made under the best instruction."""
+        """Log an evaluation of the trainer under the best instruction."""
         engine = self.engine
         if not self._leads or engine.log.is_to_resume:
             return
@@ -451,13 +451,13 @@ class Binding:
         )
 
     def metrics(self) -> dict[str, float]:
-        """What the trainer is to log: :data:`FEW`, or all under ``EngineConfig.metrics``."""
+        """Return the metrics to log: :data:`FEW`, or all with ``EngineConfig.metrics``."""
         found = self.engine.metrics()
         shown = found if self.engine.config.metrics == "all" else FEW
         return {f"{OURS}{name}": found[name] for name in shown}
 
     def conclude(self) -> str:
-        """Warns if nothing evolved, tells how it ended, and returns why nothing evolved, if so."""
+        """Log how the training ended; warn if nothing evolved, and return the reason."""
         engine, stats = self.engine, self.engine.generation_stats
         why = engine.conclude()
         undecided = f"; {engine.pending_trials}" if engine.pending_trials else ""
@@ -472,7 +472,7 @@ class Binding:
         return why
 
     def _most_cost(self) -> str:
-        """Of one generation; what a language model takes is not known before it has answered."""
+        """Return the most that one generation may cost, in words."""
         engine, config = self.engine, self.engine.config
         places = max(config.population_size - config.parents, 1)
         rounds = engine.generations.most_rounds(engine.waits)
@@ -494,7 +494,7 @@ class Binding:
 
 
 def best_in_words(engine: Engine) -> str:
-    """The best instruction with its weight, in a line: what every line about it shows."""
+    """Return the best instruction with its weight, in a line."""
     best = engine.best
     stats = [stats for stats in engine.candidate_stats() if stats.candidate.id == best.id]
     if not stats:
@@ -507,7 +507,7 @@ def best_in_words(engine: Engine) -> str:
 
 
 def _configure_logging() -> None:
-    """Lets lines be seen where nobody has said anything about logging."""
+    """Show log lines if the user has not configured logging."""
     if _LOG.level == logging.NOTSET:
         _LOG.setLevel(logging.INFO)
     if not _LOG.hasHandlers():

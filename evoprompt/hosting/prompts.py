@@ -75,7 +75,7 @@ def replace_system_message(prompt: Prompt, candidate: Candidate) -> Prompt:
 
 
 def user_prefix(prompt: Prompt, candidate: Candidate) -> Prompt:
-    r"""The prompt with the instruction before the first user message.
+    r"""Return the prompt with the instruction before the first user message.
 
     For models without a system role. A content of several parts gets a text part in front.
 
@@ -109,7 +109,7 @@ PLACEMENTS: Mapping[Placement, Render] = {
 
 
 class ShowsTools:
-    """A render function whose prompts also hold the candidate's descriptions of tools.
+    """Render function whose prompts also hold the candidate's descriptions of tools.
 
     They travel in the first message, as ``"tool_descriptions"``; ``evoprompt.agents.encode`` puts
     them into the schemas that the chat template shows.
@@ -122,7 +122,7 @@ class ShowsTools:
         self.render = render
 
     def __call__(self, prompt: Prompt, candidate: Candidate) -> Prompt:
-        """The prompt with instruction and descriptions.
+        """Return the prompt with instruction and descriptions.
 
         Raises:
             InputError: there are descriptions, and the prompt is plain text.
@@ -164,7 +164,7 @@ def _shortened(text: str) -> str:
 def without_tool_descriptions(
     prompt: Sequence[Message],
 ) -> tuple[list[Message], Mapping[str, str]]:
-    """The messages as a chat template takes them, and the descriptions that came with them."""
+    """Return the messages for a chat template, and the descriptions that came with them."""
     messages: list[Message] = [
         {name: value for name, value in message.items() if name != TOOL_DESCRIPTIONS}
         for message in prompt

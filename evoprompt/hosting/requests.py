@@ -32,17 +32,17 @@ WAITING = "waiting.json"
 
 
 class Request(BaseModel):
-    """One request.
+    """Request of a person.
 
     Attributes:
-        id: sorts by the time of writing.
-        action: what is asked.
+        id: identifier that sorts by the time of writing.
+        action: requested action.
         candidate: id of the candidate; empty for ``add``.
-        components: texts of what to add; of ``approve`` and ``refuse``, once taken up, the texts
-            of the candidate that was meant.
-        override: whether to add it over screening's refusal.
-        by: who asked; ``"timeout"`` where nobody did.
-        step: engine step at which it was taken up; None until then.
+        components: texts to add; for ``approve`` and ``refuse``, once carried out, the texts of the
+            candidate.
+        override: whether to add it in spite of screening.
+        by: name of the person; ``"timeout"`` after a timeout.
+        step: engine step at which it was carried out; None until then.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -60,10 +60,10 @@ _WAITING = TypeAdapter(list[VerificationResult])
 
 
 class RequestFiles:
-    """The requests to one training.
+    """Requests to one training.
 
     Args:
-        log: the event log; None for one in memory, to which nothing can be asked.
+        log: the event log; None for a log in memory, which takes no requests.
     """
 
     def __init__(self, log: Path | None) -> None:
@@ -78,14 +78,14 @@ class RequestFiles:
         override: bool = False,
         by: str = "a person",
     ) -> Request:
-        """Writes a request for the engine to take up at its next step, and returns it.
+        """Write a request that the engine carries out at its next step, and return it.
 
         Args:
-            action: what is asked.
+            action: requested action.
             candidate: id of the candidate; for all but ``add``.
-            components: texts of what to add.
-            override: whether to add it over screening's refusal.
-            by: who asks.
+            components: texts to add.
+            override: whether to add them in spite of screening.
+            by: name of the person.
         """
         root = self._existing()
         identity = f"{time.time_ns():020}-{uuid.uuid4().hex[:8]}"
@@ -101,14 +101,14 @@ class RequestFiles:
         return request
 
     def take(self, request: Request, step: int, components: dict[str, str] | None = None) -> None:
-        """Notes that ``request`` was taken up at ``step``, for good."""
+        """Record durably that ``request`` was carried out at ``step``."""
         if request.step is None:
             found = {"step": step} | ({"components": components} if components else {})
             written = request.model_copy(update=found).model_dump_json(indent=2)
             write_whole(self._existing() / f"{request.id}.json", written)
 
     def everything(self) -> list[Request]:
-        """All requests, oldest first.
+        """Return all requests, oldest first.
 
         Raises:
             InputError: a file in the folder is no request.
@@ -119,7 +119,7 @@ class RequestFiles:
         return [_read(file) for file in files]
 
     def announce(self, waiting: Sequence[VerificationResult]) -> None:
-        """Says in a file who waits; removes it where nobody does."""
+        """Write a file of the candidates that wait for approval; remove it if there are none."""
         file = self._existing() / WAITING
         if waiting:
             write_whole(file, _WAITING.dump_json(list(waiting), indent=2).decode())
@@ -127,10 +127,10 @@ class RequestFiles:
             file.unlink(missing_ok=True)
 
     def waiting(self) -> list[VerificationResult]:
-        """Who waits for an answer now.
+        """Return the candidates that wait for approval.
 
         Raises:
-            InputError: the file that says so is damaged.
+            InputError: the file is damaged.
         """
         if self.root is None:
             return []
@@ -155,13 +155,13 @@ class RequestFiles:
 
 
 class ApprovalQueue:
-    """Takes up what a person asks of an engine, at the boundaries of its steps.
+    """Queue that carries out the requests of persons between the steps of an engine.
 
-    A run that is resumed takes up again, at the same steps, what was taken up after its checkpoint.
+    A resumed run carries out again, at the same steps, the requests after its checkpoint.
 
     Args:
-        engine: whose population changes.
-        requests: what is asked.
+        engine: the engine.
+        requests: the requests.
     """
 
     def __init__(self, engine: Engine, requests: RequestFiles) -> None:
@@ -171,7 +171,7 @@ class ApprovalQueue:
         self._damaged = False
 
     def poll(self) -> None:
-        """Takes up the changes that are due, after a step of the engine."""
+        """Carry out the changes that are due, after a step of the engine."""
         step = self._engine.step
         try:
             due = self._due("add", "retire", "pin", "unpin")
@@ -189,7 +189,7 @@ class ApprovalQueue:
             self._engine.log.append(said)
 
     def filter_approved(self, admitted: Sequence[VerificationResult]) -> list[VerificationResult]:
-        """Those of ``admitted`` who may come in; waits for answers where they are asked for."""
+        """Return the candidates that a person approves; wait for answers if they are required."""
         approval = self._engine.config.approve
         if approval.mode == "auto" or not admitted:
             return list(admitted)
@@ -214,7 +214,7 @@ class ApprovalQueue:
         return [one for one in admitted if answers[one.candidate.id]]
 
     def _due(self, *actions: Action) -> list[Request]:
-        """The requests for ``actions`` that were not taken up yet, oldest first."""
+        """Return the requests for ``actions`` that are not carried out yet, oldest first."""
         return [
             one
             for one in self.requests.everything()
@@ -247,7 +247,7 @@ class ApprovalQueue:
     def _unanswered(
         self, admitted: Sequence[VerificationResult], answers: dict[str, bool]
     ) -> list[VerificationResult]:
-        """Those about whom nobody has answered; what was answered is noted."""
+        """Return the candidates without an answer; record the answers."""
         candidates = {one.candidate.id: one.candidate for one in admitted}
         for request in self._due("approve", "refuse"):
             candidate = candidates.get(request.candidate)
@@ -289,7 +289,7 @@ class ApprovalQueue:
 
 
 def supervise(engine: Engine) -> None:
-    """Lets persons have a say in ``engine``, where its events are in a file and nobody else has."""
+    """Accept requests of persons for an engine whose events are in a file."""
     if engine.log.path is not None and engine.supervisor is None:
         engine.supervisor = ApprovalQueue(engine, RequestFiles(engine.log.path))
 

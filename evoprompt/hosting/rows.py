@@ -26,7 +26,7 @@ _GOLD = ("target", "text", "value", "aliases", "answer", "answers")
 
 
 def question_from_row(row: Mapping[str, Any], unasked: str = "") -> Question:
-    """The ``Question`` a dataset row describes, whichever of the usual schemas it follows.
+    """Return the ``Question`` of a dataset row in any of the usual schemas.
 
     Reads veRL's rows (``reward_model.ground_truth.target``, ``extra_info.index``),
     TRL rows (``prompt`` as text or messages) and plain ``question``/``golden_answers`` rows. The
@@ -64,17 +64,16 @@ def question_from_row(row: Mapping[str, Any], unasked: str = "") -> Question:
 
 
 def training_question(row: Mapping[str, Any], place: int, unasked: str = "") -> Question:
-    """Return the question of a row that a trainer hands over, with a digest of it in its id.
+    """Return the question of a trainer's row, with a digest of it in its id.
 
-    Data sets that were put together may each be numbered from 0, so the id that a row names says
-    too little. The digest is of prompt and images; where an environment asks, of the whole row, and
-    rows without id or index that are all alike are then questions of their own.
+    Concatenated data sets may each be numbered from 0, so the id of a row is not sufficient. The
+    digest is of prompt and images; where an environment asks, of the whole row, and rows without id
+    or index that are all alike are then questions of their own.
 
     Args:
-        row: as the trainer hands it over.
-        place: of the question in its batch.
-        unasked: the text of the question where the row asks nothing; that of an environment if
-            not given.
+        row: the row.
+        place: place of the question in its batch.
+        unasked: text of the question if the row holds none; that of an environment if not given.
     """
     question = question_from_row(row, unasked or ASKED_BY_ENVIRONMENT)
     is_left_open = question.text == ASKED_BY_ENVIRONMENT
@@ -86,7 +85,7 @@ def training_question(row: Mapping[str, Any], place: int, unasked: str = "") -> 
 
 
 def digest_of(asked: object) -> str:
-    """Return eight characters that tell one value from another."""
+    """Return a digest of eight characters."""
     return hashlib.blake2b(_encoded(asked).encode(), digest_size=4).hexdigest()
 
 
@@ -94,7 +93,7 @@ def is_safe_to_read(dataset: object) -> bool:
     """Return whether rows of a dataset may be read ahead without an effect on what comes later.
 
     They may where the dataset is a list, or a ``datasets.Dataset`` without a transform. A stream
-    may be one that gives each row once, and a transform, or a dataset that somebody has written,
+    may be one that gives each row once, and a transform, or a dataset of the user,
     may draw random numbers.
     """
     if isinstance(dataset, list | tuple):
@@ -125,7 +124,7 @@ def texts_of(dataset: object, prompt: str, most: int) -> list[str]:
 
 
 def packed(row: Mapping[str, Any]) -> dict[str, JsonValue]:
-    """A copy of ``row`` in JSON; :func:`row_of` undoes it.
+    """Return a copy of ``row`` in JSON, which :func:`row_of` converts back.
 
     Warns of values that no question can keep; they come back as None.
     """
@@ -145,7 +144,7 @@ def packed(row: Mapping[str, Any]) -> dict[str, JsonValue]:
 
 
 def row_of(question: Question) -> dict[str, Any]:
-    """The row that ``question`` was made from, its values of the types they had.
+    """Return the row of ``question``, with the types that its values had.
 
     >>> row_of(question_from_row({"prompt": "Why?", "seen": date(2026, 1, 2)}))["seen"]
     datetime.date(2026, 1, 2)
@@ -154,7 +153,7 @@ def row_of(question: Question) -> dict[str, Any]:
 
 
 def unkept(row: Mapping[str, Any]) -> dict[str, str]:
-    """The columns whose values no question can keep, each with the type of such a value.
+    """Return the columns whose values no question can keep, with the types of such values.
 
     >>> unkept({"prompt": "Why?", "sound": object(), "score": float("nan")})
     {'sound': 'object'}
@@ -291,7 +290,7 @@ def _last_user_text(prompt: object) -> str | None:
 
 
 def text_of(content: object) -> str:
-    """The text of a message's content, which may be a list of parts, images among them.
+    """Return the text of a message's content, which may be a list of parts with images.
 
     >>> text_of([{"type": "image"}, {"type": "text", "text": "Who is this?"}])
     'Who is this?'
@@ -317,7 +316,7 @@ def _answers(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _texts(gold: object) -> Iterator[str]:
-    """The answers in what a column holds: SQuAD has them in a mapping, others in lists of these."""
+    """Return the answers in a column: texts, lists, or mappings as in SQuAD."""
     if isinstance(gold, Mapping):
         for key in _GOLD:
             yield from _texts(gold.get(key))

@@ -25,10 +25,10 @@ def _default_proposer() -> Settings:
 
 
 class EngineSection(EngineConfig):
-    """An engine in a configuration: its numbers and, where not the engine's own, its components.
+    """Engine in a configuration: its numbers and the components that are set.
 
     Attributes:
-        proposer: who writes new instructions; null keeps the instructions as they are given.
+        proposer: proposer of new instructions; null keeps the given instructions.
     """
 
     proposer: Choice | None = Field(default_factory=_default_proposer)
@@ -41,7 +41,7 @@ class EngineSection(EngineConfig):
 
     @property
     def numbers(self) -> EngineConfig:
-        """The settings that are the engine's own."""
+        """Return the settings of the engine itself."""
         return EngineConfig.model_validate(self.model_dump(include=set(EngineConfig.model_fields)))
 
     def engine(
@@ -52,14 +52,14 @@ class EngineSection(EngineConfig):
         required: Sequence[str] = (),
         log: EventLog | None = None,
     ) -> Engine:
-        """The engine that is described.
+        """Build the engine.
 
         Args:
             seeds: the first candidates.
-            context: what its components may use.
-            seed: of its randomness.
-            required: substrings every instruction must hold.
-            log: takes the events; in memory if not given.
+            context: objects that its components may use.
+            seed: seed of its random generator.
+            required: substrings that every instruction must hold.
+            log: event log; in memory if not given.
 
         Raises:
             PluginError: a component is unknown or cannot be built.
