@@ -33,14 +33,14 @@ _Request = list[tuple[dict[str, Any], Candidate, str, int]]
 
 
 class TrlAttachment(Binding):
-    """A live binding between an engine and a TRL trainer.
+    """Binding of an engine to a TRL trainer.
 
     A few methods of this one trainer object are wrapped and two callbacks are added; nothing of TRL
     itself is changed. Every generation batch goes through these steps:
 
-    1. if evolution is due, evolve: rank 0 runs it, and whenever it asks for rollouts, sends the
+    1. if evolution is due, evolve: rank 0 runs it, and for its rollouts sends the
        rows to all processes, which roll out their shares together, in a sandbox;
-    2. rank 0 asks the engine for the *global* batch and tells all processes the candidates;
+    2. rank 0 draws the candidates of the *global* batch and sends them to all processes;
     3. the instructions are placed where the trainer makes tokens of its prompts; environments and
        reward functions are given the prompts of the dataset;
     4. rank 0 tells the engine the rewards that the trainer trains on.
@@ -153,7 +153,7 @@ class TrlAttachment(Binding):
         engine.setting = prompts.setting(engine.setting.reward)
 
     def _ask(self, inputs: list[Row]) -> list[Assignment]:
-        """The assignments of the global batch on rank 0, after evolving; nothing on the others."""
+        """Return the assignments of the global batch on rank 0, after evolving; none elsewhere."""
         collectives, layout = self._collectives, self._layout
         first = collectives.rank * len(inputs)
         questions = collectives.gathered(
@@ -190,7 +190,7 @@ class TrlAttachment(Binding):
         return assignments
 
     def _serve(self, request: _Request, rows_per_process: int) -> list[RolloutOutcome]:
-        """The outcomes of all rows of ``request``, on every process."""
+        """Return the outcomes of all rows of ``request``, on every process."""
         collectives = self._collectives
         outcomes: list[RolloutOutcome] = []
         group = self._layout.question
@@ -224,14 +224,14 @@ class TrlAttachment(Binding):
 
     @property
     def suspect(self) -> str:
-        """What may take an instruction away from a prompt."""
+        """Return the part of the trainer that may remove an instruction from a prompt."""
         return (
             f"a subclass of {type(self._host).__name__}, a rollout_func or an environment replaces "
             "the prompts it is given"
         )
 
     def _evaluation_batch(self, inputs: list[Row]) -> Batch:
-        """Evaluation asks every question under the best candidate."""
+        """Place the best candidate in every question of an evaluation."""
         best = self._collectives.from_leader(self.engine.best)
         asked = [Question(str(row.get("id", "?")), "", row=row) for row in inputs]
         self._prompts.require_room([(question, best) for question in asked])
@@ -241,10 +241,10 @@ class TrlAttachment(Binding):
 
 
 class _Watch(TrainerCallback):
-    """Ends a training whose first step placed no instruction; tells of evaluations.
+    """Callback that ends a training whose first step placed no instruction, and logs evaluations.
 
     Args:
-        attachment: to tell.
+        attachment: the attachment.
     """
 
     def __init__(self, attachment: TrlAttachment) -> None:
@@ -257,7 +257,7 @@ class _Watch(TrainerCallback):
         )
 
     def on_evaluate(self, args: object, state: TrainerState, *_: object, **__: object) -> None:
-        """Logs an evaluation, as TRL has just logged it."""
+        """Log an evaluation, as TRL has just logged it."""
         logged: Mapping[str, object] = state.log_history[-1] if state.log_history else {}
         split = next((key for key in logged if key.endswith("_runtime")), "eval_runtime")
         name = split.removesuffix("_runtime").removeprefix("eval").removeprefix("_")
@@ -270,13 +270,13 @@ class _Watch(TrainerCallback):
 
 
 def _split(outcomes: Sequence[RolloutOutcome], assignments: Sequence[Assignment]) -> list[Outcomes]:
-    """The outcomes of each assignment."""
+    """Return the outcomes of each assignment."""
     rows = iter(outcomes)
     return [[next(rows) for _ in range(assignment.rollouts)] for assignment in assignments]
 
 
 def _own_tools(trainer: HostTrainer, engine: Engine) -> OwnTools | None:
-    """What shows the trainer's own tools; None where no candidate describes them."""
+    """Return the tools of the trainer; None if no candidate describes them."""
     members = engine.population.members
     if not getattr(trainer, "tools", None) or not any(
         member.tool_descriptions for member in members

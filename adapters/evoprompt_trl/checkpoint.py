@@ -34,15 +34,15 @@ PREFIX = "checkpoint-"
 
 
 class EngineCheckpoint(TrainerCallback):
-    """Saves and restores the engine whenever the trainer does so with itself.
+    """Checkpoint of the engine, saved and restored together with the trainer.
 
     Args:
-        trainer: whose checkpoints.
-        binding: its engine is saved on rank 0 only.
+        trainer: the trainer.
+        binding: binding of the engine, which is saved on rank 0 only.
         collectives: joins the processes.
 
     Attributes:
-        resume_from: what the trainer was told to resume from, until the engine has been restored.
+        resume_from: argument of the trainer to resume from, until the engine has been restored.
     """
 
     def __init__(self, trainer: HostTrainer, binding: Binding, collectives: Collectives) -> None:
@@ -56,7 +56,7 @@ class EngineCheckpoint(TrainerCallback):
         self._until_end = ExitStack()
 
     def wrappers(self) -> dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]]:
-        """What makes of a method of the trainer the one that takes its place, by name."""
+        """Return the wrappers of methods of the trainer, by name."""
         return {
             "train": self._around_train,
             "_save_checkpoint": self._around_save,
@@ -66,7 +66,7 @@ class EngineCheckpoint(TrainerCallback):
     # ----------------------------------------------------------------------------------- saving
 
     def before_batch(self) -> None:
-        """Notes the engine's state before a generation batch, if a save may come within its step.
+        """Record the engine's state before a generation batch, if a save may come within its step.
 
         Such a save (``enable_jit_checkpoint``) drops the batch: it has not changed the weights yet.
         """
@@ -93,13 +93,13 @@ class EngineCheckpoint(TrainerCallback):
         return save_checkpoint
 
     def _state(self) -> dict[str, JsonValue] | None:
-        """The engine's state that goes with the weights of this moment; None if it is today's."""
+        """Return the engine's state for the current weights; None if it is the current state."""
         if self._before_batch and self._before_batch[0] == self._trainer.state.global_step:
             return self._before_batch[1]
         return None
 
     def _remove_old(self) -> None:
-        """Does what ``save_total_limit`` asks for, as the trainer would have done."""
+        """Remove old checkpoints as ``save_total_limit`` requires, as the trainer would."""
         limit, best = self._trainer.args.save_total_limit, self._trainer.state.best_model_checkpoint
         *old, newest = checkpoints(self._output, PREFIX)
         kept = {newest, Path(best)} if best else {newest}
@@ -126,10 +126,10 @@ class EngineCheckpoint(TrainerCallback):
         return train
 
     def _resumable(self, asked: str | bool | None) -> str | bool | None:
-        """The folder to resume from; half checkpoints are removed where it was not named.
+        """Return the folder to resume from; remove incomplete checkpoints if none was named.
 
         Raises:
-            StateError: the folder that was named is half a checkpoint.
+            StateError: the named folder is an incomplete checkpoint.
         """
         auto = self._binding.resume == "auto" and asked in (None, True)
         if asked is True or auto:
@@ -195,7 +195,7 @@ class EngineCheckpoint(TrainerCallback):
         return load_best_model
 
     def _share(self) -> None:
-        """Gives the engines of other processes what the leader's knows at the end."""
+        """Send the state of the leader's engine to the engines of other processes, at the end."""
         if self._collectives.world == 1:
             return
         leads = self._collectives.leads

@@ -24,7 +24,7 @@ class Collectives:
 
     @property
     def leads(self) -> bool:
-        """Whether this process is rank 0, the owner of the engine."""
+        """Return whether this process is rank 0, the owner of the engine."""
         return bool(self._accelerator.is_main_process)
 
     @property
@@ -38,7 +38,7 @@ class Collectives:
         return int(self._accelerator.num_processes)
 
     def wait(self) -> None:
-        """Returns when every process has come here."""
+        """Wait until every process has arrived."""
         self._accelerator.wait_for_everyone()
 
     def from_leader(self, value: T) -> T:
@@ -48,7 +48,7 @@ class Collectives:
         return cast(T, broadcast_object_list([value], from_process=0)[0])
 
     def gathered(self, values: Sequence[T]) -> list[T]:
-        """The values of all processes in the order of their ranks, on every process."""
+        """Return the values of all processes in the order of their ranks, on every process."""
         if self.world == 1:
             return list(values)
         return cast(list[T], gather_object(list(values)))

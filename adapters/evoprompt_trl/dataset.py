@@ -17,7 +17,7 @@ def require_usable_rows(trainer: HostTrainer, rows: Sequence[Row], verifies: boo
     """Make sure that the first rows of the training can be asked, and asked again.
 
     Args:
-        trainer: whose reward functions.
+        trainer: the trainer, with its reward functions.
         rows: the first rows that have been seen.
         verifies: whether questions are to be kept for verification.
 
@@ -52,7 +52,7 @@ def _require_prompt(row: Row) -> None:
 
 
 def _readers(trainer: HostTrainer, column: str) -> Iterator[str]:
-    """The names of the reward functions that have ``column`` among their parameters."""
+    """Return the names of the reward functions with a parameter ``column``."""
     functions: Sequence[object] = getattr(trainer, "reward_funcs", ())
     for name, function in zip(trainer.reward_func_names, functions, strict=False):
         try:

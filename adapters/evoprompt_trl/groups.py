@@ -34,16 +34,16 @@ class Layout:
 
     @classmethod
     def of(cls, generations: int, engine: Engine, several: bool = True) -> Layout:
-        """The layout for a trainer with ``generations`` rollouts per question.
+        """Return the layout for a trainer with ``generations`` rollouts per question.
 
         Args:
             generations: the trainer's ``num_generations``.
-            engine: decides how many candidates share them.
+            engine: engine that sets the number of candidates.
             several: whether the rollouts that share a baseline may have several prompts.
 
         Raises:
-            InputError: the rollouts cannot be shared out so that every baseline compares at
-                least two.
+            InputError: the rollouts cannot be divided so that every baseline compares at least
+                two.
         """
         rollouts = engine.divide_rollouts(generations, "num_generations", several=several)
         baseline = rollouts if engine.grouping == "candidate" else generations
@@ -58,7 +58,7 @@ class Layout:
         return [row // self.assignment for row in range(process * rows, (process + 1) * rows)]
 
     def first_rows(self, process: int, rows: int) -> list[int]:
-        """The local rows of ``process`` at which a question begins.
+        """Return the local rows of ``process`` at which a question begins.
 
         >>> Layout(question=4, assignment=2, baseline=2).first_rows(process=1, rows=6)
         [2]
@@ -67,7 +67,7 @@ class Layout:
 
 
 def even_chunks(rows: Sequence[T], most: int) -> list[Sequence[T]]:
-    """The fewest chunks of at most ``most`` rows, as equal in size as can be.
+    """Return the fewest chunks of at most ``most`` rows, as equal in size as possible.
 
     >>> even_chunks("abcdefghi", most=4)
     ['abc', 'def', 'ghi']

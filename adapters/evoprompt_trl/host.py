@@ -96,7 +96,7 @@ class HostTrainer(Protocol):
     ) -> tuple[torch.Tensor | None, ...]: ...
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Sends ``logs`` to every reporter."""
+        """Send ``logs`` to every reporter."""
         ...
 
     def train(self, resume_from_checkpoint: str | bool | None = None) -> object:
@@ -104,21 +104,21 @@ class HostTrainer(Protocol):
         ...
 
     def add_callback(self, callback: TrainerCallback) -> None:
-        """Adds a callback."""
+        """Add a callback."""
         ...
 
     def remove_callback(self, callback: TrainerCallback) -> None:
-        """Removes it."""
+        """Remove a callback."""
         ...
 
 
 def tokenizer_of(trainer: HostTrainer) -> Tokenizer:
-    """The tokenizer: the trainer's processing class, or the one in it if it is a processor."""
+    """Return the tokenizer: the processing class, or its tokenizer if it is a processor."""
     processor = trainer.processing_class
     return cast(Tokenizer, getattr(processor, "tokenizer", processor))
 
 
 def has_environments(trainer: HostTrainer) -> bool:
-    """Whether an environment may complete the prompts of the dataset, or write them whole."""
+    """Return whether an environment may complete or write the prompts."""
     names = ("environment_factories", "environments")  # the latter until TRL 1.7
     return any(getattr(trainer, name, None) is not None for name in names)

@@ -55,7 +55,7 @@ def evoprompt_attach(request: AttachRequest) -> Attachment | None:
 
 
 def _require_tools_on_server(trainer: object, version: str) -> None:
-    """TRL 1.11 and older sample one rollout of a group after a tool call, and lose the others."""
+    """Refuse TRL 1.11 and older with a server: after a tool call they lose rollouts of a group."""
     server = getattr(trainer, "use_vllm", False) and getattr(trainer, "vllm_mode", "") == "server"
     method = getattr(type(trainer), SINGLE_TURN, None)
     sound = callable(method) and "num_generations" in inspect.signature(method).parameters

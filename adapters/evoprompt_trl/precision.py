@@ -20,12 +20,12 @@ _FLAGS = {"amx_bf16", "avx512_bf16", "bf16"}
 
 
 def default_device() -> str:
-    """The device that a trainer takes if it is not told: ``"cuda"`` where there is one."""
+    """Return the default device of a trainer: ``"cuda"`` if there is one."""
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def native_bf16(device: str | None = None) -> bool:
-    """Whether bfloat16 is quicker than float32 on a device, because it computes with it natively.
+    """Return whether a device computes in bfloat16 natively, so that it is quicker than float32.
 
     Args:
         device: type of a torch device; :func:`default_device` if not given. Of devices that are
@@ -45,9 +45,9 @@ def native_bf16(device: str | None = None) -> bool:
 
 
 def slow_bf16(trainer: HostTrainer) -> str:
-    """What to say of a trainer that computes in bfloat16 where it is emulated; or empty.
+    """Return a message if a trainer computes in bfloat16 on a device that emulates it.
 
-    TRL computes in bfloat16 unless it is told not to, whatever the device.
+    TRL computes in bfloat16 by default on every device.
     """
     accelerator = trainer.accelerator
     if native_bf16(accelerator.device.type):

@@ -24,15 +24,15 @@ _LOOKED_AT = 64  # rows of the dataset
 
 
 class TrlPrompts(PromptWriter):
-    """Renders the prompts of one trainer and knows how long they may be.
+    """Writer of the prompts of one trainer, within its limits.
 
     Args:
-        trainer: whose tokenizer and model decide what fits.
+        trainer: the trainer, whose tokenizer and model set the limits.
         render: places the instruction in a prompt.
 
     Attributes:
-        rows: the first rows, kept from the only time they are read. Where reading ahead would
-            change what is trained on, there is none until the first batch has come.
+        rows: the first rows, which are read only once. If reading ahead would change the training
+            data, there are none until the first batch.
     """
 
     def __init__(self, trainer: HostTrainer, render: Render) -> None:
@@ -60,10 +60,10 @@ class TrlPrompts(PromptWriter):
         """Return a prompt as the policy reads it, with the instruction of ``candidate``.
 
         Args:
-            row: of the dataset, with its own prompt.
-            given: the prompt as the trainer is about to make tokens of it: that of the row, to
-                which an environment may have added what it asks, and the trainer the images.
-            candidate: whose instruction is placed.
+            row: row of the dataset, with its own prompt.
+            given: the prompt before tokenization: that of the row, to which an environment may
+                have added its question, and the trainer the images.
+            candidate: the candidate whose instruction is placed.
         """
         own = self.prompt_of(row)
         if given is own or self._owned or isinstance(own, str):
@@ -80,7 +80,7 @@ class TrlPrompts(PromptWriter):
         )
 
     def prompt_of(self, row: Row) -> Prompt:
-        """The prompt in ``row``; an empty one where it is left to an environment."""
+        """Return the prompt in ``row``; empty if an environment writes it."""
         prompt: Prompt = row.get("prompt", _UNASKED) if self._owned else row["prompt"]
         return prompt
 
@@ -92,11 +92,11 @@ class TrlPrompts(PromptWriter):
         return training_question(row, place, "" if self._owned else "(no text)")
 
     def asked(self, question: Question) -> Prompt:
-        """The prompt of ``question`` without an instruction."""
+        """Return the prompt of ``question`` without an instruction."""
         return self.prompt_of(row_of(question))
 
     def questions(self, most: int) -> Sequence[str]:
-        """The texts of the first questions, where the dataset says them."""
+        """Return the texts of the first questions in the dataset."""
         rows = getattr(self._trainer, "train_dataset", None)
         return [] if self._owned else texts_of(rows, "prompt", most)
 
@@ -105,7 +105,7 @@ class TrlPrompts(PromptWriter):
         return [self.prompt_of(row) for row in self.rows if self._owned or "prompt" in row]
 
     def chat_template(self) -> str | None:
-        """The trainer's own, where it has one."""
+        """Return the chat template of the trainer, if it has one."""
         template: str | None = getattr(self._trainer, "chat_template", None)
         return template
 
@@ -116,7 +116,7 @@ class TrlPrompts(PromptWriter):
 
 
 def rewards_of(trainer: HostTrainer) -> str:
-    """The reward functions of ``trainer`` in their own words, with their weights."""
+    """Return the descriptions of the reward functions of ``trainer``, with their weights."""
     functions = getattr(trainer, "reward_funcs", ())
     weights = trainer.reward_weights.tolist()
     told = [

@@ -128,7 +128,7 @@ class Roller:
         prompts: Sequence[Prompt],
         completion_ids: list[list[int]],
     ) -> None:
-        """Takes note of what the trainer has just scored, inside :meth:`roll`."""
+        """Record the scores of the trainer, inside :meth:`roll`."""
         self._rewards = rewards_in(self._trainer, per_function)
         mine = per_function[self._local(len(inputs))]
         self._scores = scores_in(self._trainer, mine, inputs, not self._own_feedback)
@@ -140,9 +140,10 @@ class Roller:
         """Return the trainer's batch for the rows of this process, and the outcome of each.
 
         Args:
-            rows: of this process, with their own prompts.
-            candidates: whose instruction the policy reads, for each row.
-            asked: whom to read rollouts of, for the rows of all processes; nobody if not given.
+            rows: rows of this process, with their own prompts.
+            candidates: candidate of each row.
+            asked: candidates whose rollouts are read, for the rows of all processes; none if not
+                given.
         """
         self._rewards = None
         self._own_feedback = any(FEEDBACK in row for row in rows)
@@ -176,12 +177,12 @@ class Roller:
         return batch, outcomes
 
     def _local(self, rows: int) -> slice:
-        """Where the rows of this process are among those of all."""
+        """Return the place of this process's rows among those of all processes."""
         first = self._trainer.accelerator.process_index * rows
         return slice(first, first + rows)
 
     def _opening(self, rows: Sequence[Row], row: int) -> tuple[Turn, ...]:
-        """What an environment added to the prompt of a row of this process."""
+        """Return the text that an environment added to the prompt of a row."""
         written, asked = self._writer.prompt_of(rows[row]), self._prompts[row]
         if (
             isinstance(asked, str)
@@ -194,7 +195,7 @@ class Roller:
         return (Turn("", added),) if added else ()
 
     def _masks(self, batch: Batch) -> list[list[bool] | None]:
-        """For each row which tokens the policy emitted; None where TRL does not say: all."""
+        """Return which tokens of each row the policy emitted; None if all are."""
         mask = batch.get("tool_mask")
         if mask is None:
             return [None] * len(self._ids)
@@ -206,7 +207,7 @@ class Roller:
         ]
 
     def _read(self, rewards: Sequence[float | None], asked: Asked) -> set[int]:
-        """Which rows of all processes to read; every process comes to the same choice."""
+        """Return the rows of all processes to read, the same on every process."""
         scored = {
             row: (*asked[row], reward)
             for row, reward in enumerate(rewards[: len(asked)])

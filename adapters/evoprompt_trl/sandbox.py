@@ -26,7 +26,7 @@ _SETTINGS: dict[str, Any] = {
 
 @contextmanager
 def sandbox(trainer: HostTrainer) -> Iterator[None]:
-    """Lets the trainer generate as in evaluation; afterwards everything is as it was.
+    """Let the trainer generate as in evaluation; restore its state afterwards.
 
     No model computes log-probabilities, which no reward reads and which would take the memory of
     the logits of a whole batch. Which weights vLLM holds stays true after the sandbox as well.
@@ -99,7 +99,7 @@ def _no_logps(original: Callable[..., Any]) -> Callable[..., tuple[torch.Tensor 
 
 
 def _copied(value: Any) -> Any:
-    """Copies of the containers, not of what they hold: logged images may be large."""
+    """Return shallow copies of the containers, since logged images may be large."""
     if isinstance(value, dict):
         copied = copy.copy(value)
         copied.update({key: _copied(inner) for key, inner in value.items()})

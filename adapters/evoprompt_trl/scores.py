@@ -27,12 +27,12 @@ LONGEST = 4000
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """What was said of one row.
+    """Logged values of one row.
 
     Attributes:
         metrics: finite numbers: of reward functions as ``reward/<name>``, where a name that repeats
-            is numbered, and what they logged.
-        feedback: in words, for proposers; empty if nothing was said.
+            is numbered, and their logged values.
+        feedback: feedback in words, for proposers; may be empty.
     """
 
     metrics: Mapping[str, float] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class Score:
 
 
 def rewards_in(trainer: HostTrainer, per_function: torch.Tensor) -> list[float | None]:
-    """The rewards in ``per_function``, of shape (rows of all processes, reward functions).
+    """Return the rewards in ``per_function``, of shape (rows of all processes, reward functions).
 
     A reward is the weighted sum TRL trains on: ``None`` values left out, clipped where
     ``RLOOConfig.reward_clip_range`` says so; None where every function returned None. RLOO's KL
@@ -59,12 +59,12 @@ def rewards_in(trainer: HostTrainer, per_function: torch.Tensor) -> list[float |
 def scores_in(
     trainer: HostTrainer, per_function: torch.Tensor, rows: Sequence[Row], from_rollouts: bool
 ) -> list[Score]:
-    """What was said of each of the rows of this process that the trainer has just scored.
+    """Return the logged values of each row of this process that the trainer has just scored.
 
     Args:
-        trainer: which keeps what reward functions logged until the end of the batch.
+        trainer: the trainer, which keeps logged values until the end of the batch.
         per_function: values of the rows of this process, one for each reward function.
-        rows: as the reward functions were given them.
+        rows: rows as the reward functions received them.
         from_rollouts: whether a field ``feedback`` of the rows is of the rollouts, not of the
             dataset.
 

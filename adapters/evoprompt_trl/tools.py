@@ -26,7 +26,7 @@ Tokenized = tuple[list[list[int]], list[Any] | None, dict[str, Any]]
 
 
 def schemas_of(trainer: HostTrainer) -> list[Mapping[str, Any]]:
-    """What the chat template shows of a trainer's tools, or of those of its ``rollout_func``."""
+    """Return the schemas of a trainer's tools, or of those of its ``rollout_func``."""
     tools = getattr(trainer, "tools", None) or getattr(trainer, SHOWN_TOOLS, None) or ()
     return [tool if isinstance(tool, Mapping) else get_json_schema(tool) for tool in tools]
 
@@ -56,10 +56,10 @@ class OwnTools:
         self._waiting: list[Mapping[str, str]] | None = None
 
     def require_known(self, candidates: Iterable[Candidate]) -> None:
-        """Makes sure that ``candidates`` describe tools that there are.
+        """Check that ``candidates`` describe existing tools.
 
         Raises:
-            AttachError: they describe others.
+            AttachError: they describe unknown tools.
         """
         known = [schema["function"]["name"] for schema in self._schemas]
         for candidate in candidates:
@@ -76,10 +76,10 @@ class OwnTools:
         return [messages for messages, _ in split]
 
     def require_shown(self) -> None:
-        """Makes sure that what was taken last has been tokenized.
+        """Check that the last descriptions have been tokenized.
 
         Raises:
-            InputError: it was not, so that the policy never read the descriptions.
+            InputError: they were not, so that the policy never read them.
         """
         if self._waiting is not None:
             raise InputError(
@@ -113,7 +113,7 @@ class OwnTools:
 
 
 def _joined(parts: Sequence[Tokenized]) -> Tokenized:
-    """The runs of a batch as one, in the form that TRL gives a batch."""
+    """Return the parts of a batch joined, in TRL's form of a batch."""
     ids = [row for found, _, _ in parts for row in found]
     pictures = [image for found, images, _ in parts for image in (images or [None] * len(found))]
     further: dict[str, Any] = {}
