@@ -35,7 +35,7 @@ _CHZ = "X_"  # before a field's name: where chz keeps what was given; the name i
 
 
 class TinkerAttachment(Binding):
-    """A live binding between an engine and the configuration of a training.
+    """Binding of an engine to the configuration of a training.
 
     Args:
         config: an ``rl.train.Config``.
@@ -79,7 +79,7 @@ class _Datasets:
         self._render = render
 
     def to_dict(self) -> dict[str, str]:
-        """What the cookbook writes into ``config.json`` of a training."""
+        """Return the entry of ``config.json`` that the cookbook writes."""
         return {"evoprompt": "attached", "dataset_builder": repr(self._inner)}
 
     def __deepcopy__(self, memo: dict[int, object]) -> _Datasets:
@@ -87,7 +87,7 @@ class _Datasets:
         return self
 
     async def __call__(self) -> tuple[RLDataset, RLDataset | None]:
-        """The dataset to train on and the one to test on, or None.
+        """Return the training dataset, and the test dataset or None.
 
         Raises:
             AttachError: rollouts are made in other processes.
@@ -104,13 +104,13 @@ class _Datasets:
 
 
 class Training(RLDataset):  # type: ignore[misc]
-    """The dataset to train on: asked for a batch, it begins a step of the engine.
+    """Training dataset, in which every batch begins a step of the engine.
 
     Args:
-        config: of the training.
+        config: configuration of the training.
         inner: the dataset.
-        binding: its engine decides on instructions; it continues from the last checkpoint.
-        render: places them.
+        binding: binding of the engine, which continues from the last checkpoint.
+        render: places the instruction in a prompt.
     """
 
     def __init__(
@@ -135,11 +135,11 @@ class Training(RLDataset):  # type: ignore[misc]
         return len(self._inner)
 
     def get_batch(self, index: int) -> Sequence[TrainingGroup]:
-        """The builders of a batch, which will ask under candidates of the engine.
+        """Return the builders of a batch, with candidates of the engine.
 
         Raises:
-            InputError: groups of the batch before are still out.
-            EvopromptError: what went wrong in it, where a strategy left that out.
+            InputError: groups of the previous batch are not finished.
+            EvopromptError: the error of the previous batch, if a strategy ignored it.
         """
         if self._failure is not None:
             raise self._failure
@@ -165,11 +165,11 @@ class Training(RLDataset):  # type: ignore[misc]
             )
 
     def failed(self, error: BaseException) -> None:
-        """Takes note of what went wrong in a batch, to end the training with it."""
+        """Record the error of a batch, which ends the training."""
         self._failure = error
 
     def stepped(self) -> None:
-        """Called when the engine was told of a batch, before the cookbook trains on it."""
+        """Complete a step, before the cookbook trains on the batch."""
         self._step += 1
         self._checkpoint.save(self._step, self._end)
         if self._step == self._end:
@@ -177,11 +177,11 @@ class Training(RLDataset):  # type: ignore[misc]
 
 
 class Test(RLDataset):  # type: ignore[misc]
-    """The dataset to test on, with the best candidate of the moment.
+    """Test dataset, with the current best candidate.
 
     Args:
         inner: the dataset.
-        setup: of the training; its engine is told of the rewards.
+        setup: setup of the training, whose engine logs the rewards.
     """
 
     def __init__(self, inner: HostDataset, setup: Setup) -> None:
@@ -195,13 +195,13 @@ class Test(RLDataset):  # type: ignore[misc]
         return len(self._inner)
 
     def get_batch(self, index: int) -> Sequence[TestGroup]:
-        """The builders of a batch."""
+        """Return the builders of a batch."""
         builders = self._inner.get_batch(index)
         self._made += len(builders)
         return [TestGroup(builder, self._setup, self) for builder in builders]
 
     def ended(self, rewards: Sequence[float]) -> None:
-        """Takes note of a group that has come to its end; the last one ends the evaluation."""
+        """Record a finished group; the last one ends the evaluation."""
         self._rewards += rewards
         self._ended += 1
         if self._ended == self._made:

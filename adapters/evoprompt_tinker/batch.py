@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 
 class Batch:
-    """The groups of one batch, from the first that is rolled out to the last that is rewarded.
+    """Groups of one batch, from the first rollout to the last reward.
 
     Args:
-        index: of the batch in the dataset.
-        builders: of the dataset.
-        setup: of the training.
+        index: index of the batch in the dataset.
+        builders: builders of the dataset.
+        setup: setup of the training.
         verification: rolls out for the engine.
-        training: told when the engine has been told of everything, or of what went wrong.
+        training: dataset that is notified at the end of the batch, or of its error.
 
     Attributes:
         groups: the builders to train on.
@@ -57,7 +57,7 @@ class Batch:
         return sum(not group.finished for group in self.groups)
 
     async def opened(self, policy: object) -> None:
-        """Returns when every group knows its candidate; the first caller's policy verifies."""
+        """Wait until every group has its candidate; the first caller's policy verifies."""
         if self._opening is None:
             self._opening = asyncio.ensure_future(self._open(policy))
         await asyncio.shield(self._opening)
@@ -75,7 +75,7 @@ class Batch:
             raise
 
     async def _ask(self, policy: object) -> None:
-        """Draws the candidate of each group whose environments could be made."""
+        """Draw the candidate of each group whose environments could be made."""
         made = {
             number: envs
             for number, group in enumerate(self.groups)
@@ -124,7 +124,7 @@ class Batch:
             engine.setting = setting_of(env, self.setup.render)
 
     def ended(self) -> None:
-        """Called when a group came to its end; the last one ends the step."""
+        """Record a finished group; the last one ends the step."""
         if self.unfinished or self._opening is None or not self._opening.done():
             return
         if self._opening.cancelled() or self._opening.exception():
@@ -151,7 +151,7 @@ class Batch:
             group.shown.update(numbers)
 
     def _require_instructions(self) -> None:
-        """Ends a training whose first prompts held no instruction."""
+        """End a training whose first prompts held no instruction."""
         binding = self.setup.binding
         if binding.placed:
             return

@@ -40,10 +40,10 @@ class EngineCheckpoint:
         self._folder = Path(config.log_path) / FOLDER
 
     def resume(self) -> int:
-        """The step at which the training begins, with the engine as it was then.
+        """Restore the engine, and return the step at which the training begins.
 
         Raises:
-            StateError: the checkpoint does not say of which step it is.
+            StateError: the checkpoint holds no step.
         """
         record = get_last_checkpoint(self._config.log_path)
         if record is None:
@@ -59,7 +59,7 @@ class EngineCheckpoint:
         return step
 
     def save(self, step: int, end: int) -> None:
-        """Writes the state if the cookbook will save its own after the same step.
+        """Write the state if the cookbook will save its own after the same step.
 
         Args:
             step: steps done.
@@ -74,7 +74,7 @@ class EngineCheckpoint:
             self._remove_rolling()
 
     def _remove_rolling(self) -> None:
-        """The cookbook keeps one rolling checkpoint."""
+        """Remove the previous rolling checkpoint, of which the cookbook keeps one."""
         rolling = [
             folder
             for folder in checkpoints(self._folder, PREFIX)

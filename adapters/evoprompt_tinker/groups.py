@@ -48,18 +48,18 @@ class Setup:
 
     @property
     def limited(self) -> tuple[str, ...]:
-        """Reasons to stop a rollout whose reward is then at most 0."""
+        """Return the reasons to stop after which a reward is at most 0."""
         rule = self.termination
         return rule.limit_stop_reasons if rule and rule.zero_reward_on_limit else ()
 
 
 class Group(EnvGroupBuilder):  # type: ignore[misc]
-    """A builder whose environments ask under a candidate; everything else is its own.
+    """Builder whose environments have the instruction of a candidate in their prompts.
 
     Args:
         inner: the builder of the dataset.
         render: places the instruction.
-        candidate: whom it asks under, if that is known already.
+        candidate: the candidate, if it is known already.
         most: environments to make; None for as many as the builder makes.
     """
 
@@ -76,12 +76,12 @@ class Group(EnvGroupBuilder):  # type: ignore[misc]
         self._most = most
 
     def candidate(self) -> Candidate:
-        """Whom it asks under; looked up whenever environments are made."""
+        """Return the candidate; read whenever environments are made."""
         assert self._known is not None
         return self._known
 
     async def make_envs(self) -> Sequence[object]:
-        """The environments of the builder, with the instruction in their prompts."""
+        """Return the environments of the builder, with the instruction in their prompts."""
         return self.prepared(await self.inner.make_envs())
 
     def prepared(self, envs: Sequence[object]) -> Sequence[object]:
@@ -99,25 +99,25 @@ class Group(EnvGroupBuilder):  # type: ignore[misc]
     async def compute_group_rewards(
         self, trajectory_group: list[HostTrajectory], env_group: Sequence[object]
     ) -> list[Reward]:
-        """What the builder says."""
+        """Return the rewards of the builder."""
         return await self.inner.compute_group_rewards(trajectory_group, env_group)
 
     async def cleanup(self) -> None:
-        """Cleans up as the builder does."""
+        """Clean up as the builder does."""
         await self.inner.cleanup()
 
     def logging_tags(self) -> list[str]:
-        """The builder's tags."""
+        """Return the builder's tags."""
         return self.inner.logging_tags()
 
 
 class TestGroup(Group):
-    """A group of a test, with the best candidate of the moment; it reports how it went.
+    """Group of a test, with the current best candidate; it reports its rewards.
 
     Args:
         inner: the builder of the dataset.
-        setup: of the training.
-        test: told of the rewards of its rollouts, none where it failed.
+        setup: setup of the training.
+        test: test dataset, which receives the rewards; none if the group failed.
     """
 
     def __init__(self, inner: HostBuilder, setup: Setup, test: Test) -> None:
@@ -127,11 +127,11 @@ class TestGroup(Group):
         self._rewards: Sequence[float] = ()
 
     def candidate(self) -> Candidate:
-        """The best one."""
+        """Return the best candidate."""
         return self._setup.binding.engine.best
 
     async def make_envs(self) -> Sequence[object]:
-        """The environments, in which rewards are known to be of an evaluation."""
+        """Return the environments, with the purpose of an evaluation."""
         set_purpose("evaluate")
         self._rewards = ()
         return await super().make_envs()
@@ -139,14 +139,14 @@ class TestGroup(Group):
     async def compute_group_rewards(
         self, trajectory_group: list[HostTrajectory], env_group: Sequence[object]
     ) -> list[Reward]:
-        """What the builder says."""
+        """Return the rewards of the builder."""
         found = await super().compute_group_rewards(trajectory_group, env_group)
         # Tests have no rule for rollouts that a limit ended.
         self._rewards = rewards(trajectory_group, [reward for reward, _ in found], ())
         return found
 
     async def cleanup(self) -> None:
-        """Cleans up; the group has come to its end."""
+        """Clean up, and report the end of the group."""
         try:
             await super().cleanup()
         finally:
@@ -186,7 +186,7 @@ class TrainingGroup(Group):
         self._added: list[float] | None = None
 
     def candidate(self) -> Candidate:
-        """Whom it was asked under."""
+        """Return the candidate of the assignment."""
         # Environments that could not be made at first, and then could, have drawn nobody.
         asked, engine = self.assignment, self.batch.setup.binding.engine
         return asked.candidate if asked else engine.best
@@ -204,7 +204,7 @@ class TrainingGroup(Group):
     async def compute_group_rewards(
         self, trajectory_group: list[HostTrajectory], env_group: Sequence[object]
     ) -> list[Reward]:
-        """What the builder says; the engine's numbers will be among the metrics of one trajectory.
+        """Return the rewards of the builder; add the engine's metrics to those of one trajectory.
 
         It is the first whose metrics the cookbook does not copy, as it does where a limit ended a
         rollout.
@@ -222,7 +222,7 @@ class TrainingGroup(Group):
         return list(zip(self._added, copies, strict=True))
 
     def rewards(self) -> list[float]:
-        """One per trajectory; none where the builder failed to say its own."""
+        """Return one reward per trajectory; none if the builder failed."""
         if self._added is None:
             if self._graded:
                 return []
@@ -230,7 +230,7 @@ class TrainingGroup(Group):
         return rewards(self.trajectories, self._added, self.batch.setup.limited)
 
     async def cleanup(self) -> None:
-        """Cleans up; the group has come to its end."""
+        """Clean up, and report the end of the group."""
         try:
             await super().cleanup()
         finally:
@@ -250,11 +250,11 @@ class Watching(RolloutStrategy):  # type: ignore[misc]
 
     @property
     def catches_group_errors(self) -> bool:
-        """As the strategy does."""
+        """Return the value of the strategy."""
         return self.inner.catches_group_errors
 
     async def execute(self, env_group_builder: EnvGroupBuilder, policy: object) -> RolloutResult:
-        """Rolls a group out, as the strategy does."""
+        """Roll a group out, as the strategy does."""
         if not isinstance(env_group_builder, TrainingGroup):
             return await self.inner.execute(env_group_builder, policy)
         await env_group_builder.batch.opened(policy)

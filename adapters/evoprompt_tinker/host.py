@@ -36,7 +36,7 @@ class HostTokenizer(Protocol):
 
 
 class HostAction(Protocol):
-    """What the policy said in a turn."""
+    """Action of the policy in a turn."""
 
     tokens: list[int]
 
@@ -67,17 +67,17 @@ class HostBuilder(Protocol):
     """``EnvGroupBuilder``: a question, of which it makes a group of environments."""
 
     async def make_envs(self) -> Sequence[object]:
-        """The environments of a group."""
+        """Return the environments of a group."""
         ...
 
     async def compute_group_rewards(
         self, trajectory_group: list[HostTrajectory], env_group: Sequence[object]
     ) -> list[Reward]:
-        """What is added to the rewards of the steps."""
+        """Return the rewards that are added to those of the steps."""
         ...
 
     async def cleanup(self) -> None:
-        """Called once a group has come to its end, in whatever way."""
+        """Clean up after the end of a group."""
         ...
 
     def logging_tags(self) -> list[str]:
@@ -89,7 +89,7 @@ class HostDataset(Protocol):
     """``RLDataset``."""
 
     def get_batch(self, index: int) -> Sequence[HostBuilder]:
-        """The builders of a batch, the same ones for the same index."""
+        """Return the builders of a batch, the same ones for the same index."""
         ...
 
     def __len__(self) -> int:
@@ -102,11 +102,11 @@ class HostStrategy(Protocol):
 
     @property
     def catches_group_errors(self) -> bool:
-        """Whether a group that fails is left out."""
+        """Return whether a failed group is left out."""
         ...
 
     async def execute(self, env_group_builder: Any, policy: Any) -> Any:
-        """Rolls a group out with the policy."""
+        """Roll a group out with the policy."""
         ...
 
 
@@ -131,9 +131,9 @@ class HostConfig(Protocol):
     max_steps: int | None
 
     def effective_rollout_strategy(self) -> HostStrategy:
-        """The strategy that a training takes."""
+        """Return the strategy of a training."""
         ...
 
     def effective_termination(self) -> HostTermination | None:
-        """The rule for rewards of rollouts that a limit ended."""
+        """Return the rule for rewards of rollouts that a limit ended."""
         ...

@@ -17,14 +17,14 @@ def rewards(
     added: Sequence[float],
     limited: Sequence[str],
 ) -> list[float]:
-    """The rewards that are trained on.
+    """Return the rewards of the training.
 
     Those of the steps and of the group, summed; where the training has a rule for rollouts that a
     limit ended, at most 0 for these.
 
     Args:
         trajectories: of one group.
-        added: what ``compute_group_rewards`` said of each.
+        added: rewards of ``compute_group_rewards``.
         limited: reasons to stop for which that rule holds; the cookbook applies it afterwards.
     """
     totals = [
@@ -43,13 +43,13 @@ def outcomes(
     envs: Sequence[object],
     tokenizer: HostTokenizer,
 ) -> list[RolloutOutcome]:
-    """What became of the rollouts of a group that came to an end.
+    """Return the outcomes of the finished rollouts of a group.
 
     Args:
-        trajectories: in any order, perhaps none.
+        trajectories: trajectories in any order, perhaps none.
         scored: their rewards.
         envs: their environments.
-        tokenizer: decodes what was said.
+        tokenizer: decodes the actions.
     """
     return [
         RolloutOutcome(
@@ -62,14 +62,14 @@ def outcomes(
 
 
 def turns(transitions: Sequence[HostTransition], tokenizer: HostTokenizer) -> tuple[Turn, ...]:
-    """What the policy said, and what the environment answered after each turn but the last."""
+    """Return the actions, and the observation after each turn but the last."""
     said = [_text(turn.ac.tokens, tokenizer) for turn in transitions]
     answered = [_answer(before, after, tokenizer) for before, after in pairwise(transitions)]
     return tuple(map(Turn, said, [*answered, ""]))
 
 
 def _answer(before: HostTransition, after: HostTransition, tokenizer: HostTokenizer) -> str:
-    """The end of the next prompt; all of it where it does not continue the one before."""
+    """Return the new part of the next prompt; all of it if it does not continue the last one."""
     known = [*_tokens(before), *before.ac.tokens]
     shown = _tokens(after)
     return _text(shown[len(known) :] if shown[: len(known)] == known else shown, tokenizer)
@@ -89,7 +89,7 @@ def _opening(env: object) -> tuple[Turn, ...]:
 
 
 def _metrics(transitions: Sequence[HostTransition]) -> dict[str, float]:
-    """The tokens of the policy, and the numbers that the environment told at the end."""
+    """Return the tokens of the policy, and the metrics of the environment at the end."""
     last: Mapping[str, float] = transitions[-1].metrics if transitions else {}
     numbers = {
         name: float(value)

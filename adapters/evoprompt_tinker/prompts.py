@@ -25,10 +25,10 @@ ASKED = "evoprompt_asked"
 
 
 def question_of(env: Any) -> str:
-    """What ``env`` asks, without any instruction.
+    """Return the question of ``env``, without any instruction.
 
     Raises:
-        AttachError: it writes its prompts itself, in tokens.
+        AttachError: the environment writes its prompts itself, in tokens.
     """
     if isinstance(env, ProblemEnv):
         return str(env.get_question()).strip() or ASKED_BY_ENVIRONMENT
@@ -42,7 +42,7 @@ def question_of(env: Any) -> str:
 
 
 def setting_of(env: Any, render: Render) -> TaskContext:
-    """What a proposer is told of ``env``, before an instruction is placed in it."""
+    """Return the context of ``env`` for a proposer, before an instruction is placed in it."""
     if not isinstance(env, ProblemEnv):
         return TaskContext(reward=words_of(type(env.message_env)))
     question = {"role": "user", "content": env.get_question()}
@@ -51,7 +51,7 @@ def setting_of(env: Any, render: Render) -> TaskContext:
 
 
 def place(env: Any, candidate: Candidate, render: Render) -> None:
-    """Makes ``env`` ask under ``candidate``; to be called once, before its rollout.
+    """Place the instruction of ``candidate`` in ``env``; call it once, before the rollout.
 
     Raises:
         InputError: ``render`` changes the question, which a ``ProblemEnv`` scores by.
@@ -72,7 +72,7 @@ def place(env: Any, candidate: Candidate, render: Render) -> None:
 
 
 def _place_in_messages(env: Any, candidate: Candidate, render: Render) -> None:
-    """Every conversation that the messages of ``env`` make is then under ``candidate``."""
+    """Place the instruction in every conversation that ``env`` makes from its messages."""
     inner = env.message_env
     first, step = inner.initial_observation, inner.step
 
@@ -112,7 +112,7 @@ def _conversation(rendered: object) -> list[Message]:
 
 
 def limits(tokenizer: HostTokenizer, engine: Engine) -> TextLimits:
-    """What screening should ask of proposals; the server knows how long prompts may be.
+    """Return the limits for screening; the server limits the length of prompts.
 
     Special tokens are forbidden, but for those that an instruction holds already.
     """
@@ -127,7 +127,7 @@ def limits(tokenizer: HostTokenizer, engine: Engine) -> TextLimits:
 
 
 def holds(tokenizer: HostTokenizer, prompt: HostPrompt, candidate: Candidate) -> bool:
-    """Whether the policy was really given the instruction of ``candidate``.
+    """Return whether the prompt of the policy held the instruction of ``candidate``.
 
     Texts are compared as the tokenizer gives them back, without white space: renderers trim.
     """

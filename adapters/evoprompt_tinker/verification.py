@@ -39,11 +39,11 @@ class VerificationRunner:
             del self._batches[oldest]
 
     async def roll(self, assignments: Sequence[Assignment], policy: object) -> list[Outcomes]:
-        """The outcomes of all assignments, rolled out at once.
+        """Return the outcomes of all assignments, rolled out concurrently.
 
         Args:
-            assignments: of the engine.
-            policy: samples from the weights of the moment.
+            assignments: assignments of the engine.
+            policy: samples from the current weights.
         """
         return await asyncio.gather(*(self._one(each, policy) for each in assignments))
 
