@@ -37,13 +37,13 @@ _LOOKED_AT = 8  # groups of the first step, whose prompts are looked at
 
 
 class VerlAttachment(Binding):
-    """A live binding between an engine and one veRL trainer.
+    """Binding of an engine to one veRL trainer.
 
     A few methods of this trainer object, its replay buffer and its agent loop manager are wrapped;
     nothing of veRL itself is changed. Every training step goes through these:
 
-    1. the trainer hands the prompts of the step to the agent loops: if evolution is due, evolve;
-       verification runs with the weights the replicas hold; then ask the engine and put an
+    1. the trainer sends the prompts of the step to the agent loops: if evolution is due, evolve;
+       verification runs with the weights of the replicas; then draw candidates and put an
        instruction into each prompt, before veRL multiplies it into its group;
     2. the trainer takes the finished groups out of the queue: read the rewards, and tell.
 
@@ -79,9 +79,9 @@ class VerlAttachment(Binding):
         self.conclude()
 
     def start(self, manager: HostManager) -> None:
-        """Binds the parts that exist once the trainer is initialised, and restores the engine.
+        """Bind the parts of an initialised trainer, and restore the engine.
 
-        ``fit`` does it; only who replaces ``fit`` itself needs to call it, and :meth:`conclude`.
+        ``fit`` calls it; call it and :meth:`conclude` yourself only if you replace ``fit``.
 
         Raises:
             InputError: an instruction does not fit into ``data.max_prompt_length``.
@@ -169,7 +169,7 @@ class VerlAttachment(Binding):
         self._generate_originally(columns.with_columns(batch, changed))
 
     def _leave_out(self, left_out: list[str], validate: bool) -> None:
-        """Tells veRL that these prompts have failed, as when an agent loop breaks, and says so."""
+        """Mark these prompts as failed for veRL, as when an agent loop breaks, and log it."""
         partition = VALIDATION if validate else TRAINING
         failed: list[dict[str, Any]] = [{"status": "failure"} for _ in left_out]
         self._queue.kv_batch_put(left_out, partition, tags=failed)
@@ -180,7 +180,7 @@ class VerlAttachment(Binding):
         )
 
     def _assign(self, prompts: TensorDict) -> list[Assignment]:
-        """The assignment of each prompt; one that is out, as after a resume, keeps its own."""
+        """Return the assignment of each prompt; a pending one, as after a resume, is kept."""
         if columns.ROLLOUTS in prompts:
             raise InputError(
                 f"the dataset has a column {columns.ROLLOUTS!r}, a number of rollouts for each "
@@ -217,9 +217,9 @@ class VerlAttachment(Binding):
         return scored
 
     def _credit(self, batch: HostBatch) -> Metrics:
-        """Tells the engine what the trainer is about to train on, once a training step.
+        """Pass the rollouts of a training step to the engine, once a step.
 
-        veRL may split a step into several updates; the engine hears of them together.
+        veRL may split a step into several updates; the engine receives them together.
         """
         finished = {session_of(key)[0][0] for key in batch.keys}
         settled = self._tracker.settle(finished, self._live(), self.engine.assignments.pending)
@@ -239,7 +239,7 @@ class VerlAttachment(Binding):
         return dict(self.metrics())
 
     def _look_at(self, batch: HostBatch, asked: Mapping[str, Assignment]) -> None:
-        """Looks at the first prompts that the policy was really given."""
+        """Inspect the first prompts of the policy."""
         if not self._asked_any:
             raise AttachError(
                 f"step {self._host.global_steps} was sampled without this engine being asked "

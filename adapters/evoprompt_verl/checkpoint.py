@@ -48,9 +48,9 @@ class StepFolders:
 
     @contextmanager
     def replacing(self, step: int) -> Iterator[Path]:
-        """Yields the folder of the checkpoint of ``step``, in which the body writes it whole.
+        """Yield the folder of the checkpoint of ``step``, for the body to write.
 
-        Told to keep one, the last is removed afterwards.
+        If one checkpoint is kept, the last one is removed afterwards.
         """
         folder = self._root / f"{PREFIX}{step}"
         with self._keeping_the_last() as alone:
@@ -62,10 +62,10 @@ class StepFolders:
 
     @contextmanager
     def _keeping_the_last(self) -> Iterator[bool]:
-        """Makes veRL keep the last checkpoint until this one is complete.
+        """Keep the last checkpoint until this one is complete.
 
-        Told to keep one, it removes the last as soon as the workers have saved. Yields whether it
-        was told so.
+        If one checkpoint is kept, veRL removes the last one as soon as the workers have saved.
+        Yield whether one is kept.
         """
         before = {name: self._trainer.get(name) for name in (*_KEPT, _REMOVE)}
         alone = before[_KEPT[0]] == 1 or bool(before[_REMOVE])
@@ -83,12 +83,12 @@ class StepFolders:
                 self._trainer[name] = value
 
     def mend(self) -> None:
-        """Removes half checkpoints and lets veRL resume from the newest complete one.
+        """Remove incomplete checkpoints, so that veRL resumes from the newest complete one.
 
-        To be called before veRL looks for one. Checkpoints without an engine are left alone.
+        Call it before veRL looks for one. Checkpoints without an engine are left alone.
 
         Raises:
-            StateError: the folder to resume from was named, and is half a checkpoint.
+            StateError: the named folder is an incomplete checkpoint.
         """
         if self._trainer.resume_mode == "resume_path":
             require_whole(Path(self._trainer.resume_from_path))
@@ -105,7 +105,7 @@ class StepFolders:
             tracker.unlink()
 
     def resumed(self, step: int) -> Path:
-        """Of the checkpoint that a run at ``step`` went on from."""
+        """Return the state of the checkpoint from which a run at ``step`` continued."""
         if self._trainer.resume_mode == "resume_path":
             return Path(self._trainer.resume_from_path)
         return self._root / f"{PREFIX}{step}"

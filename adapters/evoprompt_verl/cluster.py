@@ -56,7 +56,7 @@ def equip(config: DictConfig, section: Mapping[str, object]) -> None:
 
 
 def joins(config: DictConfig) -> bool:
-    """Whether ``ray.init`` will join a cluster that is there already, rather than make one."""
+    """Return whether ``ray.init`` will join an existing cluster."""
     address = OmegaConf.select(config, f"{_RAY}.address")
     if address is None:
         temporary = OmegaConf.select(config, f"{_RAY}._temp_dir")
@@ -65,10 +65,10 @@ def joins(config: DictConfig) -> bool:
 
 
 def credentials(section: Mapping[str, object]) -> Sequence[str]:
-    """Names of the environment variables that the language models of ``section`` may read.
+    """Return the environment variables that the language models of ``section`` may read.
 
-    The one that ``api_key_env`` names, and those that begin with the name of the model's provider,
-    as far as they are set; others go into ``ray_kwargs.ray_init.runtime_env.env_vars``.
+    They are the one that ``api_key_env`` names, and those that begin with the name of the model's
+    provider, as far as they are set; others go into ``ray_kwargs.ray_init.runtime_env.env_vars``.
     """
     found: dict[str, None] = {}
     for lm in _language_models(section):
@@ -82,7 +82,7 @@ def credentials(section: Mapping[str, object]) -> Sequence[str]:
 
 
 def _language_models(value: object) -> Iterator[LmSettings]:
-    """Every setting ``lm`` in ``value``, however deep: proposers contain others."""
+    """Return every setting ``lm`` in ``value``, nested proposers included."""
     if isinstance(value, Mapping):
         for name, inner in value.items():
             if name == "lm" and inner is not None:

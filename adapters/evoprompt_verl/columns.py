@@ -34,21 +34,21 @@ _OF_THE_BATCH = (UID, ROLLOUTS, "global_steps", "validate")
 
 
 def column(batch: TensorDict, name: str) -> list[Any]:
-    """One value a row of ``batch``."""
+    """Return one value per row of ``batch``."""
     value = batch.get(name)
     return list(value.tolist() if hasattr(value, "tolist") else value)
 
 
 def setting(batch: TensorDict, name: str, default: Any = None) -> Any:
-    """A value that holds for the whole batch, ``default`` where the batch has none."""
+    """Return a value of the whole batch, or ``default``."""
     value = batch.get(name, default)
     return getattr(value, "data", value)
 
 
 def rows(batch: TensorDict) -> list[dict[str, Any]]:
-    """The dataset columns of ``batch`` as JSON values, one mapping a row.
+    """Return the dataset columns of ``batch`` as JSON values, one mapping per row.
 
-    Tensors stay behind: veRL's datasets have only a placeholder of that kind.
+    Tensors are left out: veRL's datasets have only a placeholder of that kind.
     """
     names = [
         name
@@ -85,7 +85,7 @@ def with_context(extra: object, why: Purpose, instruction: str) -> object:
 
 
 def with_columns(batch: TensorDict, columns: Mapping[str, Sequence[Any]]) -> TensorDict:
-    """A shallow copy of ``batch`` with further or other columns."""
+    """Return a shallow copy of ``batch`` with further or other columns."""
     copy = batch.clone(recurse=False)
     for name, values in columns.items():
         copy[name] = _stack(values)
@@ -93,9 +93,9 @@ def with_columns(batch: TensorDict, columns: Mapping[str, Sequence[Any]]) -> Ten
 
 
 def selected(batch: TensorDict, places: Sequence[int]) -> TensorDict:
-    """The rows of ``batch`` at ``places``, some perhaps several times.
+    """Return the rows of ``batch`` at ``places``, which may repeat.
 
-    What comes back from the queue, as after a resume, may hold nested tensors, which torch does not
+    Batches from the queue, as after a resume, may hold nested tensors, which torch does not
     index by a list.
     """
     nested = [
@@ -111,7 +111,7 @@ def selected(batch: TensorDict, places: Sequence[int]) -> TensorDict:
 
 
 def batch_of(rows: Sequence[Mapping[str, Any]], **settings: Any) -> TensorDict:
-    """A batch as veRL's data loader makes it, with ``settings`` that hold for all of it."""
+    """Return a batch in the form of veRL's data loader, with ``settings`` for all rows."""
     names = list(rows[0])
     batch = TensorDict(
         {_PLACEHOLDER: torch.zeros(len(rows), 1, dtype=torch.uint8)}, batch_size=[len(rows)]

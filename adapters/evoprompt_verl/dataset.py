@@ -17,7 +17,7 @@ from evoprompt.support.text import words_of
 
 
 def prompts_of(dataset: object) -> list[Sequence[Mapping[str, Any]]]:
-    """The prompts of a veRL dataset, without instructions; empty if it keeps them elsewhere."""
+    """Return the prompts of a veRL dataset, without instructions; empty if it has none."""
     frame = getattr(dataset, "dataframe", None)
     key = getattr(dataset, "prompt_key", None)
     if frame is None or key is None:
@@ -31,7 +31,7 @@ def tools_of(config: DictConfig) -> list[dict[str, Any]]:
 
 
 def reward_of(config: DictConfig) -> str:
-    """The reward function of a run in its own words, read and not run; empty for veRL's own."""
+    """Return the description of a run's reward function, without running it."""
     given = OmegaConf.select(config, "reward.custom_reward_function")
     if not given or not given.get("path"):
         return ""
@@ -47,9 +47,9 @@ def reward_of(config: DictConfig) -> str:
 
 
 def _tools_of_plugins(config: DictConfig) -> list[dict[str, Any]]:
-    """Those that an agent loop of a plugin shows of its own, as its ``shown_tools`` tells.
+    """Return the tools of a plugin's agent loop, from its ``shown_tools``.
 
-    Only modules of distributions with a plugin of evoprompt are imported, so nobody else's.
+    Only modules of distributions with a plugin of evoprompt are imported.
     """
     agent = config.actor_rollout_ref.rollout.get("agent") or {}
     path = agent.get("agent_loop_config_path")

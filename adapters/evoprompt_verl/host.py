@@ -129,17 +129,17 @@ class HostQueue(Protocol):
         fields: TensorDict | None = None,
         tags: list[dict[str, Any]] | None = None,
     ) -> object:
-        """Adds fields and tags to keys."""
+        """Add fields and tags to keys."""
         ...
 
     def kv_batch_get(
         self, keys: list[str], partition_id: str, select_fields: list[str]
     ) -> TensorDict:
-        """The fields of keys, one row a key."""
+        """Return the fields of keys, one row per key."""
         ...
 
     def kv_list(self, partition_id: str) -> dict[str, dict[str, dict[str, Any]]] | None:
-        """The tags of all keys of a partition, by partition and key."""
+        """Return the tags of all keys of a partition, by partition and key."""
         ...
 
     def kv_clear(self, keys: list[str], partition_id: str) -> None:
@@ -161,7 +161,7 @@ class HostManager(Protocol):
     """veRL's ``AgentLoopManagerTQ``: hands prompts to the agent loops."""
 
     def generate_sequences(self, prompts: TensorDict) -> None:
-        """Starts the rollouts of ``prompts``; the results go to the queue."""
+        """Start the rollouts of ``prompts``; the results go to the queue."""
         ...
 
 
@@ -170,7 +170,7 @@ class HostRewardLoop(Protocol):
 
     @property
     def reward_loop_worker_handles(self) -> Sequence[object] | None:
-        """Who scores while rollouts go on; None when a colocated model scores afterwards."""
+        """Return the workers that score during rollouts; None if a model scores afterwards."""
         ...
 
 
@@ -244,7 +244,7 @@ def require_host() -> None:
 
 
 def require_run() -> None:
-    """The same of what the host ``verl`` of ``evoprompt run`` touches beyond the adapter.
+    """Check the methods that the host ``verl`` of ``evoprompt run`` uses beyond the adapter.
 
     Raises:
         AttachError: something is missing or takes other parameters.

@@ -39,7 +39,7 @@ _DEFAULT_MANAGER = "verl.trainer.ppo.v1.AgentLoopManagerTQ"
 
 
 def register() -> None:
-    """Adds ``evoprompt=PRESET``, for each preset, to what hydra can compose."""
+    """Add ``evoprompt=PRESET`` to hydra's configuration groups, for each preset."""
     OmegaConf.register_new_resolver(_SINGLE, single, replace=True)
     for preset in PRESETS:
         ConfigStore.instance().store(
@@ -48,7 +48,7 @@ def register() -> None:
 
 
 def node(preset: Preset) -> DictConfig:
-    """What choosing ``preset`` adds to veRL's configuration."""
+    """Return the part of veRL's configuration for ``preset``."""
     sampling = {name: f"${{{_ROLLOUT}.{name}}}" for name in ("temperature", "top_p", "top_k")}
     return OmegaConf.create(
         {
@@ -72,7 +72,7 @@ def node(preset: Preset) -> DictConfig:
 
 
 def single(mode: RunMode | None) -> str:
-    """The name of hydra's mode; ends the process with exit code 2 and one line in a sweep."""
+    """Return the name of hydra's mode; end the process with code 2 in a sweep."""
     if mode is RunMode.MULTIRUN:
         print(
             "evoprompt: --multirun would train every job of the sweep in the same process and, "
@@ -88,9 +88,9 @@ class Preflight(Callback):
     """Checks the composed configuration before veRL's main function runs, and how that ended."""
 
     def on_run_start(self, config: DictConfig, **_others: Any) -> None:
-        """Ends the process with exit code 2 and one line if the run could not work.
+        """End the process with exit code 2 and one line if the run cannot work.
 
-        If it could, what the engine needs of this process is made to reach the task runner.
+        Otherwise pass the environment of this process on to the task runner.
         """
         try:
             hand_over(check_run(config))
@@ -102,7 +102,7 @@ class Preflight(Callback):
             raise SystemExit(2) from error
 
     def on_run_end(self, config: DictConfig, **others: Any) -> None:
-        """Ends the process with exit code 1 and a red line if nothing evolved."""
+        """End the process with exit code 1 and a red line if nothing evolved."""
         job: JobReturn = others["job_return"]
         ended = job._return_value  # an error, if it failed; without underscore it would be raised
         if isinstance(ended, NothingEvolvedError):
@@ -114,15 +114,15 @@ class Preflight(Callback):
 
 
 class EvolvingAgentLoopManager:
-    """What veRL's ``agent_loop_manager_class`` names: builds a manager and an engine for it.
+    """Class for veRL's ``agent_loop_manager_class``: builds a manager and an engine for it.
 
-    veRL makes the manager before the trainer's ``fit`` and hands it over there; nothing tells a
-    manager who its trainer is. So ``fit`` is wrapped, once, until it is called with this manager.
+    veRL makes the manager before the trainer's ``fit`` and passes it there; a manager does not know
+    its trainer. So ``fit`` is wrapped, once, until it is called with this manager.
     """
 
     @classmethod
     def create(cls, *, config: DictConfig, **clients: Any) -> HostManager:
-        """The manager veRL asked for, bound to an engine when training begins."""
+        """Return the manager for veRL, bound to an engine when training begins."""
         from verl.utils.import_utils import load_class_from_fqn
 
         settings = VerlSettings.of(config)

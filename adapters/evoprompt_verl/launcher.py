@@ -23,7 +23,7 @@ Takes the arguments of `python -m verl.trainer.main_ppo`; see docs/verl.md. Sett
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs veRL's main function; exits with 2 where the input cannot be used."""
+    """Run veRL's main function; exit with 2 if the input cannot be used."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given in (["-h"], ["--help"], []):
         print(USAGE, end="")
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def with_preset(arguments: Sequence[str]) -> list[str]:
-    """The arguments with a preset chosen.
+    """Return the arguments with a preset.
 
     >>> with_preset(["trainer.nnodes=2"])
     ['trainer.nnodes=2', '+evoprompt=default']

@@ -48,7 +48,7 @@ Session = tuple[str, int]
 
 
 def headed(numbers: Mapping[str, float]) -> tuple[dict[str, float], MainMetric | None]:
-    """What a validation has measured, and which of it shows how good the policy is.
+    """Return the metrics of a validation, and the one that shows how good the policy is.
 
     veRL has a core value for each data source; of several, their mean is added.
 
@@ -64,7 +64,7 @@ def headed(numbers: Mapping[str, float]) -> tuple[dict[str, float], MainMetric |
 
 
 def session_of(key: str) -> tuple[Session, int]:
-    """The session a trajectory key belongs to, and the number of its output.
+    """Return the session of a trajectory key, and the number of its output.
 
     >>> session_of("7f3a_2_0")
     (('7f3a', 2), 0)
@@ -74,7 +74,7 @@ def session_of(key: str) -> tuple[Session, int]:
 
 
 def final_keys(keys: Iterable[str]) -> dict[Session, str]:
-    """The key of the last output of every session.
+    """Return the key of the last output of every session.
 
     >>> final_keys(["u_0_0", "u_0_1", "u_1_0"])
     {('u', 0): 'u_0_1', ('u', 1): 'u_1_0'}
@@ -106,11 +106,11 @@ class OutcomeReader:
         batch: HostBatch,
         asked: Mapping[str, Assignment] | None = None,
     ) -> dict[Session, RolloutOutcome]:
-        """What came of every session that left a trajectory in ``batch``.
+        """Return the outcome of every session with a trajectory in ``batch``.
 
         Args:
-            batch: of finished groups.
-            asked: assignments by uid, whose rollouts to read; none if not given.
+            batch: batch of finished groups.
+            asked: assignments by uid whose rollouts are read; none if not given.
         """
         final = final_keys(batch.keys)
         if not final:
@@ -175,7 +175,7 @@ def _outcomes(data: TensorDict, extras: Sequence[Extra]) -> list[RolloutOutcome]
 
 
 def _extras(data: TensorDict) -> list[Extra]:
-    """What the reward function returned of each trajectory beside its score."""
+    """Return the extra values of the reward function for each trajectory."""
     fields = column(data, "extra_fields") if "extra_fields" in data else [None] * len(data)
     return [_mapping(_mapping(field).get("reward_extra_info")) for field in fields]
 
@@ -185,12 +185,12 @@ def _mapping(value: object) -> Extra:
 
 
 def _numbers(extra: Extra) -> dict[str, float]:
-    """The numbers in it, as ``reward/<name>``."""
+    """Return the numbers, as ``reward/<name>``."""
     numbers = [(name, float(value)) for name, value in extra.items() if isinstance(value, Real)]
     return {f"reward/{name}": value for name, value in numbers if math.isfinite(value)}
 
 
 def _feedback(extra: Extra) -> str:
-    """The text in it for proposers to read."""
+    """Return the text for proposers to read."""
     said = extra.get(FEEDBACK)
     return said if isinstance(said, str) else ""

@@ -36,10 +36,10 @@ _ENTRIES = {
 
 
 def check_run(config: DictConfig) -> Mapping[str, Charge]:
-    """Checks a composed configuration that has a section ``evoprompt``.
+    """Check a composed configuration that has a section ``evoprompt``.
 
     Returns:
-        What it cost to ask each language model once.
+        The cost of one request to each language model.
 
     Raises:
         InputError: the run could not work; the message says what to change.
@@ -71,7 +71,7 @@ def check_run(config: DictConfig) -> Mapping[str, Charge]:
 
 
 def check_entry(config: DictConfig) -> None:
-    """Checks that the configuration is that of veRL's ``main_ppo``.
+    """Check that the configuration is that of veRL's ``main_ppo``.
 
     Raises:
         InputError: it is that of an entry point with a trainer and agent loops of its own.
@@ -87,7 +87,7 @@ def check_entry(config: DictConfig) -> None:
 
 
 def check_trainer(config: DictConfig, engine: EngineConfig) -> None:
-    """Checks that veRL's settings leave instructions attributable, and verification honest.
+    """Check that veRL's settings leave instructions attributable, and verification honest.
 
     Raises:
         InputError: they do not.
@@ -138,12 +138,12 @@ def check_trainer(config: DictConfig, engine: EngineConfig) -> None:
 
 
 def check_services(addresses: Sequence[str]) -> None:
-    """Checks that something listens at each of ``addresses``, such as a tool's server.
+    """Check that each of ``addresses`` is served, such as that of a tool's server.
 
     A tool that cannot reach its service fails in a worker, once a rollout, for the whole run.
 
     Raises:
-        InputError: an address is none, or nothing answers there within five seconds.
+        InputError: an address is invalid, or there is no response within five seconds.
     """
     for address in addresses:
         try:

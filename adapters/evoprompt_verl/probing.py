@@ -21,7 +21,7 @@ _BY_MODEL = TypeAdapter(dict[str, Charge])
 
 
 def probe(settings: VerlSettings) -> Mapping[str, Charge]:
-    """Builds the engine, asks each of its language models once, and returns what that cost.
+    """Build the engine, send one request to each language model, and return the cost.
 
     Raises:
         InputError: a setting cannot be used, or a language model cannot be asked.
@@ -38,5 +38,5 @@ def hand_over(spent: Mapping[str, Charge]) -> None:
 
 
 def handed_over() -> Mapping[str, Charge]:
-    """What the command has spent; empty if it asked nobody."""
+    """Return the spending of the command; empty if it sent no request."""
     return _BY_MODEL.validate_json(os.environ.get(SPENT, "{}"))

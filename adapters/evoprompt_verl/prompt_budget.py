@@ -29,10 +29,10 @@ _TOOLS = (
 
 @contextmanager
 def _loading(what: str, required: str) -> Iterator[None]:
-    """Says what is wrong where ``what`` cannot be loaded inside.
+    """Raise a clear error if ``what`` cannot be loaded in the body.
 
     Raises:
-        InputError: whatever a file, a library or somebody's own module raised.
+        InputError: a file, a library or a module of the user raised an error.
     """
     try:
         yield
@@ -48,10 +48,10 @@ def check_room(
     questions: Sequence[Messages] | None = None,
     tools: Sequence[Mapping[str, Any]] | None = None,
 ) -> None:
-    """Checks that the longest training question fits under every instruction.
+    """Check that the longest training question fits under every instruction.
 
     Args:
-        config: of the run.
+        config: configuration of the run.
         instructions: the first candidates.
         render: places an instruction in a prompt.
         questions: prompts of the training data; by default those in local parquet files, as other
@@ -74,7 +74,7 @@ def check_room(
 
 
 def _check_positions(config: DictConfig) -> None:
-    """A prompt as long as is allowed must leave the model a position to answer in."""
+    """Check that the longest prompt leaves the model a position for a response."""
     longest, name = config.data.max_prompt_length, "data.max_prompt_length"
     contexts = {
         "the model": _positions(config),
@@ -91,7 +91,7 @@ def _check_positions(config: DictConfig) -> None:
 
 
 def _positions(config: DictConfig) -> int | None:
-    """Length of the model's context in tokens; None for a model that does not say."""
+    """Return the length of the model's context in tokens; None if unknown."""
     from transformers import AutoConfig
     from verl.utils.fs import copy_to_local
 
@@ -113,7 +113,7 @@ def _positions(config: DictConfig) -> int | None:
 
 
 def tokenizer_of(config: DictConfig) -> Any:
-    """The tokenizer of a run, with its chat template.
+    """Return the tokenizer of a run, with its chat template.
 
     Raises:
         InputError: it cannot be loaded.
@@ -132,7 +132,7 @@ def tokenizer_of(config: DictConfig) -> Any:
 
 
 def _questions(config: DictConfig) -> list[Sequence[Mapping[str, Any]]]:
-    """The prompts in local parquet files, to train on and to validate with: of text alone.
+    """Return the prompts in local parquet files, for training and validation: text alone.
 
     Raises:
         InputError: a file cannot be read, or its questions have images, videos or sound.
@@ -159,7 +159,7 @@ def _questions(config: DictConfig) -> list[Sequence[Mapping[str, Any]]]:
 
 
 def _local_files(config: DictConfig) -> Iterator[Path]:
-    """The parquet files of questions on this machine."""
+    """Return the parquet files of questions on this machine."""
     for name in (*_names(config.data.train_files), *_names(config.data.val_files)):
         if name.endswith(".parquet") and Path(name).is_file():
             yield Path(name)

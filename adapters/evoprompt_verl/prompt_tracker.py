@@ -26,11 +26,11 @@ class PromptTracker:
         self._ids[uid] = assignment.id
 
     def find(self, uid: str, pending: Mapping[str, Assignment]) -> Assignment | None:
-        """The assignment of a row that is out already, as after a resume; else None."""
+        """Return the pending assignment of a row, as after a resume; None if there is none."""
         return pending.get(self._ids.get(uid, ""))
 
     def forget(self, uids: Iterable[str]) -> None:
-        """Lets what comes of these rows be attributed to nobody."""
+        """Stop attributing the rollouts of these rows."""
         for uid in uids:
             self._ids.pop(uid, None)
 
@@ -40,11 +40,11 @@ class PromptTracker:
         live: Collection[str],
         pending: Mapping[str, Assignment],
     ) -> dict[str, Assignment]:
-        """Takes out what is over, and returns the assignments by uid.
+        """Remove finished rows, and return the assignments by uid.
 
-        Over is a row whose trajectories were handed to the trainer, and one whose prompt is no
-        longer in the queue: veRL drops groups that failed, or that grew too old in its async
-        modes. What the engine does not know (any more) is left out.
+        A row is finished if its trajectories went to the trainer, or if its prompt is no longer in
+        the queue: veRL drops groups that failed, or that grew too old in its async
+        modes. Rows that are unknown to the engine are left out.
 
         Args:
             finished: uids of the rows handed to the trainer.
@@ -60,7 +60,7 @@ class PromptTracker:
         return settled
 
     def state_dict(self) -> dict[str, JsonValue]:
-        """The ids by uid, as JSON values."""
+        """Return the ids by uid, as JSON values."""
         return dict(self._ids)
 
     def load_state_dict(self, state: object) -> None:

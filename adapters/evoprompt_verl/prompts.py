@@ -62,15 +62,15 @@ class VerlPrompts(PromptWriter):
         self._config = config
 
     def asked(self, question: Question) -> Prompt:
-        """The messages of ``question`` without an instruction."""
+        """Return the messages of ``question`` without an instruction."""
         return cast(Prompt, question.row[PROMPT])
 
     def samples(self) -> Sequence[Prompt]:
-        """The first questions."""
+        """Return the first questions."""
         return [list(messages) for messages in self.questions[:_MEASURED]]
 
     def chat_template(self) -> str | None:
-        """What the run says in place of the tokenizer's own."""
+        """Return the chat template of the run, which replaces the tokenizer's."""
         found: str | None = OmegaConf.select(
             self._config, "actor_rollout_ref.model.custom_chat_template"
         )
@@ -86,10 +86,10 @@ class VerlPrompts(PromptWriter):
         return [len(ids) for ids in self.encode(prompts)]
 
     def require_room_for(self, instructions: Iterable[str], questions: Sequence[Messages]) -> None:
-        """Makes sure that the longest of ``questions`` fits under each of ``instructions``.
+        """Check that the longest of ``questions`` fits under each of ``instructions``.
 
         Raises:
-            InputError: one does not.
+            InputError: a question does not fit.
         """
         for text in instructions:
             candidate = Candidate(repr(_shortened(text)), {INSTRUCTION: text})
@@ -147,7 +147,7 @@ class VerlPrompts(PromptWriter):
 
 
 def longest(questions: Sequence[Messages]) -> list[Messages]:
-    """The longest of ``questions`` by characters, at most 64 of them."""
+    """Return the longest of ``questions`` by characters, at most 64 of them."""
     return sorted(questions, key=_characters, reverse=True)[:_MEASURED]
 
 

@@ -31,10 +31,10 @@ PROPOSER_SYNTAX = ProposerSyntax(
 
 
 class VerlSettings(EngineSection):
-    """Every setting of the engine, flat, and what a veRL run has to say besides.
+    """Settings of the engine, flat, and further settings of a veRL run.
 
     Attributes:
-        task: brings seed instructions, required tags and a sentence bank, by name.
+        task: name of a task with seed instructions, required tags and a sentence bank.
     """
 
     instructions: tuple[str, ...] = Field((), description="where to start")
@@ -59,10 +59,10 @@ class VerlSettings(EngineSection):
 
     @classmethod
     def of(cls, config: DictConfig) -> VerlSettings:
-        """The settings in a composed veRL configuration.
+        """Return the settings in a composed veRL configuration.
 
         Raises:
-            InputError: there are none, or one cannot be used.
+            InputError: there are none, or a setting cannot be used.
         """
         section = OmegaConf.select(config, SECTION)
         if section is None:
@@ -83,7 +83,7 @@ class VerlSettings(EngineSection):
         return PLACEMENTS[self.placement]
 
     def seeds(self, task: Task | None) -> list[str]:
-        """The first candidates: those given, else those of the task.
+        """Return the first candidates: the given ones, or those of the task.
 
         Raises:
             InputError: there are none, or a file cannot be read.
@@ -101,11 +101,11 @@ class VerlSettings(EngineSection):
     def build_engine(
         self, log: EventLog | None = None, spending: SpendTracker | None = None
     ) -> Engine:
-        """The engine these settings describe.
+        """Build the engine from these settings.
 
         Args:
-            log: takes the events; in memory if not given.
-            spending: what its language models spend; in memory if not given.
+            log: event log; in memory if not given.
+            spending: account of its language models; in memory if not given.
 
         Raises:
             PluginError: a component is unknown or cannot be built.
@@ -119,15 +119,15 @@ class VerlSettings(EngineSection):
         return self.engine(self.seeds(task), context, self.seed, required, log)
 
     def event_log(self, config: DictConfig, resumes: bool) -> EventLog:
-        """The log of a run's events; one left by an earlier run in its place is kept aside."""
+        """Return the event log of a run; set that of an earlier run aside."""
         log = EventLog(_own(self._events(config), resumes))
         log.subscribe(plugins().notify)
         return log
 
     def spending(self, config: DictConfig, resumes: bool) -> SpendTracker:
-        """What a run's language models spend, in a journal beside the events that a kill spares.
+        """Return the account of a run's language models, in a journal that survives a kill.
 
-        One left by an earlier run in its place is kept aside.
+        The journal of an earlier run is set aside.
         """
         events = self._events(config)
         return SpendTracker(_own(events.with_name(f"{events.stem}-{SPENDING_FILE}"), resumes))
@@ -137,7 +137,7 @@ class VerlSettings(EngineSection):
 
 
 def defaults(preset: Preset) -> dict[str, Any]:
-    """Every setting with its value under ``preset``, as JSON values."""
+    """Return every setting with its value under ``preset``, as JSON values."""
     return VerlSettings.model_validate({"preset": preset}).model_dump(mode="json")
 
 

@@ -51,7 +51,7 @@ class VerificationRunner:
         self._reader = reader
 
     def roll(self, assignments: Sequence[Assignment]) -> list[Outcomes]:
-        """The outcomes of each assignment."""
+        """Return the outcomes of each assignment."""
         by_uid = {str(uuid.uuid4()): assignment for assignment in assignments}
         rows = []
         for uid, asked in by_uid.items():

@@ -33,7 +33,7 @@ def conflict(verl: str, trl: str | None) -> str:
 
 
 def check_versions() -> None:
-    """Checks that the installed packages work together; warns of what was not tested.
+    """Check that the installed packages work together; warn of untested versions.
 
     Raises:
         InputError: veRL is missing or too old, or TRL too new for it.
@@ -52,7 +52,7 @@ def check_versions() -> None:
 
 
 def installed(distribution: str) -> str | None:
-    """The version of ``distribution`` that is installed, None if none is."""
+    """Return the installed version of ``distribution``, None if it is not installed."""
     try:
         return metadata.version(distribution)
     except metadata.PackageNotFoundError:

@@ -13,14 +13,14 @@ DIRECTORY = "EVOPROMPT_WORKING_DIRECTORY"
 
 
 def enter() -> None:
-    """Makes the command's working directory this process's own, if this machine has it."""
+    """Change to the command's working directory, if this machine has it."""
     directory = os.environ.get(DIRECTORY)
     if directory and Path(directory).is_dir():
         os.chdir(directory)
 
 
 def misplaced() -> str:
-    """What to tell where this machine does not have the command's working directory; else empty."""
+    """Return a message if this machine lacks the command's working directory; else empty."""
     directory = os.environ.get(DIRECTORY)
     if not directory or Path(directory).is_dir():
         return ""

@@ -16,7 +16,7 @@ class EvopromptSearchPath(SearchPathPlugin):
     """Registers the config group ``evoprompt`` beside veRL's own."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
-        """Adds the group to hydra's store of configurations, which it always reads."""
+        """Add the group to hydra's store of configurations, which it always reads."""
         paths = [element.path for element in search_path.get_path()]
         if "verl" in sys.modules or any("verl" in path for path in paths):
             from evoprompt_verl.hydra_entry import register
