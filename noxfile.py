@@ -52,7 +52,7 @@ os.environ |= {
 
 
 def block(page: str, name: str) -> list[str]:
-    """The commands of the block that ``page`` marks with ``name``."""
+    """Return the commands of the block that ``page`` marks with ``name``."""
     _, marked, rest = (ROOT / page).read_text(encoding="utf-8").partition(f"<!-- ci: {name} -->\n")
     if not marked:
         raise ValueError(f"{page} has no block after <!-- ci: {name} -->")
@@ -60,13 +60,13 @@ def block(page: str, name: str) -> list[str]:
 
 
 def shell(session: nox.Session, *commands: str, **environment: str) -> None:
-    """Runs commands as a shell would that a person types them into; the first failure ends it."""
+    """Run commands in a shell, as typed by a person; stop at the first failure."""
     text = "\n".join(commands)
     session.run("bash", "-euo", "pipefail", "-c", text, external=True, env=environment)
 
 
 def documented(session: nox.Session, page: str, name: str, **environment: str) -> None:
-    """Runs a marked block of a page letter by letter."""
+    """Run a marked block of a page letter by letter."""
     shell(session, *block(page, name), **environment)
 
 
@@ -88,7 +88,7 @@ def chromium(session: nox.Session) -> None:
 
 
 def own_constraints(session: nox.Session, *without: str) -> str:
-    """A copy of constraints.txt without the named distributions, and makes it pip's."""
+    """Set a copy of constraints.txt without the named distributions for pip."""
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines(keepends=True)
     path = Path(session.create_tmp(), "constraints.txt")
     path.write_text("".join(line for line in lines if line.split("==")[0] not in without))

@@ -123,7 +123,7 @@ def roll_out(assignments: Sequence[Assignment], rng: random.Random) -> list[Traj
 
 
 def measure(scale: Scale, steps: int) -> Cost:
-    """Runs ``steps`` steps at ``scale`` and one generation, and times them."""
+    """Run and time ``steps`` steps at ``scale`` and one generation."""
     rng = random.Random(0)
     base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     questions = [
@@ -180,7 +180,7 @@ def measure(scale: Scale, steps: int) -> Cost:
 
 
 def timed(work: Callable[[], Result]) -> tuple[Result, float]:
-    """What ``work`` returns, and how many seconds of CPU time it took."""
+    """Return the result of ``work``, and its CPU time in seconds."""
     started = time.process_time()
     result = work()
     return result, time.process_time() - started
@@ -201,7 +201,7 @@ HEADINGS = (
 
 
 def cells(scale: Scale, cost: Cost) -> list[str]:
-    """The numbers of a row, under :data:`HEADINGS`."""
+    """Return the numbers of a row, under :data:`HEADINGS`."""
     last = cost.ask + cost.tell
     return [
         *(f"{1000 * seconds:.1f}" for seconds in (cost.first, last, cost.ask, cost.tell)),

@@ -91,19 +91,19 @@ class Rounds:
         self.of: list[int] = []
 
     def add(self, calls: int) -> None:
-        """Notes calls that are made at once as far as that goes."""
+        """Count calls that are made concurrently as one round."""
         before = self.of[-1] if self.of else 0
         self.of += [before + 1 + number // self.wide for number in range(calls)]
 
     def at(self, rollouts: float) -> float:
-        """The round of a call; infinite where that is."""
+        """Return the round of a call; may be infinite."""
         return self.of[int(rollouts) - 1] if math.isfinite(rollouts) else math.inf
 
 
 def optimized(
     problem: Problem, budget: int, seed: int, rounds: Rounds | None = None
 ) -> OptimizationResult:
-    """What ``evoprompt.optimize`` finds.
+    """Return the result of ``evoprompt.optimize``.
 
     Calls that it would make at once are made one after the other, so that noise is the same.
     """
@@ -135,7 +135,7 @@ def optimized(
 
 
 def ours(problem: Problem, budget: int, seed: int, rounds: Rounds) -> tuple[Curve, int]:
-    """The curve of ``evoprompt.optimize``, and the calls of the teacher."""
+    """Return the curve of ``evoprompt.optimize``, and the calls of the teacher."""
     result = optimized(problem, budget, seed, rounds)
     texts = {
         candidate.candidate.text: candidate.candidate.components for candidate in result.candidates
@@ -155,7 +155,7 @@ class Adapter:
     def evaluate(
         self, batch: list[Asked], candidate: dict[str, str], capture_traces: bool = False
     ) -> Any:
-        """Rolls ``candidate`` out."""
+        """Roll ``candidate`` out."""
         from gepa.core.adapter import EvaluationBatch
 
         self._rounds.add(len(batch))
@@ -166,7 +166,7 @@ class Adapter:
     def make_reflective_dataset(
         self, candidate: dict[str, str], evaluated: Any, components: list[str]
     ) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-        """What the teacher is shown."""
+        """Return the records for the teacher."""
         rows = [
             {"Score": trajectory.reward, "Feedback": trajectory.feedback}
             for trajectory in evaluated.trajectories
@@ -183,7 +183,7 @@ class Watch:
         self.curve: Curve = []
 
     def on_valset_evaluated(self, event: Any) -> None:
-        """Called by GEPA."""
+        """Return new texts, for GEPA."""
         if event["average_score"] > self._best:
             self._best = event["average_score"]
             worth = self._problem.truth(event["candidate"])
@@ -198,7 +198,7 @@ class Quiet:
 
 
 def theirs(problem: Problem, budget: int, seed: int, rounds: Rounds) -> tuple[Curve, int]:
-    """The curve of ``gepa.optimize``, and the calls of the teacher."""
+    """Return the curve of ``gepa.optimize``, and the calls of the teacher."""
     from gepa.api import optimize as gepa_optimize
 
     rng, calls = random.Random(f"teacher/{seed}"), 0
@@ -281,7 +281,7 @@ def measure(
 
 
 def table(families: Sequence[str], seeds: Sequence[int], *sizes: int) -> None:
-    """Prints a row for every family and optimizer."""
+    """Print a row for every family and optimizer."""
     print(
         "| family | optimizer | rollouts to .95 | quartiles | never | of gepa's | rounds | "
         "worth at the end | less gepa's | rollouts spent | calls of the teacher |"
@@ -293,7 +293,7 @@ def table(families: Sequence[str], seeds: Sequence[int], *sizes: int) -> None:
 
 
 def rows(family: str, seeds: Sequence[int], *sizes: int) -> list[str]:
-    """The rows of a family, evoprompt's and GEPA's.
+    """Return the rows of a family, evoprompt's and GEPA's.
 
     Args:
         family: its name.
@@ -320,12 +320,12 @@ def _count(number: float) -> str:
 
 
 def stated(values: Sequence[float]) -> str:
-    """A mean and its standard error."""
+    """Return a mean and its standard error, in words."""
     return f"{fmean(values):+.3f} ± {stdev(values) / math.sqrt(len(values)):.3f}"
 
 
 def value(seeds: Sequence[int], budget: int = 600) -> None:
-    """Prints by how much the value that is reported is higher than the truth.
+    """Print by how much the reported value exceeds the true one.
 
     In the worlds of luck all texts are worth the same.
     """
@@ -349,7 +349,7 @@ def value(seeds: Sequence[int], budget: int = 600) -> None:
 
 
 def main() -> None:
-    """Reads the command line."""
+    """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--families", nargs="*", default=list(WORLDS))
     parser.add_argument("--first", type=int, default=100, help="first seed")

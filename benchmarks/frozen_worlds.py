@@ -32,7 +32,7 @@ _NOUNS = (
 
 
 def habit(index: int) -> str:
-    """The sentence that teaches a habit; no two are near each other."""
+    """Return the sentence that teaches a habit; no two are similar."""
     noun, verb = _NOUNS[index % 20], _VERBS[(index * 7 + index // 20) % 20]
     return f"{verb} all {noun} number {index} before anything else."
 
@@ -135,7 +135,7 @@ class Problem:
         return {name: f"You are the {name} of an assistant." for name in self.names}
 
     def home(self, rule: int) -> str:
-        """The component that a habit belongs to."""
+        """Return the component of a habit."""
         return self.names[rule % len(self.names)]
 
     def _draw(self, rng: random.Random, identity: int) -> Asked:
@@ -146,7 +146,7 @@ class Problem:
         return Asked(identity, needs, rng.gauss(0, self.family.difficulty))
 
     def answer(self, texts: Texts, asked: Asked) -> tuple[float, str]:
-        """The mean reward, and what is to be said of a bad one."""
+        """Return the mean reward, and the feedback of a low one."""
         said = {name: _said(text) for name, text in texts.items()}
         if self.family.difficulty:
             return self._likely(said, asked)
@@ -187,7 +187,7 @@ class Problem:
         return Record(reward, feedback)
 
     def truth(self, texts: Texts) -> float:
-        """What ``texts`` are really worth on questions that no optimizer sees."""
+        """Return the true value of ``texts`` on questions that no optimizer sees."""
         return sum(self.answer(texts, asked)[0] for asked in self.held_out) / len(self.held_out)
 
     @cached_property
@@ -202,7 +202,7 @@ class Problem:
     def rewrite(
         self, texts: Texts, component: str, records: Sequence[Record], rng: random.Random
     ) -> str:
-        """The teacher's next version of one component, after a look at ``records``."""
+        """Return the teacher's next version of one component, from ``records``."""
         text = texts[component]
         failed = [record.feedback for record in records if record.reward < 1 and record.feedback]
         kind, _, about = rng.choice(failed).partition(": ") if failed else ("", "", "")
@@ -407,7 +407,7 @@ class Pipeline(Problem):
     def rewrite(
         self, texts: Texts, component: str, records: Sequence[Record], rng: random.Random
     ) -> str:
-        """The text of ``component`` with a sentence more, less, or in the place of another."""
+        """Return the text of ``component`` with a sentence added, removed or replaced."""
         text = texts[component]
         there = [one for one in SENTENCES if one in text]
         absent = [one for one in SENTENCES if one not in text]
@@ -432,7 +432,7 @@ class Luck(Pipeline):
         return float(zlib.crc32(said.encode()) % 1000 < 1000 * _WORTH), "wrong"
 
     def truth(self, texts: Texts) -> float:
-        """The same for all."""
+        """Return the same chance for all."""
         return _WORTH
 
 

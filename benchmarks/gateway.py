@@ -55,7 +55,7 @@ async def complete(request: web.Request) -> web.StreamResponse:
 
 
 def upstream(told: Connection) -> None:
-    """Serves for ever."""
+    """Serve for ever."""
     many_files()
 
     async def serve() -> None:
@@ -71,7 +71,7 @@ def upstream(told: Connection) -> None:
 
 
 def gateway(url: str, agents: int, told: Connection) -> None:
-    """Serves until it is told to end, with the keys of all agents open."""
+    """Serve until the end, with the keys of all agents open."""
     many_files()
     engine = Engine([f"Way {number}: answer with the number alone." for number in range(7)])
     with tempfile.TemporaryDirectory() as folder:
@@ -108,7 +108,7 @@ async def asked(url: str, keys: list[str]) -> float:
 
 
 def main() -> None:
-    """Prints a row for each number of agents."""
+    """Print a row for each number of agents."""
     many_files()
     context = get_context("spawn")
     here, there = context.Pipe()

@@ -62,7 +62,7 @@ evaluate_every: 128
 
 
 def main() -> int:
-    """Runs the phases and writes what was seen."""
+    """Run the phases and write the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model", type=Path)
     parser.add_argument("--output", type=Path, required=True)
@@ -90,7 +90,7 @@ def main() -> int:
 
 
 def find_fault(model: Path, output: Path, cpu: bool) -> str:
-    """What stands in the way, found before anything starts; empty if nothing does."""
+    """Return the obstacles that are known before the start."""
     if output.exists() and any(output.iterdir()):
         return f"{output} is not empty; required: a new folder; name another"
     if not all(any(model.glob(name)) for name in ("config.json", "*.safetensors", "tokenizer*")):
@@ -109,7 +109,7 @@ def find_fault(model: Path, output: Path, cpu: bool) -> str:
 def start_phase(
     name: str, given: argparse.Namespace, passed: set[str], until: float
 ) -> dict[str, Any]:
-    """Runs one phase in a process of its own; what it found, or why it did not."""
+    """Run one phase in a process of its own; return its result or its error."""
     if given.only and not name.startswith(given.only):
         return {"status": "not run", "reason": f"left out by --only {given.only}"}
     if given.cpu and name.startswith("verl"):
@@ -145,7 +145,7 @@ def start_phase(
 
 
 def run_phase(name: str, model: Path, output: Path, cpu: bool) -> Mapping[str, Any]:
-    """What one phase saw."""
+    """Return the result of one phase."""
     if name == "verl-kill":
         return kill_verl(model, output)
     if name == "verl-resume":
@@ -230,7 +230,7 @@ def train_trl(model: Path, folder: Path, cpu: bool, phase: str) -> Mapping[str, 
 
 
 def kill_verl(model: Path, output: Path) -> Mapping[str, Any]:
-    """The co-evolving arm under veRL with FSDP2 and vLLM, killed after its first checkpoint."""
+    """Run the co-evolving arm under veRL with FSDP2 and vLLM; kill it after a checkpoint."""
     config, folder = output / "verl.yaml", output / "verl"
     config.write_text(_VERL.format(model=json.dumps(str(model))))
     run = subprocess.Popen([*_EVOPROMPT, "run", str(config), "--output", str(folder)])

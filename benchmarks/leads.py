@@ -95,7 +95,7 @@ def replicate(lead: float, children: int, seed: int) -> Result:
 
 
 def look(looks: int, seed: int) -> Result:
-    """Compares equals after each step of 16 pairs, and keeps the highest odds."""
+    """Compare equal candidates after each step of 16 pairs; return the highest odds."""
     rng = np.random.default_rng(seed)
     chances = 1 / (1 + np.exp(-(MEAN + SPREAD * rng.standard_normal((looks, QUESTIONS)))))
     one, other = (rng.random(chances.shape) < chances for _ in range(2))

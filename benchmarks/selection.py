@@ -226,7 +226,7 @@ def _chance(
 
 
 def _values(world: World, effects: np.ndarray, tilts: np.ndarray) -> np.ndarray:
-    """Expected reward of each candidate at the end, by quadrature."""
+    """Return the expected reward of each candidate at the end, by quadrature."""
     logits = MEAN + world.drift * world.steps + effects[:, None]
     logits = logits + (world.spread + tilts[:, None]) * NODES[None]
     return points(logits) / 100
@@ -246,7 +246,7 @@ def rows(
 
 
 def found_and_lost(results: Sequence[Result]) -> str:
-    """The share in which the best was found, and the regret in points."""
+    """Return the share in which the best was found, and the regret in points."""
     share, half = (
         fmean(result.found for result in results),
         interval([result.found for result in results])[1],

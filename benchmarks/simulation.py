@@ -40,20 +40,20 @@ ResultT = TypeVar("ResultT")
 
 
 def points(logits: np.ndarray) -> np.ndarray:
-    """Expected rewards in points, by quadrature; the last axis holds a logit for each node."""
+    """Return expected rewards in points; the last axis holds a logit for each node."""
     found: np.ndarray = 100 * (_SHARES / (1 + np.exp(-logits))).sum(axis=-1) / _SHARES.sum()
     return found
 
 
 @cache
 def worth_of(effect: float) -> float:
-    """Expected reward in points under an instruction."""
+    """Return the expected reward in points under an instruction."""
     return float(points(MEAN + effect + SPREAD * NODES))
 
 
 @cache
 def effect_of(lead: float) -> float:
-    """The effect that brings so many points, by bisection."""
+    """Return the effect that brings ``lead`` points, by bisection."""
     low, high = -10.0, 10.0
     for _ in range(60):
         middle = (low + high) / 2
@@ -63,7 +63,7 @@ def effect_of(lead: float) -> float:
 
 
 def text_of(number: int) -> str:
-    """An instruction."""
+    """Return the text of an instruction."""
     return f"Instruction number {number}."
 
 
@@ -124,7 +124,7 @@ class Nature(Proposer):
         return [Proposal.of(text_of(first + n), parent) for n in range(request.count)]
 
     def batch(self) -> list[Question]:
-        """The questions of this step."""
+        """Return the questions of this step."""
         if self.pool:
             drawn = self.rng.choice(self.pool, self.questions, replace=False).tolist()
         else:
@@ -147,7 +147,7 @@ class Nature(Proposer):
         self.step += 1
 
     def worth(self, candidate_text: str) -> float:
-        """Expected share of right answers under an instruction, in points."""
+        """Return the expected share of right answers under an instruction, in points."""
         return worth_of(self.effects[number_of(candidate_text)])
 
     def engine(self, seed: int, settings: dict[str, Any], pool: int = 1, **roles: Any) -> Engine:
@@ -235,7 +235,7 @@ class Journal(Generic[ResultT]):
             [argparse.Namespace, int], Iterable[tuple[tuple[Any, ...], Callable[[], ResultT]]]
         ],
     ) -> list[ResultT]:
-        """Makes what is missing of the replications that ``plan`` names, and returns all."""
+        """Run the missing replications of ``plan``, and return all."""
         given = self.parser.parse_args()
         given.folder.mkdir(parents=True, exist_ok=True)
         path = given.folder / "results.jsonl"

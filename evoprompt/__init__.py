@@ -111,7 +111,7 @@ __all__ = sorted(_HOMES.keys() - {"CoEvolve", "Gateway"})  # their imports need 
 if not TYPE_CHECKING:  # else a type checker would take any misspelt name for an object
 
     def __getattr__(name: str) -> object:
-        """The public name of the module that defines it, imported on first use."""
+        """Return a public name, imported on first use from the module that defines it."""
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

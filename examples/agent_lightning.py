@@ -23,7 +23,7 @@ TRAINER = {"Authorization": f"Bearer {os.environ['EVOPROMPT_GATEWAY_TOKEN']}"}
 
 
 def answer(question: str, client: OpenAI) -> str:
-    """What the agent answers; nothing here is evoprompt's."""
+    """Return the agent's answer; nothing here depends on evoprompt."""
     came = client.chat.completions.create(
         model="policy", messages=[{"role": "user", "content": question}]
     )

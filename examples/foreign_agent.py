@@ -32,14 +32,14 @@ def multiply(a: int, b: int) -> int:
 
 
 def smolagents(question: str, model: str, base_url: str, key: str) -> str:
-    """What an agent of smolagents answers."""
+    """Return the answer of an agent of smolagents."""
     policy = OpenAIServerModel(model, api_base=base_url, api_key=key)
     agent = ToolCallingAgent([tool(multiply)], policy, max_steps=4, verbosity_level=0)
     return str(agent.run(question))
 
 
 def openai(question: str, model: str, base_url: str, key: str) -> str:
-    """What an agent of OpenAI's Agents SDK answers."""
+    """Return the answer of an agent of OpenAI's Agents SDK."""
     policy = OpenAIChatCompletionsModel(model, AsyncOpenAI(base_url=base_url, api_key=key))
     agent = Agent("calculator", model=policy, tools=[function_tool(multiply)])
     return str(Runner.run_sync(agent, question, max_turns=4).final_output)

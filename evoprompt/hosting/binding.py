@@ -214,7 +214,7 @@ class Binding:
         return vars(self._trainer).get(MARK) is self
 
     def replace(self, owner: object, name: str, value: object) -> Any:
-        """Puts ``value`` in the place of an attribute of one object until :meth:`detach`.
+        """Replace an attribute of one object by ``value`` until :meth:`detach`.
 
         Returns:
             The attribute as it was.
@@ -234,11 +234,11 @@ class Binding:
         self._undo.close()
 
     def __repr__(self) -> str:
-        """The trainer, and what the engine knows now."""
+        """Return the trainer and the state of the engine, in words."""
         return f"<{type(self).__name__} {self}>"
 
     def __str__(self) -> str:
-        """The trainer, and what the engine knows now."""
+        """Return the trainer and the state of the engine, in words."""
         alive = many(len(self.engine.population.members), "instruction")
         return (
             f"attached to {self._name}, step {self.engine.step}, {alive}, "
@@ -517,7 +517,7 @@ def _configure_logging() -> None:
 
 
 def replace(undo: ExitStack, owner: object, name: str, value: object) -> Any:
-    """Puts ``value`` in the place of an attribute of one object until ``undo`` is closed.
+    """Replace an attribute of one object by ``value`` until ``undo`` is closed.
 
     Returns:
         The attribute as it was.
