@@ -71,7 +71,7 @@ class EngineConfig(CheckedSettings):
     preset: Preset = Field(
         default="default", description="the method; settings given beside it win"
     )
-    population_size: int = Field(default=7, ge=1, description="N: most candidates alive")
+    population_size: int = Field(default=7, ge=1, description="N: most members")
     parents: int = Field(
         default=1, ge=1, description="N_parent: who breeds, and the floor of pruning"
     )

@@ -1,4 +1,4 @@
-"""Who is alive: the population that ships with evoprompt."""
+"""Population that ships with evoprompt."""
 
 from __future__ import annotations
 
