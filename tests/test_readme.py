@@ -49,12 +49,12 @@ def test_every_link_leads_somewhere() -> None:
 BETTER = "Use the tools twice, then answer."
 
 
-def reward(prompts: Sequence[Any], **columns: Any) -> list[float]:
-    """Rewards what was asked under the better instruction, once the proposer has answered."""
+def reward(evoprompt_instruction: Sequence[str], **columns: Any) -> list[float]:
+    """Reward rollouts under the better instruction, once the proposer has answered."""
     for thread in threading.enumerate():
         if thread.name == "evoprompt-proposer":
             thread.join()
-    return [float("twice" in str(prompt)) for prompt in prompts]
+    return [float("twice" in instruction) for instruction in evoprompt_instruction]
 
 
 @pytest.mark.lm

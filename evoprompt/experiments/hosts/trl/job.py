@@ -278,6 +278,12 @@ class TrlTrainingJob(Policy):
                 raise missing(self._model, error) from error
         setattr(trainer, SHOWN_TOOLS, self._runner.schemas)
         model: Any = trainer.model
+        args: Any = trainer.args
+        planned: int | None = args.vllm_max_model_length
+        positions = positions_of(model.config.get_text_config())
+        if planned and positions and "vllm_max_model_length" not in self._settings.arguments:
+            # The plan knows the prompts alone; a number that a user states would win.
+            args.vllm_max_model_length = min(planned, positions)
         head = model.get_output_embeddings()
         if head is not None:
             head.register_forward_pre_hook(_copy_states)
