@@ -38,7 +38,7 @@ class ScreeningContext:
             all that the parents have counts.
         trainset: training questions, seen or not, as many as are known. What two share is no copy
             of one.
-        members: texts of the candidates alive, and of the proposals that passed just before.
+        members: texts of the members, and of the proposals that were accepted just before.
         rejected: texts refused lately, by screening or by the verifier.
         questions: training questions a proposer may have seen.
         answers: their gold answers.

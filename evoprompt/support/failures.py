@@ -7,7 +7,7 @@ from dataclasses import dataclass
 EMPTY = "the answer was empty"
 """Reason of the failure of a rollout without any text."""
 
-_MANY = 0.03  # share of the rollouts
+_FAILURE_SHARE = 0.03  # of the rollouts, from which failures are many
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class FailureCount:
     @property
     def are_many(self) -> bool:
         """Return whether there are at least two failures, and at least 3 % of the rollouts."""
-        return self.failed >= max(_MANY * self.of, 2)
+        return self.failed >= max(_FAILURE_SHARE * self.of, 2)
 
     def with_rollout(self, reason: str) -> FailureCount:
         """Return the count after one more rollout, which failed if there is a reason."""
