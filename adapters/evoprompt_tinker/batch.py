@@ -64,10 +64,10 @@ class Batch:
 
     async def _open(self, policy: object) -> None:
         try:
-            made = await asyncio.gather(
+            envs_or_errors = await asyncio.gather(
                 *(group.inner.make_envs() for group in self.groups), return_exceptions=True
             )
-            for group, envs in zip(self.groups, made, strict=True):
+            for group, envs in zip(self.groups, envs_or_errors, strict=True):
                 group.envs = envs
             await self._ask(policy)
         except BaseException as error:
@@ -76,12 +76,12 @@ class Batch:
 
     async def _ask(self, policy: object) -> None:
         """Draw the candidate of each group whose environments could be made."""
-        made = {
+        envs_by_group = {
             number: envs
             for number, group in enumerate(self.groups)
             if (envs := group.envs) and not isinstance(envs, BaseException)
         }
-        sizes = {len(envs) for envs in made.values()}
+        sizes = {len(envs) for envs in envs_by_group.values()}
         if len(sizes) > 1:
             raise InputError(
                 f"the groups of batch {self._index} have {', '.join(map(str, sorted(sizes)))} "
@@ -89,10 +89,10 @@ class Batch:
             )
         questions = [
             self._question(number, [question_of(env) for env in envs])
-            for number, envs in made.items()
+            for number, envs in envs_by_group.items()
         ]
-        if made:
-            self._tell_of_setting(next(iter(made.values()))[0])
+        if envs_by_group:
+            self._tell_of_setting(next(iter(envs_by_group.values()))[0])
         loop = asyncio.get_running_loop()
 
         def rollout(assignments: Sequence[Assignment]) -> Sequence[Outcomes]:
@@ -103,7 +103,7 @@ class Batch:
         begin, rollouts = self.setup.binding.begin, max(sizes, default=1)
         with logtree.scope_disable():
             assignments = await asyncio.to_thread(begin, questions, rollouts, rollout)
-        for (number, envs), assignment in zip(made.items(), assignments, strict=True):
+        for (number, envs), assignment in zip(envs_by_group.items(), assignments, strict=True):
             self.groups[number].assignment = assignment
             # Here and not when they are rolled out: a strategy might leave an error out.
             self.groups[number].prepared(envs)
@@ -138,14 +138,17 @@ class Batch:
 
     def _tell(self) -> None:
         self._require_instructions()
-        setup, told = self.setup, []
+        setup, assignment_outcomes = self.setup, []
         for group in self.groups:
             if group.assignment is not None:
-                scored = group.rewards()
-                ended, envs = group.trajectories[: len(scored)], group.ended[: len(scored)]
-                found = outcomes(ended, scored, envs, setup.tokenizer)
-                told.append((group.assignment, found))
-        setup.binding.end(told)
+                group_rewards = group.rewards()
+                trajectories, envs = (
+                    group.trajectories[: len(group_rewards)],
+                    group.ended[: len(group_rewards)],
+                )
+                group_outcomes = outcomes(trajectories, group_rewards, envs, setup.tokenizer)
+                assignment_outcomes.append((group.assignment, group_outcomes))
+        setup.binding.end(assignment_outcomes)
         numbers = setup.binding.metrics()
         for group in self.groups:
             group.shown.update(numbers)
@@ -155,15 +158,15 @@ class Batch:
         binding = self.setup.binding
         if binding.placed:
             return
-        found = [
+        has_instruction = [
             holds(self.setup.tokenizer, trajectory.transitions[0].ob, group.assignment.candidate)
             for group in self.groups
             if group.assignment
             for trajectory in group.trajectories
             if trajectory.transitions
         ]
-        if found:
+        if has_instruction:
             binding.require_instruction_in_prompts(
-                [any(found)],
+                [any(has_instruction)],
                 "the renderer or a subclass of ProblemEnv builds prompts without convo_prefix",
             )

@@ -65,12 +65,12 @@ class EngineCheckpoint:
             step: steps done.
             end: steps of the whole training.
         """
-        kept = step == end or self._every(step, self._config.save_every)
-        if not kept and not self._every(step, self._config.rolling_save_every):
+        is_permanent = step == end or self._every(step, self._config.save_every)
+        if not is_permanent and not self._every(step, self._config.rolling_save_every):
             return
         with self._binding.save(self._folder / f"{PREFIX}{step}"):
             pass  # the weights are on the server
-        if not kept:
+        if not is_permanent:
             self._remove_rolling()
 
     def _remove_rolling(self) -> None:

@@ -68,12 +68,12 @@ class Group(EnvGroupBuilder):  # type: ignore[misc]
         inner: HostBuilder,
         render: Render,
         candidate: Candidate | None = None,
-        most: int | None = None,
+        max_envs: int | None = None,
     ) -> None:
         self.inner = inner
         self._render = render
         self._known = candidate
-        self._most = most
+        self._max_envs = max_envs
 
     def candidate(self) -> Candidate:
         """Return the candidate; read whenever environments are made."""
@@ -94,7 +94,7 @@ class Group(EnvGroupBuilder):  # type: ignore[misc]
         for env in envs:
             question_of(env)  # refuses those in which nothing can be placed
             place(env, candidate, self._render)
-        return envs[: self._most]
+        return envs[: self._max_envs]
 
     async def compute_group_rewards(
         self, trajectory_group: list[HostTrajectory], env_group: Sequence[object]
@@ -140,10 +140,10 @@ class TestGroup(Group):
         self, trajectory_group: list[HostTrajectory], env_group: Sequence[object]
     ) -> list[Reward]:
         """Return the rewards of the builder."""
-        found = await super().compute_group_rewards(trajectory_group, env_group)
+        rewards_and_metrics = await super().compute_group_rewards(trajectory_group, env_group)
         # Tests have no rule for rollouts that a limit ended.
-        self._rewards = rewards(trajectory_group, [reward for reward, _ in found], ())
-        return found
+        self._rewards = rewards(trajectory_group, [reward for reward, _ in rewards_and_metrics], ())
+        return rewards_and_metrics
 
     async def cleanup(self) -> None:
         """Clean up, and report the end of the group."""
@@ -188,8 +188,8 @@ class TrainingGroup(Group):
     def candidate(self) -> Candidate:
         """Return the candidate of the assignment."""
         # Environments that could not be made at first, and then could, have drawn nobody.
-        asked, engine = self.assignment, self.batch.setup.binding.engine
-        return asked.candidate if asked else engine.best
+        assignment, engine = self.assignment, self.batch.setup.binding.engine
+        return assignment.candidate if assignment else engine.best
 
     async def make_envs(self) -> Sequence[object]:
         """Those that the batch has prepared, once, and new ones for a second try."""
@@ -210,15 +210,15 @@ class TrainingGroup(Group):
         rollout.
         """
         self._graded = True
-        found = await super().compute_group_rewards(trajectory_group, env_group)
-        copies = [dict(metrics) for _, metrics in found]
-        self._added = [reward for reward, _ in found]
-        kept = (
+        rewards_and_metrics = await super().compute_group_rewards(trajectory_group, env_group)
+        copies = [dict(metrics) for _, metrics in rewards_and_metrics]
+        self._added = [reward for reward, _ in rewards_and_metrics]
+        uncopied_metrics = (
             metrics
             for metrics, trajectory in zip(copies, self.trajectories, strict=True)
             if trajectory.stop_reason not in self.batch.setup.limited
         )
-        self.shown = next(kept, {})
+        self.shown = next(uncopied_metrics, {})
         return list(zip(self._added, copies, strict=True))
 
     def rewards(self) -> list[float]:

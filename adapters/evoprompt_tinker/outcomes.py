@@ -28,8 +28,8 @@ def rewards(
         limited: reasons to stop for which that rule holds; the cookbook applies it afterwards.
     """
     totals = [
-        sum(turn.reward for turn in trajectory.transitions) + more
-        for trajectory, more in zip(trajectories, added, strict=True)
+        sum(turn.reward for turn in trajectory.transitions) + group_reward
+        for trajectory, group_reward in zip(trajectories, added, strict=True)
     ]
     return [
         min(total, 0.0) if trajectory.stop_reason in limited else total
@@ -63,16 +63,21 @@ def outcomes(
 
 def turns(transitions: Sequence[HostTransition], tokenizer: HostTokenizer) -> tuple[Turn, ...]:
     """Return the actions, and the observation after each turn but the last."""
-    said = [_text(turn.ac.tokens, tokenizer) for turn in transitions]
-    answered = [_answer(before, after, tokenizer) for before, after in pairwise(transitions)]
-    return tuple(map(Turn, said, [*answered, ""]))
+    actions = [_text(turn.ac.tokens, tokenizer) for turn in transitions]
+    observations = [_answer(before, after, tokenizer) for before, after in pairwise(transitions)]
+    return tuple(map(Turn, actions, [*observations, ""]))
 
 
 def _answer(before: HostTransition, after: HostTransition, tokenizer: HostTokenizer) -> str:
     """Return the new part of the next prompt; all of it if it does not continue the last one."""
-    known = [*_tokens(before), *before.ac.tokens]
-    shown = _tokens(after)
-    return _text(shown[len(known) :] if shown[: len(known)] == known else shown, tokenizer)
+    previous_tokens = [*_tokens(before), *before.ac.tokens]
+    prompt_tokens = _tokens(after)
+    return _text(
+        prompt_tokens[len(previous_tokens) :]
+        if prompt_tokens[: len(previous_tokens)] == previous_tokens
+        else prompt_tokens,
+        tokenizer,
+    )
 
 
 def _tokens(turn: HostTransition) -> list[int]:
@@ -84,8 +89,8 @@ def _text(tokens: Sequence[int], tokenizer: HostTokenizer) -> str:
 
 
 def _opening(env: object) -> tuple[Turn, ...]:
-    asked = str(getattr(env, ASKED, ""))
-    return (Turn("", asked),) if asked else ()
+    question_text = str(getattr(env, ASKED, ""))
+    return (Turn("", question_text),) if question_text else ()
 
 
 def _metrics(transitions: Sequence[HostTransition]) -> dict[str, float]:

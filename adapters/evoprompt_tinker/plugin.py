@@ -30,22 +30,22 @@ def evoprompt_attach(request: AttachRequest) -> Attachment | None:
     """Binds the engine to an ``rl.train.Config``; None for anything that is not the cookbook's."""
     if request.adapter not in (None, "tinker"):
         return None
-    given = request.trainer
+    trainer = request.trainer
     for part in _PARTS:
-        if is_instance(given, "tinker_cookbook.rl.types", part):
+        if is_instance(trainer, "tinker_cookbook.rl.types", part):
             raise AttachError(
-                f"{type(given).__name__} is an {part} of tinker-cookbook, which knows neither "
+                f"{type(trainer).__name__} is an {part} of tinker-cookbook, which knows neither "
                 "the policy that verification samples from nor where checkpoints are; required: "
                 "the tinker_cookbook.rl.train.Config of the training; attach to that, before "
                 "train.main(config)"
             )
-    if not is_instance(given, *_CONFIG):
+    if not is_instance(trainer, *_CONFIG):
         return None
     require_version(_NAME, metadata.version(_NAME), MINIMUM, TESTED)
     remedy = f'use one that was tested, pip install "{_NAME}=={TESTED}.*", or report it'
-    require_attributes(given, [*HostConfig.__annotations__], remedy)
-    require_methods(given, methods_of(HostConfig), remedy)
-    config = cast("HostConfig", given)
+    require_attributes(trainer, [*HostConfig.__annotations__], remedy)
+    require_methods(trainer, methods_of(HostConfig), remedy)
+    config = cast("HostConfig", trainer)
     _require_served(config, request)
     from evoprompt_tinker.attachment import TinkerAttachment
 

@@ -81,8 +81,8 @@ def _place_in_messages(env: Any, candidate: Candidate, render: Render) -> None:
 
     async def initial_observation() -> list[Message]:
         conversation: Sequence[Message] = await first()
-        asked = [message for message in conversation if message.get("role") not in SYSTEM_ROLES]
-        setattr(env, ASKED, "\n\n".join(text_of(message["content"]) for message in asked))
+        messages = [message for message in conversation if message.get("role") not in SYSTEM_ROLES]
+        setattr(env, ASKED, "\n\n".join(text_of(message["content"]) for message in messages))
         return under(conversation)
 
     async def stepped(message: Message) -> Any:
@@ -122,7 +122,7 @@ def limits(tokenizer: HostTokenizer, engine: Engine) -> TextLimits:
         count_tokens=lru_cache(4096)(
             lambda text: len(tokenizer.encode(text, add_special_tokens=False))
         ),
-        control_tokens=[one for one in special if not any(one in text for text in members)],
+        control_tokens=[token for token in special if not any(token in text for text in members)],
     )
 
 
@@ -132,8 +132,8 @@ def holds(tokenizer: HostTokenizer, prompt: HostPrompt, candidate: Candidate) ->
     Texts are compared as the tokenizer gives them back, without white space: renderers trim.
     """
     tokens = [token for chunk in prompt.chunks for token in getattr(chunk, "tokens", ())]
-    wanted = tokenizer.encode(candidate.instruction, add_special_tokens=False)
-    return _read(tokenizer, wanted) in _read(tokenizer, tokens)
+    instruction_tokens = tokenizer.encode(candidate.instruction, add_special_tokens=False)
+    return _read(tokenizer, instruction_tokens) in _read(tokenizer, tokens)
 
 
 def _read(tokenizer: HostTokenizer, tokens: list[int]) -> str:

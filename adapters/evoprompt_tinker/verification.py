@@ -45,12 +45,12 @@ class VerificationRunner:
             assignments: assignments of the engine.
             policy: samples from the current weights.
         """
-        return await asyncio.gather(*(self._one(each, policy) for each in assignments))
+        return await asyncio.gather(*(self._one(assignment, policy) for assignment in assignments))
 
     async def _one(self, assignment: Assignment, policy: object) -> Outcomes:
         setup = self._setup
-        builder, asked = self._builder(assignment), assignment.candidate
-        group = Group(builder, setup.render, asked, assignment.rollouts)
+        builder, candidate = self._builder(assignment), assignment.candidate
+        group = Group(builder, setup.render, candidate, assignment.rollouts)
         try:
             result = await do_group_rollout(
                 group, policy, strategy=setup.strategy, termination=setup.termination
@@ -61,9 +61,9 @@ class VerificationRunner:
             if not setup.strategy.catches_group_errors:
                 raise
             return self._failed(assignment, error)
-        ended = result.trajectories_G
-        unknown = [None] * len(ended)
-        return outcomes(ended, result.get_total_rewards(), unknown, setup.tokenizer)
+        trajectories = result.trajectories_G
+        unknown = [None] * len(trajectories)
+        return outcomes(trajectories, result.get_total_rewards(), unknown, setup.tokenizer)
 
     def _failed(self, assignment: Assignment, error: Exception) -> Outcomes:
         """No reward for any rollout, as in a training batch that leaves the group out."""

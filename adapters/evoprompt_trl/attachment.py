@@ -125,8 +125,8 @@ class TrlAttachment(Binding):
         assignments = self._ask(inputs)
         candidates = self._collectives.from_leader([a.candidate for a in assignments])
         indices = self._layout.assignments(self._collectives.rank, len(inputs))
-        own = [candidates[index] for index in indices]
-        asked = [
+        row_candidates = [candidates[index] for index in indices]
+        rollout_keys = [
             (candidates[index].id, str(row // self._layout.question), row % self._layout.assignment)
             for row, index in enumerate(
                 self._layout.assignments(0, len(inputs) * self._collectives.world)
@@ -134,11 +134,11 @@ class TrlAttachment(Binding):
         ]
         self._host.num_generations = self._layout.baseline  # TRL takes baselines over so many rows
         try:
-            batch, local = self._roller.roll(inputs, own, asked)
+            batch, local = self._roller.roll(inputs, row_candidates, rollout_keys)
         finally:
             self._host.num_generations = self._layout.question
         if not self.placed:
-            self._look_at(inputs, own, batch)
+            self._look_at(inputs, row_candidates, batch)
         outcomes = self._collectives.gathered(local)
         if self._collectives.leads:
             self.end(zip(assignments, _split(outcomes, assignments), strict=True))
@@ -165,25 +165,25 @@ class TrlAttachment(Binding):
 
         def rollout(assignments: Sequence[Assignment]) -> Sequence[Outcomes]:
             request = [
-                (row_of(a.question), a.candidate, a.question.id, place)
+                (row_of(a.question), a.candidate, a.question.id, index)
                 for a in assignments
-                for place in range(a.rollouts)
+                for index in range(a.rollouts)
             ]
             collectives.from_leader(request)
             return _split(self._serve(request, len(inputs)), assignments)
 
         leads = collectives.leads
         due = collectives.from_leader(self.engine.evolution_due if leads else False)
-        none: _Request | None = None
+        end_of_requests: _Request | None = None
         assignments: list[Assignment] = []
         with sandbox(self._host) if due else nullcontext():
             if leads:
                 assignments = self.begin(questions, layout.assignment, rollout)
                 if due:
-                    collectives.from_leader(none)
+                    collectives.from_leader(end_of_requests)
             elif due:
                 with rolling_out("verify"):
-                    while (request := collectives.from_leader(none)) is not None:
+                    while (request := collectives.from_leader(end_of_requests)) is not None:
                         self._serve(request, len(inputs))
         if leads:
             self._prompts.require_room([(a.question, a.candidate) for a in assignments])
@@ -198,15 +198,17 @@ class TrlAttachment(Binding):
             mine = share_of(chunk, collectives.rank, collectives.world, group)
             # Continuous batching leaves the model in training mode, which TRL takes for training.
             self._host.model.eval()  # type: ignore[no-untyped-call]
-            asked = [(candidate.id, question, rollout) for _, candidate, question, rollout in chunk]
+            rollout_keys = [
+                (candidate.id, question, rollout) for _, candidate, question, rollout in chunk
+            ]
             rows, candidates = [row for row, *_ in mine], [candidate for _, candidate, *_ in mine]
-            _, local = self._roller.roll(rows, candidates, asked)
+            _, local = self._roller.roll(rows, candidates, rollout_keys)
             outcomes += collectives.gathered(local)[: len(chunk)]
         return outcomes
 
     def _look_at(self, rows: Sequence[Row], candidates: Sequence[Candidate], batch: Batch) -> None:
         """Require that the instructions are in the first prompts that the policy was given."""
-        found = any(
+        has_instruction = any(
             self._prompts.reached(
                 ids[mask.bool()].tolist(), before, self._prompts.write(before, candidate)
             )
@@ -219,7 +221,7 @@ class TrlAttachment(Binding):
             )
         )
         self.require_instruction_in_prompts(
-            [any(self._collectives.gathered([found]))], self.suspect
+            [any(self._collectives.gathered([has_instruction]))], self.suspect
         )
 
     @property
@@ -233,8 +235,8 @@ class TrlAttachment(Binding):
     def _evaluation_batch(self, inputs: list[Row]) -> Batch:
         """Place the best candidate in every question of an evaluation."""
         best = self._collectives.from_leader(self.engine.best)
-        asked = [Question(str(row.get("id", "?")), "", row=row) for row in inputs]
-        self._prompts.require_room([(question, best) for question in asked])
+        questions = [Question(str(row.get("id", "?")), "", row=row) for row in inputs]
+        self._prompts.require_room([(question, best) for question in questions])
         with rolling_out("evaluate"):
             batch, _ = self._roller.roll(inputs, [best] * len(inputs))
         return batch

@@ -102,9 +102,11 @@ class EngineCheckpoint(TrainerCallback):
         """Remove old checkpoints as ``save_total_limit`` requires, as the trainer would."""
         limit, best = self._trainer.args.save_total_limit, self._trainer.state.best_model_checkpoint
         *old, newest = checkpoints(self._output, PREFIX)
-        kept = {newest, Path(best)} if best else {newest}
-        excess = 0 if not limit or limit < 0 else len(old) + 1 - max(limit, len(kept))
-        for folder in [folder for folder in old if folder not in kept][: max(excess, 0)]:
+        protected_folders = {newest, Path(best)} if best else {newest}
+        excess = 0 if not limit or limit < 0 else len(old) + 1 - max(limit, len(protected_folders))
+        for folder in [folder for folder in old if folder not in protected_folders][
+            : max(excess, 0)
+        ]:
             remove(folder)
 
     # ---------------------------------------------------------------------------------- resuming
@@ -115,44 +117,46 @@ class EngineCheckpoint(TrainerCallback):
         def train(
             resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any
         ) -> Any:
-            found = self._resumable(resume_from_checkpoint) if self._collectives.leads else None
-            self.resume_from = self._collectives.from_leader(found)
+            checkpoint = (
+                self._resumable(resume_from_checkpoint) if self._collectives.leads else None
+            )
+            self.resume_from = self._collectives.from_leader(checkpoint)
             with ExitStack() as self._until_end:
-                ended = original(self.resume_from, *args, **kwargs)
+                train_output = original(self.resume_from, *args, **kwargs)
             self._binding.conclude()
             self._share()
-            return ended
+            return train_output
 
         return train
 
-    def _resumable(self, asked: str | bool | None) -> str | bool | None:
+    def _resumable(self, checkpoint: str | bool | None) -> str | bool | None:
         """Return the folder to resume from; remove incomplete checkpoints if none was named.
 
         Raises:
             StateError: the named folder is an incomplete checkpoint.
         """
-        auto = self._binding.resume == "auto" and asked in (None, True)
-        if asked is True or auto:
-            found = mend(self._output, PREFIX)
-            none = None if auto else True  # of which the trainer says that there is none
-            return str(found[-1]) if found else none
-        if asked:
-            require_whole(Path(asked))
-        return asked
+        auto = self._binding.resume == "auto" and checkpoint in (None, True)
+        if checkpoint is True or auto:
+            whole_folders = mend(self._output, PREFIX)
+            fallback = None if auto else True  # of which the trainer says that there is none
+            return str(whole_folders[-1]) if whole_folders else fallback
+        if checkpoint:
+            require_whole(Path(checkpoint))
+        return checkpoint
 
     def on_train_begin(
         self, args: object, state: TrainerState, control: TrainerControl, **_: object
     ) -> None:
         """Restore the engine if the trainer resumes, and train nothing if it had finished."""
-        asked, self.resume_from = self.resume_from, None
-        self._is_finished = bool(asked) and 0 < state.max_steps <= state.global_step
+        checkpoint, self.resume_from = self.resume_from, None
+        self._is_finished = bool(checkpoint) and 0 < state.max_steps <= state.global_step
         if self._is_finished:
             # The loop of transformers looks at max_steps after a step only. Without batches it
             # makes none, and ends as it does after the last one.
             replace(self._until_end, self._trainer, "get_batch_samples", _no_batches)
         if not self._collectives.leads:
             return
-        self._binding.load(Path(str(asked)) if asked else None)
+        self._binding.load(Path(str(checkpoint)) if checkpoint else None)
         if self._is_finished:
             warn(  # and no event: the log of a finished training stays as it is
                 f"the training had finished at step {state.global_step} of {state.max_steps}, so "

@@ -34,14 +34,14 @@ def evoprompt_attach(request: AttachRequest) -> Attachment | None:
     if request.adapter not in (None, "trl"):
         return None
     # By its name alone, as TRL has moved it, and other libraries have one of their own.
-    if any(one.__name__ == _ASYNC for one in type(trainer).__mro__):
+    if any(base.__name__ == _ASYNC for base in type(trainer).__mro__):
         raise AttachError(
             "AsyncGRPOTrainer samples and scores in a child process and has no generation batch "
             "in which to place an instruction; required: GRPOTrainer or RLOOTrainer with the same "
             "arguments, or evoprompt.Gateway between its rollouts and the model, as "
             "docs/gateway.md says under AsyncGRPOTrainer"
         )
-    if not any(is_instance(trainer, *one) for one in _SUPPORTED):
+    if not any(is_instance(trainer, *host_class) for host_class in _SUPPORTED):
         return None
     version = str(getattr(sys.modules.get("trl"), "__version__", "0"))
     remedy = f'use a TRL that was tested, pip install "trl=={TESTED}.*", or report it'

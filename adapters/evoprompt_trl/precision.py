@@ -38,10 +38,10 @@ def native_bf16(device: str | None = None) -> bool:
         return True
     if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return False  # nothing else in torch uses the instructions
-    told: Mapping[str, Any] = getattr(
+    capabilities: Mapping[str, Any] = getattr(
         torch.cpu, "get_capabilities", dict
     )()  # not by an older torch
-    return any(told.get(name) for name in _FLAGS)
+    return any(capabilities.get(name) for name in _FLAGS)
 
 
 def slow_bf16(trainer: HostTrainer) -> str:

@@ -56,21 +56,21 @@ class TrlPrompts(PromptWriter):
             trainer.chat_template_kwargs or {},
         )
 
-    def rendered(self, row: Row, given: Prompt, candidate: Candidate) -> Prompt:
+    def rendered(self, row: Row, prompt: Prompt, candidate: Candidate) -> Prompt:
         """Return a prompt as the policy reads it, with the instruction of ``candidate``.
 
         Args:
             row: row of the dataset, with its own prompt.
-            given: the prompt before tokenization: that of the row, to which an environment may
+            prompt: the prompt before tokenization: that of the row, to which an environment may
                 have added its question, and the trainer the images.
             candidate: the candidate whose instruction is placed.
         """
-        own = self.prompt_of(row)
-        if given is own or self._owned or isinstance(own, str):
-            return self.write(given, candidate)
+        row_prompt = self.prompt_of(row)
+        if prompt is row_prompt or self._owned or isinstance(row_prompt, str):
+            return self.write(prompt, candidate)
         # The trainer has put the images into the prompt; they belong behind the instruction.
         images = row["images"] if "images" in row else [row.get("image")]
-        chat: Any = self.write(own, candidate)
+        chat: Any = self.write(row_prompt, candidate)
         return cast(
             Prompt,
             prepare_multimodal_messages(
@@ -84,21 +84,21 @@ class TrlPrompts(PromptWriter):
         prompt: Prompt = row.get("prompt", _UNASKED) if self._owned else row["prompt"]
         return prompt
 
-    def question(self, row: Row, place: int) -> Question:
-        """Return the question in ``row``, the ``place``-th of its batch.
+    def question(self, row: Row, index: int) -> Question:
+        """Return the question in ``row``, the ``index``-th of its batch.
 
         Where an environment asks, rows may all be alike; each place is then a question of its own.
         """
-        return training_question(row, place, "" if self._owned else "(no text)")
+        return training_question(row, index, "" if self._owned else "(no text)")
 
     def asked(self, question: Question) -> Prompt:
         """Return the prompt of ``question`` without an instruction."""
         return self.prompt_of(row_of(question))
 
-    def questions(self, most: int) -> Sequence[str]:
+    def questions(self, limit: int) -> Sequence[str]:
         """Return the texts of the first questions in the dataset."""
         rows = getattr(self._trainer, "train_dataset", None)
-        return [] if self._owned else texts_of(rows, "prompt", most)
+        return [] if self._owned else texts_of(rows, "prompt", limit)
 
     def samples(self) -> Sequence[Prompt]:
         """Return the first prompts of the dataset that have been seen."""
@@ -119,12 +119,13 @@ def rewards_of(trainer: HostTrainer) -> str:
     """Return the descriptions of the reward functions of ``trainer``, with their weights."""
     functions = getattr(trainer, "reward_funcs", ())
     weights = trainer.reward_weights.tolist()
-    told = [
-        words_of(one) or f"`{name}`"
-        for one, name in zip(functions, trainer.reward_func_names, strict=False)
+    descriptions = [
+        words_of(function) or f"`{name}`"
+        for function, name in zip(functions, trainer.reward_func_names, strict=False)
     ]
-    if len(told) < 2:
-        return "\n".join(told)
+    if len(descriptions) < 2:
+        return "\n".join(descriptions)
     return "\n".join(
-        f"{one} (weight {weight:g})" for one, weight in zip(told, weights, strict=False)
+        f"{description} (weight {weight:g})"
+        for description, weight in zip(descriptions, weights, strict=False)
     )

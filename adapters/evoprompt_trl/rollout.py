@@ -31,7 +31,7 @@ from evoprompt_trl.tools import OwnTools
 if TYPE_CHECKING:
     import torch
 
-Asked = Sequence[tuple[str, str, int]]
+RolloutKeys = Sequence[tuple[str, str, int]]
 """For every row of all processes its candidate, its question and its index in the assignment."""
 
 
@@ -85,13 +85,15 @@ class Roller:
                         "that each has its instruction; do not drop or add prompts in a subclass"
                     )
                 self._own = list(prompts)
-                written: list[Any] = [
+                rendered_prompts: list[Any] = [
                     self._writer.rendered(row, prompt, candidate)
                     for row, prompt, candidate in zip(
                         self._rows, prompts, self._candidates, strict=True
                     )
                 ]
-                prompts[:] = written if self._tools is None else self._tools.take(written)
+                prompts[:] = (
+                    rendered_prompts if self._tools is None else self._tools.take(rendered_prompts)
+                )
             return original(prompts, *args, **settings)
 
         return generate
@@ -135,15 +137,15 @@ class Roller:
         self._ids, self._prompts = completion_ids, prompts
 
     def roll(
-        self, rows: list[Row], candidates: Sequence[Candidate], asked: Asked = ()
+        self, rows: list[Row], candidates: Sequence[Candidate], rollout_keys: RolloutKeys = ()
     ) -> tuple[Batch, list[RolloutOutcome]]:
         """Return the trainer's batch for the rows of this process, and the outcome of each.
 
         Args:
             rows: rows of this process, with their own prompts.
             candidates: candidate of each row.
-            asked: candidates whose rollouts are read, for the rows of all processes; none if not
-                given.
+            rollout_keys: candidate, question and number of the rollout of each row of all
+                processes, for the rollouts whose turns may be read; none if not given.
         """
         self._rewards = None
         self._own_feedback = any(FEEDBACK in row for row in rows)
@@ -161,19 +163,26 @@ class Roller:
                 "required: the method that TRL's own trainer calls; do not bypass it"
             )
         local = self._local(len(rows))
-        read = self._read(rewards, asked)
+        read = self._read(rewards, rollout_keys)
         outcomes = []
-        for row, (reward, ids, mask, said) in enumerate(
+        for row, (reward, ids, mask, score) in enumerate(
             zip(rewards[local], self._ids, self._masks(batch), self._scores, strict=True)
         ):
             if local.start + row in read:
                 decode = self._decode
-                happened = turns(ids, mask, decode) if mask else (Turn(decode([ids])[0]),)
-                happened, feedback = (*self._opening(rows, row), *happened), said.feedback
+                rollout_turns = turns(ids, mask, decode) if mask else (Turn(decode([ids])[0]),)
+                rollout_turns, feedback = (
+                    (*self._opening(rows, row), *rollout_turns),
+                    score.feedback,
+                )
             else:
-                happened, feedback = (), ""
-            known = {"response_tokens": float(len(ids))} if mask is None else token_metrics(mask)
-            outcomes.append(RolloutOutcome(reward, {**known, **said.metrics}, happened, feedback))
+                rollout_turns, feedback = (), ""
+            token_counts = (
+                {"response_tokens": float(len(ids))} if mask is None else token_metrics(mask)
+            )
+            outcomes.append(
+                RolloutOutcome(reward, {**token_counts, **score.metrics}, rollout_turns, feedback)
+            )
         return batch, outcomes
 
     def _local(self, rows: int) -> slice:
@@ -183,15 +192,15 @@ class Roller:
 
     def _opening(self, rows: Sequence[Row], row: int) -> tuple[Turn, ...]:
         """Return the text that an environment added to the prompt of a row."""
-        written, asked = self._writer.prompt_of(rows[row]), self._prompts[row]
+        own_prompt, sent_prompt = self._writer.prompt_of(rows[row]), self._prompts[row]
         if (
-            isinstance(asked, str)
-            or isinstance(written, str)
+            isinstance(sent_prompt, str)
+            or isinstance(own_prompt, str)
             or not has_environments(self._trainer)
         ):
             return ()
-        text = text_of(asked[-1]["content"])
-        added = text.removeprefix(text_of(written[-1]["content"]))
+        text = text_of(sent_prompt[-1]["content"])
+        added = text.removeprefix(text_of(own_prompt[-1]["content"]))
         return (Turn("", added),) if added else ()
 
     def _masks(self, batch: Batch) -> list[list[bool] | None]:
@@ -200,17 +209,19 @@ class Roller:
         if mask is None:
             return [None] * len(self._ids)
         # mask_truncated_completions wipes both masks of a row, and with them who wrote what.
-        kept = batch["completion_mask"].any(dim=1).tolist()
+        has_completion = batch["completion_mask"].any(dim=1).tolist()
         return [
-            marks[: len(tokens)] if known else None
-            for tokens, marks, known in zip(self._ids, mask.bool().tolist(), kept, strict=True)
+            marks[: len(tokens)] if is_unmasked else None
+            for tokens, marks, is_unmasked in zip(
+                self._ids, mask.bool().tolist(), has_completion, strict=True
+            )
         ]
 
-    def _read(self, rewards: Sequence[float | None], asked: Asked) -> set[int]:
+    def _read(self, rewards: Sequence[float | None], rollout_keys: RolloutKeys) -> set[int]:
         """Return the rows of all processes to read, the same on every process."""
         scored = {
-            row: (*asked[row], reward)
-            for row, reward in enumerate(rewards[: len(asked)])
+            row: (*rollout_keys[row], reward)
+            for row, reward in enumerate(rewards[: len(rollout_keys)])
             if reward is not None
         }
         config = self._config

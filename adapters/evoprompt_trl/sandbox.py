@@ -82,7 +82,7 @@ def _forked_torch(device: torch.device) -> Iterator[None]:
 
 def _no_logps(original: Callable[..., Any]) -> Callable[..., tuple[torch.Tensor | None, ...]]:
     """Stands for ``original``: all zeros, in as many values as this version of TRL unpacks."""
-    others = 2 if "compute_aux_loss" in inspect.signature(original).parameters else 1
+    num_other_values = 2 if "compute_aux_loss" in inspect.signature(original).parameters else 1
 
     def zeros(
         model: object,
@@ -92,8 +92,8 @@ def _no_logps(original: Callable[..., Any]) -> Callable[..., tuple[torch.Tensor 
         *_settings: object,
         **_inputs: object,
     ) -> tuple[torch.Tensor | None, ...]:
-        found = torch.zeros(len(input_ids), logits_to_keep, device=input_ids.device)
-        return (found, *[None] * others)
+        logps = torch.zeros(len(input_ids), logits_to_keep, device=input_ids.device)
+        return (logps, *[None] * num_other_values)
 
     return zeros
 

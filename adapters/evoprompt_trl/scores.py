@@ -53,7 +53,10 @@ def rewards_in(trainer: HostTrainer, per_function: torch.Tensor) -> list[float |
     if bounds:
         total = total.clamp(min=bounds[0], max=bounds[1])
     unscored = per_function.isnan().all(dim=1).tolist()
-    return [None if none else one for none, one in zip(unscored, total.tolist(), strict=True)]
+    return [
+        None if is_unscored else reward
+        for is_unscored, reward in zip(unscored, total.tolist(), strict=True)
+    ]
 
 
 def scores_in(
@@ -74,7 +77,7 @@ def scores_in(
     feedback: list[list[object]] = [[row.get(FEEDBACK)] if from_rollouts else [] for row in rows]
     names = [f"reward/{name}" for name in _numbered(trainer.reward_func_names)]
     metrics: list[dict[str, float]] = [
-        {name: one for name, one in zip(names, values, strict=True) if math.isfinite(one)}
+        {name: value for name, value in zip(names, values, strict=True) if math.isfinite(value)}
         for values in per_function.tolist()
     ]
     logged: Mapping[str, Sequence[Any]] = getattr(trainer, EXTRA_LOGS, {})
@@ -87,8 +90,8 @@ def scores_in(
                     "to say"
                 )
             continue
-        for place, value in enumerate(values):  # of one reward function after the other
-            row = place % len(rows)
+        for index, value in enumerate(values):  # of one reward function after the other
+            row = index % len(rows)
             if column == FEEDBACK:
                 feedback[row].append(value)
             elif isinstance(value, int | float) and math.isfinite(value):
@@ -106,8 +109,8 @@ def _numbered(names: Sequence[str]) -> list[str]:
     ['match', '<lambda>', '<lambda>_2']
     """
     seen: Counter[str] = Counter()
-    different = []
+    distinct_names = []
     for name in names:
         seen[name] += 1
-        different.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
-    return different
+        distinct_names.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
+    return distinct_names

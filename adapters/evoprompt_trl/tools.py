@@ -43,12 +43,12 @@ class OwnTools:
 
     def __init__(self, trainer: HostTrainer) -> None:
         method = getattr(type(trainer), TOKENIZE, None)
-        taken = tuple(inspect.signature(method).parameters)[1:] if callable(method) else ()
-        if taken[:1] != ("prompts",) or has_environments(trainer):
-            found = "tools of environments" if has_environments(trainer) else f"no {TOKENIZE}"
+        parameters = tuple(inspect.signature(method).parameters)[1:] if callable(method) else ()
+        if parameters[:1] != ("prompts",) or has_environments(trainer):
+            obstacle = "tools of environments" if has_environments(trainer) else f"no {TOKENIZE}"
             raise AttachError(
-                f"descriptions of tools are to evolve, but {type(trainer).__name__} has {found}; "
-                "required: a GRPOTrainer of TRL 1.11 or newer with tools= alone; use that, or "
+                f"descriptions of tools are to evolve, but {type(trainer).__name__} has "
+                f"{obstacle}; required: a GRPOTrainer of TRL 1.11 or newer with tools= alone; use that, or "
                 "seeds that are instructions alone"
             )
         self._trainer: Any = trainer
@@ -61,12 +61,13 @@ class OwnTools:
         Raises:
             AttachError: they describe unknown tools.
         """
-        known = [schema["function"]["name"] for schema in self._schemas]
+        tool_names = [schema["function"]["name"] for schema in self._schemas]
         for candidate in candidates:
-            if unknown := [name for name in candidate.tool_descriptions if name not in known]:
+            if unknown := [name for name in candidate.tool_descriptions if name not in tool_names]:
                 raise AttachError(
                     f"candidate {candidate.id} describes the tools {', '.join(unknown)}; required: "
-                    f"those of the trainer, {', '.join(known)}; correct the names of the components"
+                    f"those of the trainer, {', '.join(tool_names)}; correct the names of the "
+                    "components"
                 )
 
     def take(self, prompts: Sequence[Any]) -> list[Any]:
@@ -102,8 +103,8 @@ class OwnTools:
             tools, parts = self._trainer.tools, []
             try:
                 pairs = zip(waiting, prompts, strict=True)
-                for shown, run in groupby(pairs, key=itemgetter(0)):
-                    self._trainer.tools = described(self._schemas, shown)
+                for descriptions, run in groupby(pairs, key=itemgetter(0)):
+                    self._trainer.tools = described(self._schemas, descriptions)
                     parts.append(original([prompt for _, prompt in run]))
             finally:
                 self._trainer.tools = tools
@@ -114,14 +115,16 @@ class OwnTools:
 
 def _joined(parts: Sequence[Tokenized]) -> Tokenized:
     """Return the parts of a batch joined, in TRL's form of a batch."""
-    ids = [row for found, _, _ in parts for row in found]
-    pictures = [image for found, images, _ in parts for image in (images or [None] * len(found))]
+    ids = [row for row_ids, _, _ in parts for row in row_ids]
+    pictures = [
+        image for row_ids, images, _ in parts for image in (images or [None] * len(row_ids))
+    ]
     further: dict[str, Any] = {}
     for name in {name for _, _, fields in parts for name in fields}:
         values = [fields[name] for _, _, fields in parts if name in fields]
         further[name] = (
             torch.cat(values)
             if isinstance(values[0], torch.Tensor)
-            else [one for value in values for one in value]
+            else [row_value for value in values for row_value in value]
         )
     return ids, pictures if any(picture is not None for picture in pictures) else None, further

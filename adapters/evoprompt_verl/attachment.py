@@ -119,8 +119,8 @@ class VerlAttachment(Binding):
         members = [candidate.text for candidate in self.engine.population.members]
         prompts.require_room_for(members, prompts.questions)
         validation = prompts_of(self._host.val_dataset)
-        taken, refused = prompts.longest_with_room(validation, members)
-        self.engine.limits = prompts.limits(members, max(taken, prompts.longest_question()))
+        longest, refused = prompts.longest_with_room(validation, members)
+        self.engine.limits = prompts.limits(members, max(longest, prompts.longest_question()))
         self.engine.screening.trainset = texts_of(
             getattr(self._host.train_dataset, "dataframe", None),
             getattr(self._host.train_dataset, "prompt_key", ""),
@@ -130,13 +130,13 @@ class VerlAttachment(Binding):
         self.engine.setting = prompts.setting(reward)
         if not refused or not (config.trainer.test_freq > 0 or config.trainer.val_before_train):
             return
-        found = (
+        problem = (
             f"{refused} of {len(validation)} validation questions leave no room for an instruction "
             f"within data.max_prompt_length {config.data.max_prompt_length}"
         )
         if refused == len(validation):
-            raise InputError(f"{found}; required: room in at least one; raise it")
-        self.notice(f"{found}; they are left out of every validation; raise it to ask them too")
+            raise InputError(f"{problem}; required: room in at least one; raise it")
+        self.notice(f"{problem}; they are left out of every validation; raise it to ask them too")
 
     # --------------------------------------------------------------------------- prompts go out
 
@@ -147,16 +147,16 @@ class VerlAttachment(Binding):
         else:
             candidates = [assignment.candidate for assignment in self._assign(prompts)]
         messages = columns.column(prompts, columns.PROMPT)
-        written = self._prompts.fitting(messages, candidates)
+        fitted_prompts = self._prompts.fitting(messages, candidates)
         uids = columns.column(prompts, columns.UID)
-        left_out = [uid for uid, one in zip(uids, written, strict=True) if one is None]
+        left_out = [uid for uid, prompt in zip(uids, fitted_prompts, strict=True) if prompt is None]
         if left_out:
             self._leave_out(left_out, validate)
-        rows = zip(uids, written, messages, strict=True)
-        self._tracker.forget(uid for uid, one, bare in rows if one is bare)
-        kept = [row for row, one in enumerate(written) if one is not None]
-        rendered = [one for one in written if one is not None]
-        batch = columns.selected(prompts, kept) if left_out else prompts
+        rows = zip(uids, fitted_prompts, messages, strict=True)
+        self._tracker.forget(uid for uid, prompt, message in rows if prompt is message)
+        kept_rows = [row for row, prompt in enumerate(fitted_prompts) if prompt is not None]
+        rendered = [prompt for prompt in fitted_prompts if prompt is not None]
+        batch = columns.selected(prompts, kept_rows) if left_out else prompts
         changed: dict[str, list[Any]] = {columns.PROMPT: rendered}
         if columns.EXTRA in batch:
             extras = columns.column(batch, columns.EXTRA)
@@ -164,7 +164,7 @@ class VerlAttachment(Binding):
                 columns.with_context(
                     extra, "evaluate" if validate else "train", candidates[row].instruction
                 )
-                for extra, row in zip(extras, kept, strict=True)
+                for extra, row in zip(extras, kept_rows, strict=True)
             ]
         self._generate_originally(columns.with_columns(batch, changed))
 
@@ -187,12 +187,15 @@ class VerlAttachment(Binding):
                 "question; required: the same for all, actor_rollout_ref.rollout.n; drop it"
             )
         uids, pending = columns.column(prompts, columns.UID), self.engine.assignments.pending
-        known = [self._tracker.find(uid, pending) for uid in uids]
-        questions = zip(columns.questions(prompts), known, strict=True)
-        new = [question for question, found in questions if found is None]
+        known_assignments = [self._tracker.find(uid, pending) for uid in uids]
+        questions = zip(columns.questions(prompts), known_assignments, strict=True)
+        new = [question for question, assignment in questions if assignment is None]
         rollouts = int(self._host.config.actor_rollout_ref.rollout.n)
-        drawn = iter(self.begin(new, rollouts, self._verification.roll))
-        assignments = [next(drawn) if found is None else found for found in known]
+        drawn_assignments = iter(self.begin(new, rollouts, self._verification.roll))
+        assignments = [
+            next(drawn_assignments) if assignment is None else assignment
+            for assignment in known_assignments
+        ]
         for uid, assignment in zip(uids, assignments, strict=True):
             self._tracker.note(uid, assignment)
         self._asked_any = True
@@ -238,7 +241,7 @@ class VerlAttachment(Binding):
         self._collected = []
         return dict(self.metrics())
 
-    def _look_at(self, batch: HostBatch, asked: Mapping[str, Assignment]) -> None:
+    def _look_at(self, batch: HostBatch, assignments: Mapping[str, Assignment]) -> None:
         """Inspect the first prompts of the policy."""
         if not self._asked_any:
             raise AttachError(
@@ -249,19 +252,19 @@ class VerlAttachment(Binding):
         first: dict[str, str] = {}
         for key in batch.keys:
             (uid, _), output = session_of(key)
-            if output == 0 and uid in asked:
+            if output == 0 and uid in assignments:
                 first.setdefault(uid, key)
         keys = list(first.values())[:_LOOKED_AT]
         if not keys:
             return
-        given = self._queue.kv_batch_get(keys, batch.partition_id, ["prompts"])["prompts"]
-        found = []
-        for uid, ids in zip(first, given.unbind(0), strict=False):
-            before = self._prompts.asked(asked[uid].question)
-            after = self._prompts.write(before, asked[uid].candidate)
-            found.append(self._prompts.reached(ids.tolist(), before, after))
+        prompt_ids = self._queue.kv_batch_get(keys, batch.partition_id, ["prompts"])["prompts"]
+        has_instruction = []
+        for uid, ids in zip(first, prompt_ids.unbind(0), strict=False):
+            before = self._prompts.asked(assignments[uid].question)
+            after = self._prompts.write(before, assignments[uid].candidate)
+            has_instruction.append(self._prompts.reached(ids.tolist(), before, after))
         self.require_instruction_in_prompts(
-            found,
+            has_instruction,
             f"an agent loop builds its prompt from something else than the column "
             f"{columns.PROMPT!r}, or wants evoprompt.placement=user",
         )
@@ -292,24 +295,24 @@ class VerlAttachment(Binding):
         if not host:
             return
         try:
-            found = host["global_step"]
+            saved_step = host["global_step"]
             self._tracker.load_state_dict(host["prompts"])
         except (KeyError, ValueError) as error:
             raise StateError(
                 f"the engine state of step {step} is broken ({type(error).__name__}: {error}); "
                 "required: the file as it was written; resume from another checkpoint"
             ) from error
-        if found != step:
+        if saved_step != step:
             raise StateError(
-                f"the engine state was saved at step {found!r}; required: step {step}; resume from "
-                "another checkpoint, or remove the file to let the population start afresh"
+                f"the engine state was saved at step {saved_step!r}; required: step {step}; resume "
+                "from another checkpoint, or remove the file to let the population start afresh"
             )
 
     def _validate(self) -> dict[str, float]:
-        found: dict[str, float] = self._validate_originally()
+        metrics: dict[str, float] = self._validate_originally()
         numbers: dict[str, float] = {}
-        for name, value in found.items():
+        for name, value in metrics.items():
             with suppress(TypeError, ValueError):
                 numbers[name] = float(value)
         self.evaluated(*headed(numbers))
-        return found
+        return metrics

@@ -40,17 +40,17 @@ def equip(config: DictConfig, section: Mapping[str, object]) -> None:
         return
     job = json.loads(os.environ.get(RAY_JOB_CONFIG_JSON_ENV_VAR, "{}"))
     runtime = job.get("runtime_env") or {}
-    given = OmegaConf.to_container(OmegaConf.select(config, f"{_RAY}.runtime_env") or {})
-    assert isinstance(given, dict)
-    taken = {**runtime, **given}
+    configured_env = OmegaConf.to_container(OmegaConf.select(config, f"{_RAY}.runtime_env") or {})
+    assert isinstance(configured_env, dict)
+    merged_env = {**runtime, **configured_env}
     variables = {name: os.environ[name] for name in credentials(section)}
     if SPENT in os.environ:
         variables[SPENT] = os.environ[SPENT]
-    if not (taken.get("working_dir") or taken.get(_HOOK)):
+    if not (merged_env.get("working_dir") or merged_env.get(_HOOK)):
         runtime[_HOOK] = f"{enter.__module__}.{enter.__qualname__}"
         variables[DIRECTORY] = str(Path.cwd())
-    known = {**(runtime.get("env_vars") or {}), **(given.get("env_vars") or {})}
-    new = {name: value for name, value in variables.items() if name not in known}
+    known_variables = {**(runtime.get("env_vars") or {}), **(configured_env.get("env_vars") or {})}
+    new = {name: value for name, value in variables.items() if name not in known_variables}
     runtime["env_vars"] = {**(runtime.get("env_vars") or {}), **new}
     os.environ[RAY_JOB_CONFIG_JSON_ENV_VAR] = json.dumps({**job, "runtime_env": runtime})
 
@@ -70,15 +70,15 @@ def credentials(section: Mapping[str, object]) -> Sequence[str]:
     They are the one that ``api_key_env`` names, and those that begin with the name of the model's
     provider, as far as they are set; others go into ``ray_kwargs.ray_init.runtime_env.env_vars``.
     """
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for lm in _language_models(section):
         provider = lm.model.partition("/")[0].upper().replace("-", "_")
-        found |= {
+        names |= {
             name: None
             for name in os.environ
             if name == lm.api_key_env or name.startswith(f"{provider}_")
         }
-    return list(found)
+    return list(names)
 
 
 def _language_models(value: object) -> Iterator[LmSettings]:

@@ -65,12 +65,12 @@ def questions(batch: TensorDict) -> list[Question]:
     A prompt may be empty or an image alone, as an environment asks.
     """
     return [
-        replace(training_question({**row, "prompt": row[PROMPT]}, place), row=packed(row))
-        for place, row in enumerate(rows(batch))
+        replace(training_question({**row, "prompt": row[PROMPT]}, index), row=packed(row))
+        for index, row in enumerate(rows(batch))
     ]
 
 
-def with_context(extra: object, why: Purpose, instruction: str) -> object:
+def with_context(extra: object, purpose: Purpose, instruction: str) -> object:
     """Return ``extra``, the extra information of a row, with what a reward function may ask for.
 
     It is the instruction, and what the row is rolled out for unless that is training.
@@ -80,8 +80,8 @@ def with_context(extra: object, why: Purpose, instruction: str) -> object:
     """
     if not isinstance(extra, Mapping):
         return extra
-    purpose = {} if why == "train" else {_PURPOSE: why}
-    return {**extra, _INSTRUCTION: instruction, **purpose}
+    purpose_field = {} if purpose == "train" else {_PURPOSE: purpose}
+    return {**extra, _INSTRUCTION: instruction, **purpose_field}
 
 
 def with_columns(batch: TensorDict, columns: Mapping[str, Sequence[Any]]) -> TensorDict:
@@ -92,8 +92,8 @@ def with_columns(batch: TensorDict, columns: Mapping[str, Sequence[Any]]) -> Ten
     return copy
 
 
-def selected(batch: TensorDict, places: Sequence[int]) -> TensorDict:
-    """Return the rows of ``batch`` at ``places``, which may repeat.
+def selected(batch: TensorDict, indices: Sequence[int]) -> TensorDict:
+    """Return the rows of ``batch`` at ``indices``, which may repeat.
 
     Batches from the queue, as after a resume, may hold nested tensors, which torch does not
     index by a list.
@@ -101,11 +101,11 @@ def selected(batch: TensorDict, places: Sequence[int]) -> TensorDict:
     nested = [
         name for name, value in batch.items() if isinstance(value, torch.Tensor) and value.is_nested
     ]
-    rows: TensorDict = batch.exclude(*nested)[list(places)]
+    rows: TensorDict = batch.exclude(*nested)[list(indices)]
     for name in nested:
         parts = batch[name].unbind(0)
         rows[name] = torch.nested.as_nested_tensor(
-            [parts[place] for place in places], layout=batch[name].layout
+            [parts[index] for index in indices], layout=batch[name].layout
         )
     return rows
 

@@ -32,18 +32,18 @@ def tools_of(config: DictConfig) -> list[dict[str, Any]]:
 
 def reward_of(config: DictConfig) -> str:
     """Return the description of a run's reward function, without running it."""
-    given = OmegaConf.select(config, "reward.custom_reward_function")
-    if not given or not given.get("path"):
+    function_config = OmegaConf.select(config, "reward.custom_reward_function")
+    if not function_config or not function_config.get("path"):
         return ""
-    name, said = str(given.get("name") or "compute_score"), ""
+    name, docstring = str(function_config.get("name") or "compute_score"), ""
     try:
-        tree = ast.parse(Path(given.path).read_text(encoding="utf-8"))
+        tree = ast.parse(Path(function_config.path).read_text(encoding="utf-8"))
     except (OSError, SyntaxError, ValueError):  # veRL will say what is wrong with it
         tree = ast.Module([], [])
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name:
-            said = ast.get_docstring(node) or ""
-    return words_of(SimpleNamespace(__name__=name, __doc__=said))
+            docstring = ast.get_docstring(node) or ""
+    return words_of(SimpleNamespace(__name__=name, __doc__=docstring))
 
 
 def _tools_of_plugins(config: DictConfig) -> list[dict[str, Any]]:
@@ -62,9 +62,9 @@ def _tools_of_plugins(config: DictConfig) -> list[dict[str, Any]]:
     for loop in loops:
         target = str(loop.get("_target_"))
         if target.partition(".")[0] in packages:
-            shown = getattr(get_class(target), "shown_tools", None)
-            if shown is not None:
-                return list(shown(config, loop))
+            list_tools = getattr(get_class(target), "shown_tools", None)
+            if list_tools is not None:
+                return list(list_tools(config, loop))
     return []
 
 

@@ -264,8 +264,8 @@ def _require(
         source = inspect.getsource(_module(name))
         for text in texts:
             if text not in source:
-                found = f"{name} does not mention {text}; required: that it does"
-                raise AttachError(f"{found}; {REMEDY}")
+                problem = f"{name} does not mention {text}; required: that it does"
+                raise AttachError(f"{problem}; {REMEDY}")
 
 
 def _module(name: str) -> ModuleType:

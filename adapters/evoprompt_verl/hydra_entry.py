@@ -101,12 +101,14 @@ class Preflight(Callback):
             # Hydra turns exceptions of callbacks into warnings; this one gets through.
             raise SystemExit(2) from error
 
-    def on_run_end(self, config: DictConfig, **others: Any) -> None:
+    def on_run_end(self, config: DictConfig, **kwargs: Any) -> None:
         """End the process with exit code 1 and a red line if nothing evolved."""
-        job: JobReturn = others["job_return"]
-        ended = job._return_value  # an error, if it failed; without underscore it would be raised
-        if isinstance(ended, NothingEvolvedError):
-            reason = ended.cause if isinstance(ended, RayTaskError) else ended
+        job: JobReturn = kwargs["job_return"]
+        return_value = (
+            job._return_value
+        )  # an error, if it failed; without underscore it would be raised
+        if isinstance(return_value, NothingEvolvedError):
+            reason = return_value.cause if isinstance(return_value, RayTaskError) else return_value
             Console(stderr=True).print(
                 f"evoprompt: {reason}", style="bold red", markup=False, soft_wrap=True
             )
@@ -162,9 +164,10 @@ def _attach_in_fit(manager: HostManager, settings: VerlSettings) -> None:
             attachment.start(manager)
             original(trainer, agent_loop_manager)
             if reason := attachment.conclude():
-                kept = trainer.config.trainer.default_local_dir
+                checkpoint_dir = trainer.config.trainer.default_local_dir
                 raise NothingEvolvedError(
-                    f"nothing evolved: {reason}; the checkpoints of the policy are kept in {kept}"
+                    f"nothing evolved: {reason}; the checkpoints of the policy are kept in "
+                    f"{checkpoint_dir}"
                 )
         else:
             original(trainer, agent_loop_manager)

@@ -24,8 +24,8 @@ Takes the arguments of `python -m verl.trainer.main_ppo`; see docs/verl.md. Sett
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run veRL's main function; exit with 2 if the input cannot be used."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    if given in (["-h"], ["--help"], []):
+    argv = list(sys.argv[1:] if arguments is None else arguments)
+    if argv in (["-h"], ["--help"], []):
         print(USAGE, end="")
         return
     from evoprompt_verl.versions import check_versions
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         check_versions()
     except InputError as error:
         _refuse(str(error))
-    sys.argv = ["evoprompt-verl", *with_preset(given)]
+    sys.argv = ["evoprompt-verl", *with_preset(argv)]
     # Without this, hydra prints its own findings in its own way and exits with 1.
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")
     from hydra.errors import HydraException

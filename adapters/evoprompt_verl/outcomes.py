@@ -104,13 +104,13 @@ class OutcomeReader:
     def read(
         self,
         batch: HostBatch,
-        asked: Mapping[str, Assignment] | None = None,
+        assignments: Mapping[str, Assignment] | None = None,
     ) -> dict[Session, RolloutOutcome]:
         """Return the outcome of every session with a trajectory in ``batch``.
 
         Args:
             batch: batch of finished groups.
-            asked: assignments by uid whose rollouts are read; none if not given.
+            assignments: assignments by uid whose rollouts are read; none if not given.
         """
         final = final_keys(batch.keys)
         if not final:
@@ -126,16 +126,20 @@ class OutcomeReader:
                 session[1],
                 reward,
             )
-            for uid, assignment in (asked or {}).items()
+            for uid, assignment in (assignments or {}).items()
             for session in ((uid, rollout) for rollout in range(assignment.rollouts))
             if session in outcomes and (reward := outcomes[session].reward) is not None
         }
         config = self._config
         chosen = rollouts_to_keep(scored, config.failure_threshold, config.failures_per_request)
         read = {session: key for session, key in final.items() if session in chosen}
-        said = {session: _feedback(extra) for session, extra in zip(final, extras, strict=True)}
-        for session, found in self._turns(read, batch.partition_id).items():
-            outcomes[session] = replace(outcomes[session], turns=found, feedback=said[session])
+        feedback_by_session = {
+            session: _feedback(extra) for session, extra in zip(final, extras, strict=True)
+        }
+        for session, session_turns in self._turns(read, batch.partition_id).items():
+            outcomes[session] = replace(
+                outcomes[session], turns=session_turns, feedback=feedback_by_session[session]
+            )
         return outcomes
 
     def _turns(
@@ -192,5 +196,5 @@ def _numbers(extra: Extra) -> dict[str, float]:
 
 def _feedback(extra: Extra) -> str:
     """Return the text for proposers to read."""
-    said = extra.get(FEEDBACK)
-    return said if isinstance(said, str) else ""
+    feedback = extra.get(FEEDBACK)
+    return feedback if isinstance(feedback, str) else ""

@@ -63,11 +63,11 @@ def check_run(config: DictConfig) -> Mapping[str, Charge]:
             f"{MANAGER}, which +{SECTION}=... sets; name your own manager in "
             f"{SECTION}.agent_loop_manager_class"
         )
-    spent = probe(settings)
+    probe_costs = probe(settings)
     check_services(settings.services)
     task = build("task", settings.task) if settings.task else None
     check_room(config, settings.seeds(task), settings.render)
-    return spent
+    return probe_costs
 
 
 def check_entry(config: DictConfig) -> None:
@@ -147,17 +147,17 @@ def check_services(addresses: Sequence[str]) -> None:
     """
     for address in addresses:
         try:
-            found = urlsplit(address)
-            port = found.port or _PORTS[found.scheme]
+            url = urlsplit(address)
+            port = url.port or _PORTS[url.scheme]
         except (ValueError, KeyError):
-            found, port = None, 0
-        if found is None or not found.hostname:
+            url, port = None, 0
+        if url is None or not url.hostname:
             raise InputError(
                 f"{SECTION}.services: {address!r} is no address; required: one such as "
                 "http://127.0.0.1:8000/tool"
             )
         try:
-            socket.create_connection((found.hostname, port), timeout=5).close()
+            socket.create_connection((url.hostname, port), timeout=5).close()
         except OSError as error:
             raise InputError(
                 f"nothing answers at {address} ({error}); required: a service that is up before "

@@ -27,14 +27,14 @@ def probe(settings: VerlSettings) -> Mapping[str, Charge]:
         InputError: a setting cannot be used, or a language model cannot be asked.
         PluginError: a component is unknown or cannot be built.
     """
-    spent = SpendTracker()
-    settings.build_engine(spending=spent).check(probe=True)
-    return spent.settled
+    spending = SpendTracker()
+    settings.build_engine(spending=spending).check(probe=True)
+    return spending.settled
 
 
-def hand_over(spent: Mapping[str, Charge]) -> None:
-    """Leaves ``spent`` in the environment, for the task runner."""
-    os.environ[SPENT] = _BY_MODEL.dump_json(dict(spent)).decode()
+def hand_over(costs: Mapping[str, Charge]) -> None:
+    """Leaves ``costs`` in the environment, for the task runner."""
+    os.environ[SPENT] = _BY_MODEL.dump_json(dict(costs)).decode()
 
 
 def handed_over() -> Mapping[str, Charge]:

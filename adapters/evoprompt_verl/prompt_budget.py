@@ -28,8 +28,8 @@ _TOOLS = (
 
 
 @contextmanager
-def _loading(what: str, required: str) -> Iterator[None]:
-    """Raise a clear error if ``what`` cannot be loaded in the body.
+def _loading(name: str, required: str) -> Iterator[None]:
+    """Raise a clear error if ``name`` cannot be loaded in the body.
 
     Raises:
         InputError: a file, a library or a module of the user raised an error.
@@ -37,7 +37,7 @@ def _loading(what: str, required: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        message = f"{what} cannot be loaded ({format_error(error)}); required: {required}"
+        message = f"{name} cannot be loaded ({format_error(error)}); required: {required}"
         raise InputError(message) from error
 
 
@@ -67,10 +67,10 @@ def check_room(
     if tools is None:
         with _loading("the tools of the agent loops", _TOOLS):
             tools = tools_of(config)
-    asked = _questions(config) if questions is None else questions
-    writer = VerlPrompts(config, tokenizer, render, asked, tools)
+    prompts = _questions(config) if questions is None else questions
+    writer = VerlPrompts(config, tokenizer, render, prompts, tools)
     empty: Messages = [{"role": "user", "content": ""}]
-    writer.require_room_for(instructions, [empty, *asked])
+    writer.require_room_for(instructions, [empty, *prompts])
 
 
 def _check_positions(config: DictConfig) -> None:
@@ -80,11 +80,11 @@ def _check_positions(config: DictConfig) -> None:
         "the model": _positions(config),
         "actor_rollout_ref.rollout.max_model_len": config.actor_rollout_ref.rollout.max_model_len,
     }
-    known = {source: tokens for source, tokens in contexts.items() if tokens is not None}
-    source = min(known, key=lambda source: known[source], default=None)
-    if source is not None and longest >= known[source]:
+    known_contexts = {source: tokens for source, tokens in contexts.items() if tokens is not None}
+    source = min(known_contexts, key=lambda source: known_contexts[source], default=None)
+    if source is not None and longest >= known_contexts[source]:
         raise InputError(
-            f"{name} is {longest}, but {source} allows {known[source]} tokens, prompt and "
+            f"{name} is {longest}, but {source} allows {known_contexts[source]} tokens, prompt and "
             "response together: an instruction could leave no room for an answer; required: less; "
             f"lower {name} or choose a model with a longer context"
         )
@@ -101,11 +101,11 @@ def _positions(config: DictConfig) -> int | None:
         return int(changed)
     path = model.get("hf_config_path") or model.path
     with _loading(f"the configuration of the model {path}", _MODEL):
-        found = AutoConfig.from_pretrained(
+        model_config = AutoConfig.from_pretrained(
             copy_to_local(path, use_shm=model.get("use_shm", False)),
             trust_remote_code=model.get("trust_remote_code", False),
         )
-    for part in (found, getattr(found, "text_config", None)):
+    for part in (model_config, getattr(model_config, "text_config", None)):
         positions = positions_of(part)
         if positions is not None:
             return positions
@@ -141,7 +141,7 @@ def _questions(config: DictConfig) -> list[Sequence[Mapping[str, Any]]]:
 
     key = config.data.get("prompt_key", "prompt")
     media = {config.data.get(f"{name}_key", f"{name}s") for name in ("image", "video", "audio")}
-    found: list[Any] = []
+    prompts: list[Any] = []
     for path in _local_files(config):
         with _loading(str(path), "a parquet file; check data.train_files and data.val_files"):
             names = {key, *media} & set(parquet.read_schema(path).names)
@@ -154,8 +154,8 @@ def _questions(config: DictConfig) -> list[Sequence[Mapping[str, Any]]]:
                     "train on a text dataset, or without evoprompt"
                 )
         if key in names and str(path) in _names(config.data.train_files):
-            found += table[key].to_pylist()
-    return [prompt for prompt in found if isinstance(prompt, list)]
+            prompts += table[key].to_pylist()
+    return [prompt for prompt in prompts if isinstance(prompt, list)]
 
 
 def _local_files(config: DictConfig) -> Iterator[Path]:

@@ -45,19 +45,19 @@ class VerlPrompts(PromptWriter):
         questions: Sequence[Messages] = (),
         tools: Schemas | None = None,
     ) -> None:
-        most = int(config.data.max_prompt_length)
-        given = config.data.get("apply_chat_template_kwargs")
-        template = OmegaConf.to_container(given, resolve=True) if given else {}
+        max_tokens = int(config.data.max_prompt_length)
+        template_config = config.data.get("apply_chat_template_kwargs")
+        template = OmegaConf.to_container(template_config, resolve=True) if template_config else {}
         super().__init__(
             tokenizer,
             render,
-            most,
+            max_tokens,
             "as data.max_prompt_length says, or veRL cuts the instruction off; raise "
             "data.max_prompt_length",
             tools_of(config) if tools is None else tools,
             cast(Mapping[str, Any], template),
         )
-        self.longest_allowed = most
+        self.longest_allowed = max_tokens
         self.questions = questions
         self._config = config
 
@@ -71,10 +71,10 @@ class VerlPrompts(PromptWriter):
 
     def chat_template(self) -> str | None:
         """Return the chat template of the run, which replaces the tokenizer's."""
-        found: str | None = OmegaConf.select(
+        template: str | None = OmegaConf.select(
             self._config, "actor_rollout_ref.model.custom_chat_template"
         )
-        return found or None
+        return template or None
 
     def origin(self) -> tuple[str, str]:
         """Names of the trainer and of the model."""
@@ -107,15 +107,15 @@ class VerlPrompts(PromptWriter):
         If all are, the shortest question is there without an instruction: veRL stops where a whole
         batch has failed.
         """
-        written = [self.write(q, c) for q, c in zip(questions, candidates, strict=True)]
-        found = [
+        rendered_prompts = [self.write(q, c) for q, c in zip(questions, candidates, strict=True)]
+        fitted_prompts = [
             prompt if length <= self.longest_allowed else None
-            for prompt, length in zip(written, self.lengths(written), strict=True)
+            for prompt, length in zip(rendered_prompts, self.lengths(rendered_prompts), strict=True)
         ]
-        if not any(found):
+        if not any(fitted_prompts):
             row = min(range(len(questions)), key=lambda row: _characters(questions[row]))
-            found[row] = questions[row]
-        return found
+            fitted_prompts[row] = questions[row]
+        return fitted_prompts
 
     def longest_question(self) -> int:
         """Tokens of the longest question without an instruction; 0 where none is known."""
@@ -130,12 +130,12 @@ class VerlPrompts(PromptWriter):
             questions: to measure, the longest by characters first, until one fits.
             members: instructions in use; the shortest of them is what has to fit.
         """
-        least = min((self.count(text) for text in members), default=0)
+        min_tokens = min((self.count(text) for text in members), default=0)
         ordered = sorted(questions, key=_characters, reverse=True)
         refused = 0
         for start in range(0, len(ordered), _MEASURED):
             lengths = self.lengths(self._bare(ordered[start : start + _MEASURED]))
-            fitting = [length for length in lengths if length + least <= self.longest_allowed]
+            fitting = [length for length in lengths if length + min_tokens <= self.longest_allowed]
             refused += len(lengths) - len(fitting)
             if fitting:
                 return max(fitting), refused

@@ -70,10 +70,10 @@ class VerlSettings(EngineSection):
                 f"the configuration has no section {SECTION!r}; required: +{SECTION}=inspo or "
                 f"+{SECTION}=default on the command line"
             )
-        given = OmegaConf.to_container(section, resolve=True)
-        assert isinstance(given, Mapping)
+        values = OmegaConf.to_container(section, resolve=True)
+        assert isinstance(values, Mapping)
         try:
-            return cls.model_validate(given)
+            return cls.model_validate(values)
         except ValidationError as error:
             raise InputError(f"{SECTION}: {explain(error, cls)}") from error
 
@@ -88,15 +88,15 @@ class VerlSettings(EngineSection):
         Raises:
             InputError: there are none, or a file cannot be read.
         """
-        found = [*self.instructions, *(_text(path) for path in self.instruction_files)]
-        found = found or list(task.seed_instructions if task else ())
-        if not found:
+        seeds = [*self.instructions, *(_text(path) for path in self.instruction_files)]
+        seeds = seeds or list(task.seed_instructions if task else ())
+        if not seeds:
             raise InputError(
                 "no seed instruction was given; required: at least one; add "
                 f"{SECTION}.instructions='[\"...\"]', {SECTION}.instruction_files=[FILE] or "
                 f"{SECTION}.task=NAME"
             )
-        return found
+        return seeds
 
     def build_engine(
         self, log: EventLog | None = None, spending: SpendTracker | None = None

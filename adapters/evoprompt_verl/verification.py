@@ -54,16 +54,20 @@ class VerificationRunner:
         """Return the outcomes of each assignment."""
         by_uid = {str(uuid.uuid4()): assignment for assignment in assignments}
         rows = []
-        for uid, asked in by_uid.items():
-            row = row_of(asked.question)
-            prompt = self._prompts.write(self._prompts.asked(asked.question), asked.candidate)
-            extra = with_context(row.get(EXTRA, {}), "verify", asked.candidate.instruction)
-            rows.append({**row, PROMPT: prompt, UID: uid, ROLLOUTS: asked.rollouts, EXTRA: extra})
+        for uid, assignment in by_uid.items():
+            row = row_of(assignment.question)
+            prompt = self._prompts.write(
+                self._prompts.asked(assignment.question), assignment.candidate
+            )
+            extra = with_context(row.get(EXTRA, {}), "verify", assignment.candidate.instruction)
+            rows.append(
+                {**row, PROMPT: prompt, UID: uid, ROLLOUTS: assignment.rollouts, EXTRA: extra}
+            )
         batch = self._rolled_out(rows)
         outcomes = self._reader.read(batch, by_uid)
         if batch.keys:
             self._queue.kv_clear(batch.keys, VALIDATION)
-        return [found for _, found in of_assignments(by_uid, outcomes)]
+        return [outcome for _, outcome in of_assignments(by_uid, outcomes)]
 
     def _rolled_out(self, rows: Sequence[Mapping[str, object]]) -> HostBatch:
         trainer = self._trainer

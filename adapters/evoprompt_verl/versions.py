@@ -45,10 +45,10 @@ def check_versions() -> None:
         require_version("verl", verl, MINIMUM, TESTED)
     except AttachError as error:
         raise InputError(str(error)) from error
-    if found := conflict(verl, installed("trl")):
+    if problem := conflict(verl, installed("trl")):
         if Version(verl) <= Version(TESTED):
-            raise InputError(f"{found}; {REMEDY}")
-        warn(f"{found}; {REMEDY}")
+            raise InputError(f"{problem}; {REMEDY}")
+        warn(f"{problem}; {REMEDY}")
 
 
 def installed(distribution: str) -> str | None:
