@@ -478,16 +478,16 @@ class _Equations:
         before, ridge = (0.0, 0.0) if self.level is None else (self.level, _RIDGE)
         self.level = (math.fsum(rests) + ridge * before) / (len(rests) + ridge)
 
-    def _within(self, most: int) -> _Equations:
-        """Return the equations without the oldest candidates beyond ``most``.
+    def _within(self, limit: int) -> _Equations:
+        """Return the equations without the oldest candidates beyond ``limit``.
 
         Their evidence about the remaining candidates stays (Schur complement).
         """
-        excess = len(self.names) - most
+        excess = len(self.names) - limit
         if excess <= 0:
             return self
         inverse = np.linalg.pinv(self.information[:excess, :excess], _SINGULAR, hermitian=True)
-        projection = np.hstack([-self.information[excess:, :excess] @ inverse, np.eye(most)])
+        projection = np.hstack([-self.information[excess:, :excess] @ inverse, np.eye(limit)])
         information = projection @ self.information @ projection.T
         return _Equations(
             self.names[excess:],
@@ -653,14 +653,14 @@ class Adjusted(Attributor):
         """Return the equations with the step that is being observed."""
         if self._solved is None:
             rewards: dict[str, dict[str, list[float]]] = {}
-            for question, candidate, own in self._state.rewards:
+            for question, candidate, new_rewards in self._state.rewards:
                 cell = rewards.get(question)
                 if cell is None:
                     cell = rewards[question] = {}
                 if candidate in cell:
-                    cell[candidate] = [*cell[candidate], *own]
+                    cell[candidate] = [*cell[candidate], *new_rewards]
                 else:
-                    cell[candidate] = own
+                    cell[candidate] = new_rewards
             memory = 0.5 ** (1 / self.half_life)
             before = self._state.equations
             self._solved = before

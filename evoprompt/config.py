@@ -53,8 +53,8 @@ class Approval(CheckedSettings):
 
     @model_validator(mode="before")
     @classmethod
-    def _mode_alone(cls, given: Any) -> Any:
-        return {"mode": given} if isinstance(given, str) else given
+    def _mode_alone(cls, value: Any) -> Any:
+        return {"mode": value} if isinstance(value, str) else value
 
 
 class EngineConfig(CheckedSettings):
@@ -217,11 +217,11 @@ class EngineConfig(CheckedSettings):
 
     @model_validator(mode="before")
     @classmethod
-    def _fill_from_preset(cls, given: Any) -> Any:
-        preset = given.get("preset") if isinstance(given, dict) else None
+    def _fill_from_preset(cls, values: Any) -> Any:
+        preset = values.get("preset") if isinstance(values, dict) else None
         if preset in get_args(Preset):
-            given = {**PRESETS[preset], **given}
-        return given
+            values = {**PRESETS[preset], **values}
+        return values
 
     @model_validator(mode="after")
     def _check_together(self) -> EngineConfig:

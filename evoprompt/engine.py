@@ -549,9 +549,9 @@ class Engine:
     def _breed(self, rolled: VerificationRollouts) -> Offspring:
         """Offspring of the best, admitted."""
         offspring = self.generations.breed(self.step, rolled, self.waits)
-        asked = time.perf_counter()
+        start = time.perf_counter()
         offspring.admitted = self._approve(offspring.admitted)
-        self.verify_seconds += rolled.seconds + time.perf_counter() - asked
+        self.verify_seconds += rolled.seconds + time.perf_counter() - start
         self.verification_rollouts += len(rolled.trajectories)
         self.generations.admit(offspring)
         self.selection.update_incumbent()
@@ -702,7 +702,8 @@ class Engine:
                 f"the engine state has version {state.get('version')!r}; required: {VERSION}; "
                 "resume with the evoprompt that wrote it, or start afresh"
             )
-        before, spent = self.state_dict(), (self.training_rollouts, self.verification_rollouts)
+        before = self.state_dict()
+        spent_rollouts = (self.training_rollouts, self.verification_rollouts)
         try:
             json.dumps(state, allow_nan=False)
             saved = _State.model_validate(dict(state))
@@ -720,7 +721,7 @@ class Engine:
         if rewind:
             self.log.rewind(saved.events)
         else:
-            self.training_rollouts, self.verification_rollouts = spent
+            self.training_rollouts, self.verification_rollouts = spent_rollouts
 
     def _restore(self, state: _State) -> None:
         parts = self._parts()

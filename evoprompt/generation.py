@@ -316,14 +316,14 @@ class Generations:
         members = self.selection.candidate_stats()
         self.selection.remember(step, members)
         parents = self.selection.parents(members)
-        places = self.config.population_size - len(members)
+        free_places = self.config.population_size - len(members)
         if step and self.verifier.share:
-            places = self.config.population_size - len(self.selection.pinned)
+            free_places = self.config.population_size - len(self.selection.pinned)
         elif step:
-            places = self.config.population_size - len(self.selection.protected(members))
-        if places <= 0:
+            free_places = self.config.population_size - len(self.selection.protected(members))
+        if free_places <= 0:
             self._notify(step, _no_place(self.config.population_size, bool(self.verifier.share)))
-        offspring = Offspring(step, members, parents, places, self.most_rounds(waits))
+        offspring = Offspring(step, members, parents, free_places, self.most_rounds(waits))
         self.screening.begin_generation()
         while offspring.places > 0 and offspring.rounds < offspring.most:
             proposals = self._propose(offspring)

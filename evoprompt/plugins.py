@@ -50,14 +50,14 @@ _Named = tuple[str, type[Component]]
 logger = logging.getLogger(__name__)
 
 
-def _name_alone(given: object) -> object:
-    return {"name": given} if isinstance(given, str) else given
+def _name_alone(value: object) -> object:
+    return {"name": value} if isinstance(value, str) else value
 
 
-def _check_name(given: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    if not isinstance(given.get("name"), str) or not given["name"]:
+def _check_name(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    if not isinstance(value.get("name"), str) or not value["name"]:
         raise ValueError("a mapping with a 'name' is required, such as {name: sentence-edit}")
-    return given
+    return value
 
 
 Choice = Annotated[dict[str, JsonValue], BeforeValidator(_name_alone), AfterValidator(_check_name)]
@@ -240,16 +240,16 @@ class Plugins:
         if not isinstance(name, str):
             known_names = ", ".join(component.name for component in self.components(role))
             raise InputError(f"{role}: name is {name!r}; required: one of {known_names}")
-        found = self.find(role, name)
-        model = found.component.Settings
+        registered = self.find(role, name)
+        model = registered.component.Settings
         own_settings = {key: value for key, value in settings.items() if key != "name"}
         shared = {}
-        if issubclass(found.component, Proposer):
+        if issubclass(registered.component, Proposer):
             mine = SharedSettings.model_fields.keys() - model.model_fields.keys()
             shared = {key: own_settings.pop(key) for key in mine & own_settings.keys()}
         try:
             around = SharedSettings.model_validate(shared)
-            return found, model.model_validate(own_settings), around
+            return registered, model.model_validate(own_settings), around
         except ValidationError as error:
             raise InputError(f"{role} {name!r}: {explain(error, model)}") from error
 
@@ -310,8 +310,8 @@ class Plugins:
         """Return the components by role and name, each with all plugins that have that name."""
         hook = "evoprompt_components"
         origins: dict[_Named, list[PluginSource]] = {}
-        for source, one in self._brought(hook, _named_component):
-            origins.setdefault(one, []).append(source)
+        for source, named_component in self._brought(hook, _named_component):
+            origins.setdefault(named_component, []).append(source)
         wrapping = [source for source, caller in self._alone(hook) if _wraps(caller)]
         components: Iterable[_Named] = origins
         if wrapping:  # they may change what others bring
@@ -509,19 +509,19 @@ def describe(component: object) -> str:
     return f"{type(component).__name__} of {origin_of(component)}"
 
 
-def require_type(name: str, given: object, *wanted: type) -> None:
-    """Check that ``given`` is None or an instance of one of ``wanted``.
+def require_type(name: str, value: object, *kinds: type) -> None:
+    """Check that ``value`` is None or an instance of one of ``kinds``.
 
     Raises:
         InputError: it is another object, such as the name or the class of a component.
     """
-    if given is not None and not isinstance(given, wanted):
-        names = " or ".join(kind.__name__ for kind in wanted)
-        kind = wanted[0].__name__
+    if value is not None and not isinstance(value, kinds):
+        names = " or ".join(kind.__name__ for kind in kinds)
+        kind = kinds[0].__name__
         remedy = f"write {name}={kind}(...)"
-        if issubclass(wanted[0], Component):
+        if issubclass(kinds[0], Component):
             built = f'evoprompt.plugins.build("{kind.lower()}", {{"name": ...}})'
-            named = isinstance(given, str | type)
+            named = isinstance(value, str | type)
             remedy = f"make one, or call {built}" if named else f"inherit evoprompt.{kind}"
-        description = f"{reprlib.repr(given)}, a {type(given).__name__}"
+        description = f"{reprlib.repr(value)}, a {type(value).__name__}"
         raise InputError(f"{name} is {description}; required: {names}; {remedy}")

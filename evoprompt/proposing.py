@@ -64,18 +64,20 @@ class ProposalRequests:
 
     # ---------------------------------------------------------------------------------- what
 
-    def wanted(self, places: int, step: int, rounds: int, scale: TrainingScale) -> int:
+    def wanted(self, free_places: int, step: int, rounds: int, scale: TrainingScale) -> int:
         """Return how many proposals to ask for.
 
         Args:
-            places: free places.
+            free_places: free places.
             step: the engine step.
             rounds: most rounds of the generation.
             scale: size of the training.
         """
         if not step:
-            return places
-        return self.config.proposals_per_round or self.verifier.proposals(places, rounds, scale)
+            return free_places
+        return self.config.proposals_per_round or self.verifier.proposals(
+            free_places, rounds, scale
+        )
 
     def make(
         self,
@@ -178,8 +180,8 @@ class ProposalRequests:
             return
         self._is_resumed = False  # an answer that was under way is lost
         members = self.selection.candidate_stats()
-        places = max(self.config.population_size - self.config.parents, 1)
-        count = self.wanted(places, max(step, 1), 1, scale)
+        free_places = max(self.config.population_size - self.config.parents, 1)
+        count = self.wanted(free_places, max(step, 1), 1, scale)
         request = self.make(self.selection.parents(members), members, count, step)
         self._state.requested = step
         self._state.parents = [parent.candidate for parent in request.parents]

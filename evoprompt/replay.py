@@ -339,4 +339,4 @@ def _different_first(
             ranked.append((seen[key], trajectory))
             seen[key] += 1
     ranked.sort(key=lambda pair: pair[0])
-    return [one for _, one in ranked[:k]]
+    return [trajectory for _, trajectory in ranked[:k]]

@@ -390,15 +390,15 @@ class Verifier(Component, ABC):
         """
         return None
 
-    def proposals(self, places: int, rounds: int, scale: TrainingScale) -> int:
+    def proposals(self, free_places: int, rounds: int, scale: TrainingScale) -> int:
         """Return the number of proposals to request, by default two for each free place.
 
         Verification rejects half of them. With a single round the number is three for each place:
         then no more is lost than by waiting for up to five rounds (simulated, docs/selection.md).
 
         Args:
-            places: free places.
+            free_places: free places.
             rounds: most rounds of the generation.
             scale: size of the training.
         """
-        return places * (3 if rounds == 1 else 2)
+        return free_places * (3 if rounds == 1 else 2)

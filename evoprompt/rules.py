@@ -107,17 +107,18 @@ def too_long(proposal: Proposal, context: ScreeningContext) -> str | None:
 
     Hosts cut prompts that are too long from the left, where the instruction stands.
     """
-    limits, most = context.limits, context.limits.max_prompt_tokens
+    limits, max_tokens = context.limits, context.limits.max_prompt_tokens
     tokens = limits.count_tokens(proposal.text)
     if tokens > limits.max_tokens:
         return f"the instruction has {tokens} tokens, more than the {limits.max_tokens} allowed"
-    if most is None:
+    if max_tokens is None:
         return None
     tokens += max(map(limits.count_tokens, context.questions), default=0)
     length = (
-        f"instruction and longest question have {tokens} tokens, more than the {most} of a prompt"
+        f"instruction and longest question have {tokens} tokens, more than the {max_tokens} of a "
+        "prompt"
     )
-    return length if tokens > most else None
+    return length if tokens > max_tokens else None
 
 
 _UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0\ufffc\ufffd")
@@ -138,19 +139,20 @@ _CHAT = re.compile(
 
 def control_characters(proposal: Proposal, context: ScreeningContext) -> str | None:
     """Find invisible or confusable characters, and tokens of chat templates."""
-    text, known = proposal.text, context.known
-    for char in sorted(set(_JOINER.sub("", text)).difference(known, "\n\t\r")):
+    text, known_text = proposal.text, context.known
+    for char in sorted(set(_JOINER.sub("", text)).difference(known_text, "\n\t\r")):
         if char in _UNSEEN or unicodedata.category(char) in ("Cc", "Cf", "Co", "Cs", "Zl", "Zp"):
             return f"the text holds the invisible character U+{ord(char):04X}"
     for word in () if text.isascii() else re.findall(r"\w+", text):
-        if re.search("[A-Za-z]", word) and _TWINS.search(word) and word not in known:
+        if re.search("[A-Za-z]", word) and _TWINS.search(word) and word not in known_text:
             return f"the word {word!r} mixes alphabets that look alike"
     tokens = (match.group().strip() for match in _CHAT.finditer(text))
     special = (
         control_token for control_token in context.limits.control_tokens if control_token in text
     )
     if token := next(
-        (special_token for special_token in (*tokens, *special) if special_token not in known), None
+        (special_token for special_token in (*tokens, *special) if special_token not in known_text),
+        None,
     ):
         return f"the text holds the control token {token!r}"
     return None
@@ -197,7 +199,7 @@ def protocol(proposal: Proposal, context: ScreeningContext) -> str | None:
     counterpart. Others are mentioned, as in "write nothing after </answer>". Slots in quotes or
     code, or called placeholders, are only spoken of.
     """
-    text, known = proposal.text, context.known
+    text, known_text = proposal.text, context.known
     needed = list(context.required) or sorted(_kept(_tags, context))
     if lost_slots := [tag for tag in needed if tag not in text]:
         return f"lost tag {', '.join(lost_slots)}"
@@ -210,8 +212,8 @@ def protocol(proposal: Proposal, context: ScreeningContext) -> str | None:
     if fault := next((fault for fault in _faults(text, read) if fault not in usual), None):
         return fault
     bare = _QUOTED.sub(" ", text)
-    fine = _slots(known).union(*map(_slots, _LITERAL.findall(bare)))
-    closed = {name for slash, name in _TAG.findall(f"{text}\n{known}") if slash}
+    fine = _slots(known_text).union(*map(_slots, _LITERAL.findall(bare)))
+    closed = {name for slash, name in _TAG.findall(f"{text}\n{known_text}") if slash}
     new = sorted(slot for slot in _slots(bare) - fine if slot.strip("<>") not in closed)
     return f"new placeholder {', '.join(new)}" if new else None
 
@@ -230,9 +232,9 @@ def _slots(text: str) -> set[str]:
     return {match.group().casefold() for match in _SLOT.finditer(_LATEX.sub(" ", text))}
 
 
-def _faults(text: str, known: str) -> Iterator[str]:
-    """Yield the faults of the tags in ``text``; ``known`` holds the tags of the host."""
-    host = {name.casefold(): name for _, name in _TAG.findall(known)}
+def _faults(text: str, known_text: str) -> Iterator[str]:
+    """Yield the faults of the tags in ``text``; ``known_text`` holds the tags of the host."""
+    host = {name.casefold(): name for _, name in _TAG.findall(known_text)}
     ours = {name for slash, name in _TAG.findall(text) if slash}
     if host and ours and not any(name in host.values() for _, name in _TAG.findall(text)):
         yield f"none of the tags {', '.join(sorted(ours))} is one that the host reads"
@@ -247,8 +249,8 @@ def _faults(text: str, known: str) -> Iterator[str]:
     for match in _TAG.finditer(bare):
         used = not match[1] and _GLUED.match(bare, match.end()) is not None
         marks.setdefault(match[2], []).append((used, bool(match[1])))
-    for name, same in marks.items():
-        for (used, _), (_, closes) in zip(same, [*same[1:], (False, False)], strict=True):
+    for name, tag_uses in marks.items():
+        for (used, _), (_, closes) in zip(tag_uses, [*tag_uses[1:], (False, False)], strict=True):
             if used and not closes:
                 yield f"the tag {name!r} is opened but not closed"
 
@@ -298,11 +300,11 @@ def leak(proposal: Proposal, context: ScreeningContext) -> str | None:
     if index is None or not index.is_of(context.questions, context.answers):
         index = CopyIndex()
         index.update(context.questions, context.answers)
-    text, known = _words(proposal.text), f" {' '.join(_words(context.known))} "
-    if answers := index.answers_in(text, known):
+    text, known_text = _words(proposal.text), f" {' '.join(_words(context.known))} "
+    if answers := index.answers_in(text, known_text):
         answer = next(answer for answer in context.answers if answer in answers)
         return f"the text holds the gold answer {answer!r} of a training question"
-    whole, runs = index.questions_in(text, known), index.runs_in(text, known)
+    whole, runs = index.questions_in(text, known_text), index.runs_in(text, known_text)
     questions = [_words(question) for question in context.questions] if whole or runs else []
     copied = next((words for words in questions if words in whole), None)
     if copied is None and runs:
@@ -337,10 +339,9 @@ class CopyIndex:
         return self._lists[0] is questions and self._lists[1] is answers
 
     def update(self, questions: Collection[str], answers: Collection[str]) -> None:
-        """Make these texts the indexed ones; only those that are new or gone take time."""
+        """Index these texts; only texts that were added or removed take time."""
         self._lists = questions, answers
-        wanted = set(questions)
-        for text in self._questions.keys() - wanted:
+        for text in self._questions.keys() - set(questions):
             words = self._questions.pop(text)
             self._texts[words] -= 1
             if not self._texts[words]:
@@ -349,49 +350,48 @@ class CopyIndex:
                     self._runs[run] -= 1
                     if not self._runs[run]:
                         del self._runs[run]
-        for text in wanted - self._questions.keys():
+        for text in set(questions) - self._questions.keys():
             words = self._questions[text] = _words(text)
             if not self._texts[words]:
                 self._runs.update({*_runs(words)})
             self._texts[words] += 1
-        wanted = set(answers)
-        for text in self._answers.keys() - wanted:
-            begins = self._answers.pop(text)[:2]
-            same = self._beginnings.get(begins, {})
-            same.pop(text, None)
-            if not same:
-                self._beginnings.pop(begins, None)
-        for text in wanted - self._answers.keys():
+        for text in self._answers.keys() - set(answers):
+            beginning = self._answers.pop(text)[:2]
+            same_beginning = self._beginnings.get(beginning, {})
+            same_beginning.pop(text, None)
+            if not same_beginning:
+                self._beginnings.pop(beginning, None)
+        for text in set(answers) - self._answers.keys():
             words = self._answers[text] = _words(text)
             if _gives_away(text):
                 self._beginnings.setdefault(words[:2], {})[text] = f" {' '.join(words)} "
 
-    def answers_in(self, text: Words, known: str) -> set[str]:
-        """Return the answers in ``text`` that give something away and are not in ``known``."""
+    def answers_in(self, text: Words, known_text: str) -> set[str]:
+        """Return the answers in ``text`` that give something away and are not in ``known_text``."""
         joined = f" {' '.join(text)} "
         pairs = {*pairwise(text), *((word,) for word in text)}
         return {
             answer
-            for begins in pairs & self._beginnings.keys()
-            for answer, words in self._beginnings[begins].items()
-            if words in joined and words not in known
+            for beginning in pairs & self._beginnings.keys()
+            for answer, words in self._beginnings[beginning].items()
+            if words in joined and words not in known_text
         }
 
-    def questions_in(self, text: Words, known: str) -> set[Words]:
-        """Return the short questions, word by word, in ``text`` that are not in ``known``."""
+    def questions_in(self, text: Words, known_text: str) -> set[Words]:
+        """Return the short questions, word by word, in ``text`` that are not in ``known_text``."""
         return {
             words
             for size in range(_WHOLE, COPIED)
             for words in self._texts.keys() & _runs(text, size)
-            if f" {' '.join(words)} " not in known
+            if f" {' '.join(words)} " not in known_text
         }
 
-    def runs_in(self, text: Words, known: str) -> set[Words]:
-        """Return the runs in ``text`` that one question alone has and that are not in ``known``."""
+    def runs_in(self, text: Words, known_text: str) -> set[Words]:
+        """Return the runs in ``text`` that one question alone has and ``known_text`` does not."""
         return {
             run
             for run in {*_runs(text)}
-            if self._runs.get(run) == 1 and f" {' '.join(run)} " not in known
+            if self._runs.get(run) == 1 and f" {' '.join(run)} " not in known_text
         }
 
 
@@ -492,9 +492,9 @@ def meta_talk(proposal: Proposal, context: ScreeningContext) -> str | None:
     match = _TALK.search(text)
     if not match and not re.search(r"\b(?:prompt|instruction)", parent_texts):
         match = _OF_PROMPTS.search(text)
-    said = " ".join(match.group().split()) if match else ""
-    talks = said and said.casefold() not in parent_texts
-    return f"the text talks about itself: {said!r}" if talks else None
+    phrase = " ".join(match.group().split()) if match else ""
+    talks = phrase and phrase.casefold() not in parent_texts
+    return f"the text talks about itself: {phrase!r}" if talks else None
 
 
 _PAIRS = """"" '' `` “” „“ „” «» »« 「」 『』 [] () """
@@ -619,16 +619,16 @@ def grader_talk(proposal: Proposal, context: ScreeningContext) -> str | None:
     "The answer is compared letter by letter" only tells how it is graded. Where a parent asks to
     grade, an instruction may speak of marks.
     """
-    text, known = proposal.text.replace("\u2019", "'"), "\n".join(context.parents).casefold()
+    text, known_text = proposal.text.replace("\u2019", "'"), "\n".join(context.parents).casefold()
     matches = [
         match
         for match in _ONE_ANSWER.finditer(text)
         if not _CONDITION.search(text[max(match.start() - 60, 0) : match.start()])
     ]
-    if not _GRADES.search(known):
+    if not _GRADES.search(known_text):
         matches += _GAMING.finditer(text)
     for match in matches:
         before = text[max(match.start() - 40, 0) : match.start()]
-        if not _NEVER.search(before) and match.group().casefold() not in known:
+        if not _NEVER.search(before) and match.group().casefold() not in known_text:
             return f"the text works on its grader: {' '.join(match.group().split())!r}"
     return None

@@ -98,11 +98,11 @@ Seed = str | Mapping[str, str] | Proposal
 """A text, a text per component, or a proposal whose rationale says where it comes from."""
 
 
-def usable_seeds(seeds: Sequence[Seed], most: int, required: Sequence[str]) -> list[Proposal]:
+def usable_seeds(seeds: Sequence[Seed], limit: int, required: Sequence[str]) -> list[Proposal]:
     """Return one proposal per seed, for the first candidates.
 
     Raises:
-        InputError: there is no seed, there are more than ``most``, two are equal, one is empty,
+        InputError: there is no seed, there are more than ``limit``, two are equal, one is empty,
             lacks a required tag, or is not a text.
     """
     if isinstance(seeds, str | bytes) or not isinstance(seeds, Sequence) or not seeds:
@@ -110,10 +110,10 @@ def usable_seeds(seeds: Sequence[Seed], most: int, required: Sequence[str]) -> l
             f"the seed instructions are {reprlib.repr(seeds)}; required: a list of at least one "
             'text; write ["..."]'
         )
-    if len(seeds) > most:
+    if len(seeds) > limit:
         raise InputError(
             f"{len(seeds)} seed instructions were given; required: at most population_size "
-            f"{most}; drop some or raise it"
+            f"{limit}; drop some or raise it"
         )
     usable: dict[str, Proposal] = {}
     for seed in seeds:
@@ -132,8 +132,8 @@ def usable_seeds(seeds: Sequence[Seed], most: int, required: Sequence[str]) -> l
 
 
 def _components(seed: object) -> dict[str, str]:
-    written = seed.components if isinstance(seed, Proposal) else seed
-    components = {INSTRUCTION: written} if isinstance(written, str) else written
+    texts = seed.components if isinstance(seed, Proposal) else seed
+    components = {INSTRUCTION: texts} if isinstance(texts, str) else texts
     if isinstance(components, Mapping) and all(
         isinstance(part, str) for pair in components.items() for part in pair
     ):
@@ -243,14 +243,14 @@ class Screening:
         passed: list[Candidate] = []
         self.events, self.known.findings = [], []
         for draft in proposals:
-            taken = clean(draft)
-            parents = [by_id[name] for name in taken.parents if name in by_id] or [first]
-            proposal = replace(taken, parents=tuple(parent.id for parent in parents))
+            cleaned_draft = clean(draft)
+            parents = [by_id[name] for name in cleaned_draft.parents if name in by_id] or [first]
+            proposal = replace(cleaned_draft, parents=tuple(parent.id for parent in parents))
             parent_context = replace(
                 context, parents=[parent.text for parent in parents], members=texts
             )
             finding = (
-                _unknown(taken, by_id)
+                _unknown(cleaned_draft, by_id)
                 or _mismatch(proposal, parents[0])
                 or check(proposal, parent_context, self._rules)
             )

@@ -131,18 +131,22 @@ class Selection:
         Under ``unmeasured="explore"`` a member with fewer than ``min_groups`` groups has the mean
         weight of the measured ones: unknown is not bad.
         """
-        known = self._known()
+        candidate_stats = self._known()
         lowest = self.config.reward_range[0]
         if lowest and self.config.unmeasured == "zero":  # the paper's 0 is the lowest reward
-            known = [s if s.groups else replace(s, weight=lowest) for s in known]
-        is_measured = self._are_measured(known)
-        measured = [s.weight for s, is_one in zip(known, is_measured, strict=True) if is_one]
-        if not measured or len(measured) == len(known):
-            return known
+            candidate_stats = [
+                s if s.groups else replace(s, weight=lowest) for s in candidate_stats
+            ]
+        is_measured = self._are_measured(candidate_stats)
+        measured = [
+            s.weight for s, is_one in zip(candidate_stats, is_measured, strict=True) if is_one
+        ]
+        if not measured or len(measured) == len(candidate_stats):
+            return candidate_stats
         average = fmean(measured)
         return [
             stats if is_one else replace(stats, weight=average)
-            for stats, is_one in zip(known, is_measured, strict=True)
+            for stats, is_one in zip(candidate_stats, is_measured, strict=True)
         ]
 
     def sentences(self) -> Sequence[SentenceValue]:
@@ -247,12 +251,12 @@ class Selection:
             size = per_question if per_question > 1 else BLOCK
             drawn_places = self._leftover_places(candidate_stats, trials)
             while len(drawn_places) < questions * per_question:
-                drawn = self._draw_with_trials(candidate_stats, trials, share, size)
+                drawn_candidates = self._draw_with_trials(candidate_stats, trials, share, size)
                 if (
                     per_question == 1
                 ):  # a batch in a fixed order must not give each its own questions
-                    self.rng.shuffle(drawn)
-                drawn_places += drawn
+                    self.rng.shuffle(drawn_candidates)
+                drawn_places += drawn_candidates
             self._leftover = drawn_places[questions * per_question :]
             return drawn_places[: questions * per_question]
         self._leftover = []
@@ -311,9 +315,9 @@ class Selection:
         return candidates
 
     def _draw_unmeasured(
-        self, candidate_stats: Sequence[CandidateStats], most: int
+        self, candidate_stats: Sequence[CandidateStats], max_draws: int
     ) -> list[CandidateStats]:
-        """Return up to ``most`` draws of the unmeasured, those that lack most groups first."""
+        """Return up to ``max_draws`` draws of the unmeasured, those that lack most groups first."""
         needs = [
             (stats, need)
             for stats in candidate_stats
@@ -322,8 +326,8 @@ class Selection:
         drawn_stats: list[CandidateStats] = []
         for level in range(max((need for _, need in needs), default=0), 0, -1):
             behind = [stats for stats, need in needs if need >= level]
-            drawn_stats += self.rng.sample(behind, min(len(behind), most - len(drawn_stats)))
-            if len(drawn_stats) == most:
+            drawn_stats += self.rng.sample(behind, min(len(behind), max_draws - len(drawn_stats)))
+            if len(drawn_stats) == max_draws:
                 break
         return drawn_stats
 
@@ -378,10 +382,10 @@ class Selection:
             kept_ids.add(incumbent.id)
         return self.keep_only(step, kept_ids)
 
-    def make_room(self, step: int, places: int = 0) -> None:
-        """Prune members until so many ``places`` are free, those of the lowest weight first."""
+    def make_room(self, step: int, free_places: int = 0) -> None:
+        """Prune members of the lowest weight until there are ``free_places``."""
         candidate_stats = self.candidate_stats()
-        excess = len(candidate_stats) + places - self.config.population_size
+        excess = len(candidate_stats) + free_places - self.config.population_size
         if excess <= 0:
             return
         self.remember(step, candidate_stats)
@@ -392,9 +396,9 @@ class Selection:
         pruned_ids = {stats.candidate.id for stats in candidates[:excess]}
         self.keep_only(step, {s.candidate.id for s in candidate_stats} - pruned_ids)
 
-    def keep_only(self, step: int, kept: Collection[str]) -> tuple[str, ...]:
-        """Prune all but ``kept`` and the pinned, at ``step``; return their ids, oldest first."""
-        stay = {*kept, *self.pinned}
+    def keep_only(self, step: int, kept_ids: Collection[str]) -> tuple[str, ...]:
+        """Prune all but ``kept_ids`` and the pinned; return the pruned ids, oldest first."""
+        stay = {*kept_ids, *self.pinned}
         pruned = tuple(member.id for member in self.members if member.id not in stay)
         if pruned:
             with naming("population", self.population):
@@ -426,9 +430,9 @@ class Selection:
         members = {member.id for member in self.members}
         counted = [trajectory for trajectory in trajectories if trajectory.candidate.id in members]
         verified: dict[str, list[float]] = {}
-        for one in counted:
-            if one.reward is not None:
-                verified.setdefault(one.candidate.id, []).append(one.reward)
+        for trajectory in counted:
+            if trajectory.reward is not None:
+                verified.setdefault(trajectory.candidate.id, []).append(trajectory.reward)
         with naming("attributor", self.attributor):
             self.attributor.observe_verification(step, counted, priors | verified)
 

@@ -68,13 +68,13 @@ class Candidate:
     rationale: str = ""
 
     @classmethod
-    def of(cls, written: Written) -> Candidate:
+    def of(cls, texts: Written) -> Candidate:
         """Return a candidate that belongs to no engine, for a comparison.
 
         >>> Candidate.of("Be brief.").components
         {'instruction': 'Be brief.'}
         """
-        return cls("given", {INSTRUCTION: written} if isinstance(written, str) else dict(written))
+        return cls("given", {INSTRUCTION: texts} if isinstance(texts, str) else dict(texts))
 
     @property
     def text(self) -> str:

@@ -159,10 +159,10 @@ class ReplayTopN(Verifier):
 MIN_VERIFICATION = 10  # questions: fewer decide nothing, whatever they cost
 
 
-def _at_most(half: int, tried: int) -> str:
+def _at_most(half: int, num_tried: int) -> str:
     if not half:
         return "it was tried alone, and no rollout of a parent could be scored"
-    return f"of {tried} that were tried at most {half} are admitted, and others did no worse"
+    return f"of {num_tried} that were tried at most {half} are admitted, and others did no worse"
 
 
 def _reason_against(result: VerificationResult, bar: float, otherwise: str) -> str:
@@ -247,15 +247,15 @@ class InTraining(Verifier):
         """Return 0: no rollout is made for it."""
         return 0
 
-    def proposals(self, places: int, rounds: int, scale: TrainingScale) -> int:
+    def proposals(self, free_places: int, rounds: int, scale: TrainingScale) -> int:
         """Return 6, and 12 in steps of 64 questions or more.
 
         In a step with fewer places for candidates on trial there are as many proposals as places,
         at least 2: else a decision would take dozens of steps.
         """
-        places = int(self.share * scale.questions * scale.candidates)
+        free_places = int(self.share * scale.questions * scale.candidates)
         max_proposals = _PROPOSALS[scale.questions >= _MANY_QUESTIONS]
-        return min(max_proposals, max(places, 2)) if scale.questions else max_proposals
+        return min(max_proposals, max(free_places, 2)) if scale.questions else max_proposals
 
     def max_trial_rollouts(self, scale: TrainingScale) -> int:
         """Return four over the square of the lead that is waited for: 1,600, or 4,444."""
@@ -335,11 +335,11 @@ class InTraining(Verifier):
 class RolloutsSpentError(Exception):
     """Error: a verification does not fit into the budget."""
 
-    def __init__(self, needed: int, left: int) -> None:
+    def __init__(self, needed: int, budget_left: int) -> None:
         super().__init__(
-            f"no verification: it needs {needed} more rollouts and the budget has {left}; none "
-            "is admitted, training goes on; evolve earlier (evolve_until), ask fewer questions "
-            "(verify_questions) or raise the budget"
+            f"no verification: it needs {needed} more rollouts and the budget has {budget_left}; "
+            "none is admitted, training goes on; evolve earlier (evolve_until), ask fewer "
+            "questions (verify_questions) or raise the budget"
         )
 
 

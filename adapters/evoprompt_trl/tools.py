@@ -48,8 +48,8 @@ class OwnTools:
             obstacle = "tools of environments" if has_environments(trainer) else f"no {TOKENIZE}"
             raise AttachError(
                 f"descriptions of tools are to evolve, but {type(trainer).__name__} has "
-                f"{obstacle}; required: a GRPOTrainer of TRL 1.11 or newer with tools= alone; use that, or "
-                "seeds that are instructions alone"
+                f"{obstacle}; required: a GRPOTrainer of TRL 1.11 or newer with tools= alone; "
+                "use that, or seeds that are instructions alone"
             )
         self._trainer: Any = trainer
         self._schemas = schemas_of(trainer)

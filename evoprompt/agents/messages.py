@@ -165,24 +165,24 @@ class MessageReader:
             )
 
     def add_call(
-        self, place: object, name: object, arguments: object, identity: object = None
+        self, index: object, name: object, arguments: object, identity: object = None
     ) -> None:
         """Read a call, or the next part of one.
 
         Args:
-            place: of the call among the calls of the message; None for a whole call.
+            index: of the call among the calls of the message; None for a whole call.
             name: of the tool; later parts have no name, or repeat it.
             arguments: the next part of them as a text, or an object.
             identity: id of the call; a different id begins a new call at any place.
         """
         name = name if isinstance(name, str) else ""
-        call = None if place is None else self._places.get(str(place))
+        call = None if index is None else self._places.get(str(index))
         is_other = call is not None and identity and call.identity not in (None, identity)
         is_again = call is not None and name and not identity and call.is_whole
         if call is None or is_other or is_again:
             call = _CallParts(name, identity)
             self._calls.append(call)
-            self._places[str(place)] = call
+            self._places[str(index)] = call
         elif name and call.name != name:
             call.name += name
         if arguments not in (None, ""):  # some servers send an object

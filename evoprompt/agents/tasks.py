@@ -117,8 +117,8 @@ class TrainingJob(Interface):
         """Make a running ``train`` save a checkpoint and return after the current step."""
         ...
 
-    def evaluate(self, written: Written, split: str) -> Evaluation:
-        """Evaluate the policy under the instruction ``written``, decoding greedily.
+    def evaluate(self, instruction: Written, split: str) -> Evaluation:
+        """Evaluate the policy under ``instruction``, decoding greedily.
 
         Training continues as it would have without the evaluation.
         """

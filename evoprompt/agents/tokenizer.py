@@ -278,8 +278,10 @@ def positions_of(config: Any) -> int | None:
     stated: int | None = getattr(config, "max_position_embeddings", None)
     if stated is None:
         return None
-    given = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
-    parts = [given, *given.values()] if isinstance(given, Mapping) else []
+    scaling = (
+        getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
+    )
+    parts = [scaling, *scaling.values()] if isinstance(scaling, Mapping) else []
     limits = [stated]
     for part in parts:  # of each kind of layer, where these differ
         if isinstance(part, Mapping) and part.get("rope_type", part.get("type")) in _SCALED:

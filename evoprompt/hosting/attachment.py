@@ -136,9 +136,8 @@ def attach(
         )
     manager = plugins().manager
     request = AttachRequest(trainer, engine, render, adapter, probe, resume)
-    found = manager.hook.evoprompt_attach(request=request)
-    if found is not None:
-        attachment: Attachment = found
+    attachment: Attachment | None = manager.hook.evoprompt_attach(request=request)
+    if attachment is not None:
         if log_dir is not None and not is_follower():
             try:
                 lock = keep_log(Path(log_dir), engine, trainer)
@@ -148,26 +147,29 @@ def attach(
             if isinstance(attachment, Binding):
                 attachment.until_detach(lock.release)
         return attachment
-    asked = sorted(
+    adapter_names = sorted(
         implementation.plugin_name
         for implementation in manager.hook.evoprompt_attach.get_hookimpls()
     )
-    given = f"{type(trainer).__module__}.{type(trainer).__qualname__}"
-    wanted = f" with adapter={adapter!r}" if adapter else ""
+    trainer_name = f"{type(trainer).__module__}.{type(trainer).__qualname__}"
+    condition = f" with adapter={adapter!r}" if adapter else ""
     raise AttachError(
-        f"no adapter recognises a {given}{wanted} (asked: {', '.join(asked) or 'none'}); required: "
-        "a TRL GRPOTrainer or RLOOTrainer, a veRL PPOTrainer, or the rl.train.Config of "
-        'tinker-cookbook; install the host\'s extra, pip install "evoprompt[trl]", '
+        f"no adapter recognises a {trainer_name}{condition} "
+        f"(asked: {', '.join(adapter_names) or 'none'}); required: a TRL GRPOTrainer or "
+        "RLOOTrainer, a veRL PPOTrainer, or the rl.train.Config of tinker-cookbook; "
+        'install the host\'s extra, pip install "evoprompt[trl]", '
         '"evoprompt[verl]" or "evoprompt[tinker]", or a plugin for it'
     )
 
 
-def _require(name: str, given: object, suits: bool, wanted: str) -> None:
+def _require(name: str, value: object, suits: bool, requirement: str) -> None:
     if not suits:
-        kind = type(given).__name__
-        what = f"the class {given.__name__}" if isinstance(given, type) else f"of type {kind}"
+        kind = type(value).__name__
+        description = (
+            f"the class {value.__name__}" if isinstance(value, type) else f"of type {kind}"
+        )
         raise AttachError(
-            f"{name} is {what}; required: {wanted}; write attach(trainer, engine, "
+            f"{name} is {description}; required: {requirement}; write attach(trainer, engine, "
             "render=...), the trainer first"
         )
 
@@ -229,10 +231,10 @@ def _taken(root: Path, finding: str) -> InputError:
     )
 
 
-def is_instance(given: object, module: str, name: str) -> bool:
-    """Return whether ``given`` is an instance of a class, without an import of its module."""
-    found = getattr(sys.modules.get(module), name, None)
-    return isinstance(found, type) and isinstance(given, found)
+def is_instance(instance: object, module: str, name: str) -> bool:
+    """Return whether ``instance`` is an instance of a class, without an import of its module."""
+    loaded_class = getattr(sys.modules.get(module), name, None)
+    return isinstance(loaded_class, type) and isinstance(instance, loaded_class)
 
 
 def require_version(name: str, version: str, minimum: str, tested: str) -> None:
@@ -266,22 +268,23 @@ def require_methods(owner: object, methods: Mapping[str, Sequence[str]], remedy:
     Args:
         owner: an object, a class or a module of the host.
         methods: their names and first parameters. Those of an object are looked up in its class:
-            what somebody has put around a method of the object need not name things.
-        remedy: which version does.
+            a function that the user has put around a method need not have the same parameters.
+        remedy: the version that has them.
 
     Raises:
         AttachError: one is missing, or takes other parameters.
     """
     kind = owner if isinstance(owner, type | ModuleType) else type(owner)
-    for name, wanted in methods.items():
+    for name, required in methods.items():
         method = getattr(kind, name, None)
-        given = tuple(inspect.signature(method).parameters) if callable(method) else ()
+        parameters = tuple(inspect.signature(method).parameters) if callable(method) else ()
         if isinstance(kind, type) and inspect.isfunction(method):
-            given = given[1:]
-        if not callable(method) or given[: len(wanted)] != tuple(wanted):
-            found = f"{name}({', '.join(given)})" if callable(method) else f"no {name}"
+            parameters = parameters[1:]
+        if not callable(method) or parameters[: len(required)] != tuple(required):
+            description = f"{name}({', '.join(parameters)})" if callable(method) else f"no {name}"
             raise AttachError(
-                f"{kind.__name__} has {found}; required: {name}({', '.join(wanted)}); {remedy}"
+                f"{kind.__name__} has {description}; required: {name}({', '.join(required)}); "
+                f"{remedy}"
             )
 
 
@@ -301,9 +304,9 @@ def require_attributes(owner: object, names: Sequence[str], remedy: str) -> None
         AttachError: it does.
     """
     for name in names:
-        found: object = owner
+        value: object = owner
         for part in name.split("."):
-            if not hasattr(found, part):
+            if not hasattr(value, part):
                 kind = owner if isinstance(owner, type | ModuleType) else type(owner)
                 raise AttachError(f"{kind.__name__} has no {name}; required: {name}; {remedy}")
-            found = getattr(found, part)
+            value = getattr(value, part)

@@ -68,15 +68,15 @@ def purpose() -> Purpose:
     return _PURPOSE.get()
 
 
-def set_purpose(why: Purpose) -> None:
+def set_purpose(value: Purpose) -> None:
     """Set the value of :func:`purpose` for the rest of the running task of asyncio."""
-    _PURPOSE.set(why)
+    _PURPOSE.set(value)
 
 
 @contextmanager
-def rolling_out(why: Purpose) -> Iterator[None]:
+def rolling_out(value: Purpose) -> Iterator[None]:
     """Set the value of :func:`purpose` within the context."""
-    token = _PURPOSE.set(why)
+    token = _PURPOSE.set(value)
     try:
         yield
     finally:
@@ -141,16 +141,16 @@ def trajectories(assignment: Assignment, outcomes: Outcomes) -> list[Trajectory]
     """
     padded = [*outcomes, *[None] * assignment.rollouts][: assignment.rollouts]
     return [
-        _trajectory(assignment, place, outcome or _FAILED) for place, outcome in enumerate(padded)
+        _trajectory(assignment, index, outcome or _FAILED) for index, outcome in enumerate(padded)
     ]
 
 
-def _trajectory(assignment: Assignment, place: int, outcome: RolloutOutcome) -> Trajectory:
+def _trajectory(assignment: Assignment, index: int, outcome: RolloutOutcome) -> Trajectory:
     reward, feedback = outcome.reward, outcome.feedback
     if reward is not None and not is_usable(reward):
         reward, feedback = None, f"the reward was {outcome.reward}\n{feedback}".strip()
     metrics = {name: value for name, value in outcome.metrics.items() if is_usable(value)}
-    return Trajectory(assignment, reward, place, outcome.turns, metrics, feedback)
+    return Trajectory(assignment, reward, index, outcome.turns, metrics, feedback)
 
 
 class Binding:
@@ -286,7 +286,11 @@ class Binding:
     def end(self, outcomes: Iterable[tuple[Assignment, Outcomes]]) -> None:
         """Pass the rollouts of this step to the engine, failed rollouts included."""
         self.engine.tell(
-            [trajectory for asked, found in outcomes for trajectory in trajectories(asked, found)]
+            [
+                trajectory
+                for assignment, assignment_outcomes in outcomes
+                for trajectory in trajectories(assignment, assignment_outcomes)
+            ]
         )
 
     def _evolve(self, rollout: Rollout) -> None:
@@ -297,15 +301,15 @@ class Binding:
             report = self.engine.evolve(verify)
         if not report.due:
             return
-        tried = len(self.engine.generations.trials.candidates)
-        found = f"{report.proposed} proposed, {len(report.admitted)} admitted"
+        num_on_trial = len(self.engine.generations.trials.candidates)
+        summary = f"{report.proposed} proposed, {len(report.admitted)} admitted"
         if report.failure:
-            found = f"nothing to try, because {report.failure}"
-        elif tried:
-            found = f"{report.proposed} proposed, {tried} on trial in training"
-        lost = f" ({report.failures})" if report.failures.failed else ""
+            summary = f"nothing to try, because {report.failure}"
+        elif num_on_trial:
+            summary = f"{report.proposed} proposed, {num_on_trial} on trial in training"
+        failures = f" ({report.failures})" if report.failures.failed else ""
         self._say(
-            f"step {report.step}: {found}, {report.rollouts:,} rollouts{lost}, best now "
+            f"step {report.step}: {summary}, {report.rollouts:,} rollouts{failures}, best now "
             f"{best_in_words(self.engine)}"
         )
 
@@ -317,37 +321,39 @@ class Binding:
                 [(assignment.question, assignment.candidate) for assignment in assignments]
             )
         pairs = list(zip(assignments, refusals, strict=True))
-        for why in {one.candidate.id: why for one, why in pairs if why}.values():
-            self.engine.log.append(Notice(self.engine.step, f"not verified: {why}"))
-        fitting = [one for one, why in pairs if not why]
+        reasons = {assignment.candidate.id: refusal for assignment, refusal in pairs if refusal}
+        for refusal in reasons.values():
+            self.engine.log.append(Notice(self.engine.step, f"not verified: {refusal}"))
+        fitting = [assignment for assignment, refusal in pairs if not refusal]
         rolled = iter(rollout(fitting) if fitting else ())
         return [
             trajectory
-            for one, why in pairs
-            for trajectory in trajectories(one, () if why else next(rolled))
+            for assignment, refusal in pairs
+            for trajectory in trajectories(assignment, () if refusal else next(rolled))
         ]
 
-    def require_instruction_in_prompts(self, found: Sequence[bool], suspect: str) -> None:
+    def require_instruction_in_prompts(self, has_instruction: Sequence[bool], suspect: str) -> None:
         """End a training whose first prompts held no instruction, since no other error would occur.
 
         Args:
-            found: whether the instruction was in the prompt, for some prompts of the first step.
+            has_instruction: whether the instruction was in the prompt, for some prompts of the
+                first step.
             suspect: part of the trainer that may have removed it.
 
         Raises:
             InputError: no prompt held the instruction.
         """
-        if not any(found):
+        if not any(has_instruction):
             raise InputError(
                 "no prompt of the first step held an instruction: the policy is trained without "
                 "one and nothing evolves; required: the prompts that evoprompt writes reach the "
                 f"policy; check the render function, and whether {suspect}"
             )
         self.placed = True
-        if not all(found):
+        if not all(has_instruction):
             self.notice(
-                f"{found.count(False)} of {len(found)} prompts of the first step do not hold their "
-                f"instruction; check whether {suspect}"
+                f"{has_instruction.count(False)} of {len(has_instruction)} prompts of the first "
+                f"step do not hold their instruction; check whether {suspect}"
             )
 
     def notice(self, message: str) -> None:
@@ -442,24 +448,31 @@ class Binding:
         engine = self.engine
         if not self._leads or engine.log.is_to_resume:
             return
-        known = {name: value for name, value in metrics.items() if math.isfinite(value)}
-        measured = main_metric if main_metric is not None and main_metric.name in known else None
+        finite_metrics = {name: value for name, value in metrics.items() if math.isfinite(value)}
+        measured = (
+            main_metric if main_metric is not None and main_metric.name in finite_metrics else None
+        )
         engine.log.append(
             Evaluated(
-                engine.step, split, engine.best.id, engine.rollouts, known, main_metric=measured
+                engine.step,
+                split,
+                engine.best.id,
+                engine.rollouts,
+                finite_metrics,
+                main_metric=measured,
             )
         )
 
     def metrics(self) -> dict[str, float]:
         """Return the metrics to log: :data:`FEW`, or all with ``EngineConfig.metrics``."""
-        found = self.engine.metrics()
-        shown = found if self.engine.config.metrics == "all" else FEW
-        return {f"{OURS}{name}": found[name] for name in shown}
+        metrics = self.engine.metrics()
+        names = metrics if self.engine.config.metrics == "all" else FEW
+        return {f"{OURS}{name}": metrics[name] for name in names}
 
     def conclude(self) -> str:
         """Log how the training ended; warn if nothing evolved, and return the reason."""
         engine, stats = self.engine, self.engine.generation_stats
-        why = engine.conclude()
+        reason = engine.conclude()
         undecided = f"; {engine.pending_trials}" if engine.pending_trials else ""
         failures = engine.failure_watch.failures
         failed = f"; training rollouts without a reward, {failures}" if failures.failed else ""
@@ -469,23 +482,25 @@ class Binding:
             f"verification, best {best_in_words(engine)}; {engine.best_statement()}{undecided}"
             f"{failed}"
         )
-        return why
+        return reason
 
     def _most_cost(self) -> str:
         """Return the most that one generation may cost, in words."""
         engine, config = self.engine, self.engine.config
-        places = max(config.population_size - config.parents, 1)
+        free_places = max(config.population_size - config.parents, 1)
         rounds = engine.generations.most_rounds(engine.waits)
-        proposals = engine.requests.wanted(places, 1, rounds, engine.generations.scale())
-        most = engine.generations.most_rollouts(proposals) * rounds
-        found = ["no extra rollouts"]
-        if most:
+        proposals = engine.requests.wanted(free_places, 1, rounds, engine.generations.scale())
+        max_rollouts = engine.generations.most_rollouts(proposals) * rounds
+        costs = ["no extra rollouts"]
+        if max_rollouts:
             share = "" if engine.generations.trials.questions else ", and a fifth of the training's"
-            found = [f"at most {most:,} rollouts of verification{share}"]
-        written = engine.proposer.estimate(rounds, proposals, config.parents)
-        if written.calls:
-            found.append(f"{written} of its language model".replace("about", "at most about", 1))
-        return " and ".join(found)
+            costs = [f"at most {max_rollouts:,} rollouts of verification{share}"]
+        proposer_cost = engine.proposer.estimate(rounds, proposals, config.parents)
+        if proposer_cost.calls:
+            costs.append(
+                f"{proposer_cost} of its language model".replace("about", "at most about", 1)
+            )
+        return " and ".join(costs)
 
     def _say(self, line: str) -> None:
         if self._leads:
@@ -502,8 +517,8 @@ def best_in_words(engine: Engine) -> str:
     else:
         worth = f"weight {stats[0].weight:.3f}" if stats[0].groups else "not measured yet"
     text = " ".join(legible(best.components).split())
-    shown = text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
-    return f'{best.id} ({worth}): "{shown}"'
+    shortened_text = text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+    return f'{best.id} ({worth}): "{shortened_text}"'
 
 
 def _configure_logging() -> None:
@@ -511,9 +526,9 @@ def _configure_logging() -> None:
     if _LOG.level == logging.NOTSET:
         _LOG.setLevel(logging.INFO)
     if not _LOG.hasHandlers():
-        shown = _BesideBars()
-        shown.setFormatter(logging.Formatter("evoprompt: %(message)s"))
-        _LOG.addHandler(shown)
+        handler = _BesideBars()
+        handler.setFormatter(logging.Formatter("evoprompt: %(message)s"))
+        _LOG.addHandler(handler)
 
 
 def replace(undo: ExitStack, owner: object, name: str, value: object) -> Any:

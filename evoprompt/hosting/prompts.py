@@ -44,13 +44,13 @@ def system_message(prompt: Prompt, candidate: Candidate) -> Prompt:
         return f"{candidate.instruction}\n\n{prompt}"
     if not prompt or prompt[0].get("role") not in SYSTEM_ROLES:
         return [{"role": "system", "content": candidate.instruction}, *prompt]
-    own = _content_of(prompt[0])
+    content = _content_of(prompt[0])
     joined: object = candidate.instruction
-    if own is not None:
+    if content is not None:
         joined = (
-            f"{own}\n\n{candidate.instruction}"
-            if isinstance(own, str)
-            else [*own, {"type": "text", "text": f"\n\n{candidate.instruction}"}]
+            f"{content}\n\n{candidate.instruction}"
+            if isinstance(content, str)
+            else [*content, {"type": "text", "text": f"\n\n{candidate.instruction}"}]
         )
     return [{**prompt[0], "content": joined}, *prompt[1:]]
 
@@ -68,10 +68,12 @@ def replace_system_message(prompt: Prompt, candidate: Candidate) -> Prompt:
     """
     if isinstance(prompt, str):
         return system_message(prompt, candidate)
-    own = _system_places(prompt)
-    role = prompt[own[0]]["role"] if own else "system"
-    others = [message for place, message in enumerate(prompt) if place not in own]
-    return [{"role": role, "content": candidate.instruction}, *others]
+    system_indices = _system_places(prompt)
+    role = prompt[system_indices[0]]["role"] if system_indices else "system"
+    other_messages = [
+        message for index, message in enumerate(prompt) if index not in system_indices
+    ]
+    return [{"role": role, "content": candidate.instruction}, *other_messages]
 
 
 def user_prefix(prompt: Prompt, candidate: Candidate) -> Prompt:
@@ -157,8 +159,8 @@ def marked_prompt(prompt: Prompt, render: Render) -> str:
 
 
 def _shortened(text: str) -> str:
-    before, place, after = text.partition(PLACE)
-    return clip(before, _AROUND) + place + clip(after, _AROUND)
+    before, marker, after = text.partition(PLACE)
+    return clip(before, _AROUND) + marker + clip(after, _AROUND)
 
 
 def without_tool_descriptions(
@@ -169,8 +171,8 @@ def without_tool_descriptions(
         {name: value for name, value in message.items() if name != TOOL_DESCRIPTIONS}
         for message in prompt
     ]
-    found: Mapping[str, str] = prompt[0].get(TOOL_DESCRIPTIONS, {}) if prompt else {}
-    return messages, found
+    descriptions: Mapping[str, str] = prompt[0].get(TOOL_DESCRIPTIONS, {}) if prompt else {}
+    return messages, descriptions
 
 
 def _content_of(message: Message) -> str | Iterable[object] | None:
@@ -192,7 +194,7 @@ def _content_of(message: Message) -> str | Iterable[object] | None:
 
 def _system_places(messages: Sequence[Message]) -> list[int]:
     """Return the places of the dataset's own system and developer messages."""
-    places = [n for n, message in enumerate(messages) if message.get("role") in SYSTEM_ROLES]
+    indices = [n for n, message in enumerate(messages) if message.get("role") in SYSTEM_ROLES]
     turns = (n for n, message in enumerate(messages) if message.get("role") == "assistant")
     first = next(turns, len(messages))
-    return [place for place in places if place < first] or places[:1]
+    return [index for index in indices if index < first] or indices[:1]

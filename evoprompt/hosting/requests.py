@@ -103,9 +103,9 @@ class RequestFiles:
     def take(self, request: Request, step: int, components: dict[str, str] | None = None) -> None:
         """Record durably that ``request`` was carried out at ``step``."""
         if request.step is None:
-            found = {"step": step} | ({"components": components} if components else {})
-            written = request.model_copy(update=found).model_dump_json(indent=2)
-            write_whole(self._existing() / f"{request.id}.json", written)
+            changes = {"step": step} | ({"components": components} if components else {})
+            text = request.model_copy(update=changes).model_dump_json(indent=2)
+            write_whole(self._existing() / f"{request.id}.json", text)
 
     def everything(self) -> list[Request]:
         """Return all requests, oldest first.
@@ -185,8 +185,8 @@ class ApprovalQueue:
                 continue  # taken up before the checkpoint that was resumed from
             name, done, reason = self._do(request)
             self._take(request)
-            said = Intervened(step, request.id, request.action, name, request.by, done, reason)
-            self._engine.log.append(said)
+            event = Intervened(step, request.id, request.action, name, request.by, done, reason)
+            self._engine.log.append(event)
 
     def filter_approved(self, admitted: Sequence[VerificationResult]) -> list[VerificationResult]:
         """Return the candidates that a person approves; wait for answers if they are required."""
@@ -199,9 +199,9 @@ class ApprovalQueue:
         try:
             while waiting := self._unanswered(admitted, answers):
                 if time.monotonic() >= deadline:
-                    for one in waiting:
-                        who, texts = one.candidate.id, dict(one.candidate.components)
-                        self.requests.ask(approval.default, who, texts, by="timeout")
+                    for result in waiting:
+                        candidate_id, texts = result.candidate.id, dict(result.candidate.components)
+                        self.requests.ask(approval.default, candidate_id, texts, by="timeout")
                     continue
                 if waiting != announced:
                     self.requests.announce(waiting)
@@ -211,16 +211,16 @@ class ApprovalQueue:
                 time.sleep(_LOOKS_EVERY)
         finally:
             self.requests.announce([])
-        return [one for one in admitted if answers[one.candidate.id]]
+        return [result for result in admitted if answers[result.candidate.id]]
 
     def _due(self, *actions: Action) -> list[Request]:
         """Return the requests for ``actions`` that are not carried out yet, oldest first."""
         return [
-            one
-            for one in self.requests.everything()
-            if one.action in actions
-            and one.id not in self._taken
-            and (one.step is None or one.step <= self._engine.step)
+            request
+            for request in self.requests.everything()
+            if request.action in actions
+            and request.id not in self._taken
+            and (request.step is None or request.step <= self._engine.step)
         ]
 
     def _take(self, request: Request, components: dict[str, str] | None = None) -> None:
@@ -232,23 +232,23 @@ class ApprovalQueue:
         engine, name = self._engine, request.candidate
         match request.action:
             case "add":
-                found, against = engine.add(
+                candidate, objection = engine.add(
                     request.components, by=request.by, override=request.override
                 )
-                if found is None:
-                    return "", False, against
-                return found.id, True, f"over screening's {against}" if against else ""
+                if candidate is None:
+                    return "", False, objection
+                return candidate.id, True, f"over screening's {objection}" if objection else ""
             case "retire":
-                against = engine.retire(name)
+                objection = engine.retire(name)
             case _:
-                against = engine.pin(name, request.action == "pin")
-        return name, not against, against
+                objection = engine.pin(name, request.action == "pin")
+        return name, not objection, objection
 
     def _unanswered(
         self, admitted: Sequence[VerificationResult], answers: dict[str, bool]
     ) -> list[VerificationResult]:
         """Return the candidates without an answer; record the answers."""
-        candidates = {one.candidate.id: one.candidate for one in admitted}
+        candidates = {result.candidate.id: result.candidate for result in admitted}
         for request in self._due("approve", "refuse"):
             candidate = candidates.get(request.candidate)
             if candidate is None or candidate.id in answers:
@@ -258,15 +258,15 @@ class ApprovalQueue:
             if not request.components or request.components == texts:
                 self._take(request, texts)
                 self._answer(request, candidate, answers)
-        return [one for one in admitted if one.candidate.id not in answers]
+        return [result for result in admitted if result.candidate.id not in answers]
 
     def _answer(self, request: Request, candidate: Candidate, answers: dict[str, bool]) -> None:
         step, approval = self._engine.step, self._engine.config.approve
         answers[candidate.id] = request.action == "approve"
         if request.action == "refuse":
             self._engine.screening.remember_rejected(candidate)
-        said = Intervened(step, request.id, request.action, candidate.id, request.by, True)
-        self._engine.log.append(said)
+        event = Intervened(step, request.id, request.action, candidate.id, request.by, True)
+        self._engine.log.append(event)
         if request.by == "timeout":
             message = (
                 f"nobody answered about {candidate.id} within {approval.timeout:g} s; "
@@ -276,7 +276,7 @@ class ApprovalQueue:
 
     def _tell_of(self, waiting: Sequence[VerificationResult]) -> None:
         approval = self._engine.config.approve
-        names = ", ".join(one.candidate.id for one in waiting)
+        names = ", ".join(result.candidate.id for result in waiting)
         self._warn(
             f"{names} wait to be admitted at step {self._engine.step}, and training waits with "
             "them: evoprompt pool approve RUN ID, or refuse; in "

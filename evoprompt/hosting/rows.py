@@ -44,12 +44,12 @@ def question_from_row(row: Mapping[str, Any], unasked: str = "") -> Question:
     Raises:
         InputError: the row asks nothing.
     """
-    kept = packed(row)
-    digest = hashlib.blake2b(_encoded(kept).encode(), digest_size=8).hexdigest()
+    packed_row = packed(row)
+    digest = hashlib.blake2b(_encoded(packed_row).encode(), digest_size=8).hexdigest()
     extra = row.get("extra_info")
     extra = extra if isinstance(extra, Mapping) else {}
-    asked = (row.get("question"), _last_user_text(row.get("prompt")), unasked)
-    text = next((one for one in asked if isinstance(one, str) and one.strip()), "")
+    texts = (row.get("question"), _last_user_text(row.get("prompt")), unasked)
+    text = next((value for value in texts if isinstance(value, str) and value.strip()), "")
     if not text:
         raise InputError(
             f"a dataset row asks nothing: its columns are {sorted(map(str, row))}; "
@@ -59,11 +59,11 @@ def question_from_row(row: Mapping[str, Any], unasked: str = "") -> Question:
         id=_legible(_identity(row, extra)) or digest,
         text=_legible(text),
         answers=tuple(map(_legible, _answers(row))),
-        row=kept,
+        row=packed_row,
     )
 
 
-def training_question(row: Mapping[str, Any], place: int, unasked: str = "") -> Question:
+def training_question(row: Mapping[str, Any], index: int, unasked: str = "") -> Question:
     """Return the question of a trainer's row, with a digest of it in its id.
 
     Concatenated data sets may each be numbered from 0, so the id of a row is not sufficient. The
@@ -72,21 +72,21 @@ def training_question(row: Mapping[str, Any], place: int, unasked: str = "") -> 
 
     Args:
         row: the row.
-        place: place of the question in its batch.
+        index: place of the question in its batch.
         unasked: text of the question if the row holds none; that of an environment if not given.
     """
     question = question_from_row(row, unasked or ASKED_BY_ENVIRONMENT)
     is_left_open = question.text == ASKED_BY_ENVIRONMENT
     if not has_identity(row):
-        return replace(question, id=f"{question.id}-{place}") if is_left_open else question
+        return replace(question, id=f"{question.id}-{index}") if is_left_open else question
     columns = question.row if is_left_open else _ASKING
-    asked = {name: question.row[name] for name in columns if name in question.row}
-    return replace(question, id=f"{question.id}-{digest_of(asked)}")
+    identifying_values = {name: question.row[name] for name in columns if name in question.row}
+    return replace(question, id=f"{question.id}-{digest_of(identifying_values)}")
 
 
-def digest_of(asked: object) -> str:
+def digest_of(value: object) -> str:
     """Return a digest of eight characters."""
-    return hashlib.blake2b(_encoded(asked).encode(), digest_size=4).hexdigest()
+    return hashlib.blake2b(_encoded(value).encode(), digest_size=4).hexdigest()
 
 
 def is_safe_to_read(dataset: object) -> bool:
@@ -104,7 +104,7 @@ def is_safe_to_read(dataset: object) -> bool:
     return is_whole and isinstance(form, Mapping) and form.get("type") != "custom"
 
 
-def texts_of(dataset: object, prompt: str, most: int) -> list[str]:
+def texts_of(dataset: object, prompt: str, limit: int) -> list[str]:
     """Return the texts of the first questions of a ``datasets.Dataset``; none of any other.
 
     None either where reading has effects (:func:`is_safe_to_read`).
@@ -112,15 +112,15 @@ def texts_of(dataset: object, prompt: str, most: int) -> list[str]:
     Args:
         dataset: of a trainer.
         prompt: name of the column with the prompts.
-        most: questions that are read.
+        limit: questions that are read.
     """
     select: Any = getattr(dataset, "select_columns", None)
     if select is None or not is_safe_to_read(dataset):
         return []
     named: Any = getattr(dataset, "column_names", ())
-    rows = islice(select([one for one in ("question", prompt) if one in named]), most)
-    asked = ({**row, "prompt": row.get(prompt)} for row in rows)
-    return [question_from_row(row, unasked="(no text)").text for row in asked]
+    rows = islice(select([column for column in ("question", prompt) if column in named]), limit)
+    prompt_rows = ({**row, "prompt": row.get(prompt)} for row in rows)
+    return [question_from_row(row, unasked="(no text)").text for row in prompt_rows]
 
 
 def packed(row: Mapping[str, Any]) -> dict[str, JsonValue]:
@@ -133,14 +133,14 @@ def packed(row: Mapping[str, Any]) -> dict[str, JsonValue]:
         encoded.encode()
         return dict(json.loads(encoded))
     except (TypeError, ValueError):
-        kept, lost = _kept(row)
-    for column, kind in lost.items():
+        json_row, lost_columns = _kept(row)
+    for column, kind in lost_columns.items():
         warn(
             f"the column {column!r} holds values of type {kind}, which cannot be kept for "
             "verification: what rolls a question out again finds None there",
             3,
         )
-    return kept
+    return json_row
 
 
 def row_of(question: Question) -> dict[str, Any]:
@@ -163,22 +163,22 @@ def unkept(row: Mapping[str, Any]) -> dict[str, str]:
 
 def _kept(row: Mapping[str, Any]) -> tuple[dict[str, JsonValue], dict[str, str]]:
     """``row`` in JSON, and the columns with values that have no form there, with their types."""
-    kept: dict[str, JsonValue] = {}
-    lost: dict[str, str] = {}
+    json_row: dict[str, JsonValue] = {}
+    lost_columns: dict[str, str] = {}
     for name, value in row.items():
         kinds: list[str] = []
-        kept[_legible(str(name))] = _packed(value, kinds)
+        json_row[_legible(str(name))] = _packed(value, kinds)
         if kinds:
-            lost[str(name)] = kinds[0]
-    return kept, lost
+            lost_columns[str(name)] = kinds[0]
+    return json_row, lost_columns
 
 
 def _encoded(value: object) -> str:
     return json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False)
 
 
-def _packed(value: Any, lost: list[str]) -> JsonValue:
-    """``value`` in JSON; ``lost`` gets the type of each part that has no form there."""
+def _packed(value: Any, lost_types: list[str]) -> JsonValue:
+    """``value`` in JSON; ``lost_types`` gets the type of each part that has no form there."""
     match value:
         case None | bool():
             return value
@@ -189,16 +189,16 @@ def _packed(value: Any, lost: list[str]) -> JsonValue:
         case float():
             return float(value) if math.isfinite(value) else {_KIND: "float", "value": str(value)}
         case Mapping():
-            return {_legible(str(key)): _packed(inner, lost) for key, inner in value.items()}
+            return {_legible(str(key)): _packed(inner, lost_types) for key, inner in value.items()}
         case list() | tuple() | set() | frozenset():
-            return [_packed(inner, lost) for inner in value]
+            return [_packed(inner, lost_types) for inner in value]
         case bytes() | bytearray():
             return {_KIND: "bytes", "value": base64.b64encode(value).decode()}
         case datetime():  # before date, which it also is
             return {_KIND: "datetime", "value": value.isoformat()}
         case date():
             return {_KIND: "date", "value": value.isoformat()}
-    return _foreign(value, lost)
+    return _foreign(value, lost_types)
 
 
 def _legible(text: str) -> str:
@@ -206,11 +206,11 @@ def _legible(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def _foreign(value: Any, lost: list[str]) -> JsonValue:
+def _foreign(value: Any, lost_types: list[str]) -> JsonValue:
     """Values of NumPy and Pillow, neither of which is imported to find out."""
     module = type(value).__module__.split(".")[0]
     if module == "numpy" and hasattr(value, "tolist") and value.dtype.kind not in "OV":
-        listed = _packed(value.tolist(), lost)
+        listed = _packed(value.tolist(), lost_types)
         return {_KIND: "numpy", "value": listed, "dtype": str(value.dtype)}
     if module == "PIL" and hasattr(value, "save"):
         file = io.BytesIO()
@@ -219,7 +219,7 @@ def _foreign(value: Any, lost: list[str]) -> JsonValue:
             return {_KIND: "image", "value": base64.b64encode(file.getvalue()).decode()}
         except OSError:  # a mode that PNG does not have
             pass
-    lost.append(type(value).__name__)
+    lost_types.append(type(value).__name__)
     return None
 
 
@@ -234,8 +234,8 @@ def _image(value: str) -> object:
 def _array(value: object, dtype: str) -> object:
     import numpy as np
 
-    found = np.asarray(value, dtype)
-    return found[()] if found.ndim == 0 else found
+    array = np.asarray(value, dtype)
+    return array[()] if array.ndim == 0 else array
 
 
 _READ: Mapping[str, Callable[[Any], object]] = {
@@ -275,8 +275,8 @@ def _identity(row: Mapping[str, Any], extra: Mapping[str, Any]) -> str:
     else:
         return ""
     source = row.get("data_source")
-    known = not source or identity.startswith(f"{source}/")
-    return identity if known else f"{source}/{identity}"
+    is_qualified = not source or identity.startswith(f"{source}/")
+    return identity if is_qualified else f"{source}/{identity}"
 
 
 def _last_user_text(prompt: object) -> str | None:
@@ -306,11 +306,11 @@ def text_of(content: object) -> str:
 def _answers(row: Mapping[str, Any]) -> tuple[str, ...]:
     reward_model = row.get("reward_model")
     truth = reward_model.get("ground_truth") if isinstance(reward_model, Mapping) else None
-    for found in (
+    for column in (
         truth,
         *(row.get(key) for key in ("golden_answers", "answers", "answer", "gold")),
     ):
-        if answers := tuple(dict.fromkeys(_texts(found))):
+        if answers := tuple(dict.fromkeys(_texts(column))):
             return answers
     return ()
 
@@ -324,7 +324,7 @@ def _texts(gold: object) -> Iterator[str]:
         if str(gold).strip():
             yield str(gold)
     elif isinstance(gold, Sequence) and not isinstance(gold, bytes | bytearray):
-        for one in gold:
-            yield from _texts(one)
+        for answer in gold:
+            yield from _texts(answer)
     elif hasattr(gold, "tolist"):
         yield from _texts(gold.tolist())

@@ -211,14 +211,14 @@ class TaskAgent:
         return score
 
     def evaluate(
-        self, written: Written, split: str, questions: Sequence[Question], at_a_time: int = 8
+        self, instruction: Written, split: str, questions: Sequence[Question], at_a_time: int = 8
     ) -> tuple[Evaluation, int]:
         """Evaluate the model with an instruction; a failed episode has no score.
 
         Episodes that the budget has stopped do not count.
 
         Args:
-            written: the instruction.
+            instruction: the instruction.
             split: the split whose tools are used.
             questions: questions of this split.
             at_a_time: maximum number of simultaneous episodes.
@@ -235,7 +235,7 @@ class TaskAgent:
         async def play_or_return_error(question: Question) -> Episode | Exception:
             async with semaphore:
                 try:
-                    return await self._play_question(written, question, split)
+                    return await self._play_question(instruction, question, split)
                 except (EpisodeFailedError, LmError) as error:
                     return error
 
