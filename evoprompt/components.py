@@ -40,8 +40,8 @@ class BuildContext:
         directory: folder of the trial, for a component that writes files.
         spending: account of all language models of the run.
         check: whether a component is checked as soon as it is built.
-        given: a language model as an object, used instead of the model that the settings name; a
-            ``dspy.LM``, or a function of a prompt.
+        connection: a language model as an object, used instead of the model that the settings
+            name: a ``dspy.LM``, or a function of a prompt.
         syntax: how the user sets the proposer; that of Python if not given.
     """
 
@@ -49,7 +49,7 @@ class BuildContext:
     directory: Path | None = None
     spending: SpendTracker = field(default_factory=SpendTracker)
     check: bool = True
-    given: object = None
+    connection: object = None
     syntax: ProposerSyntax = ProposerSyntax()
 
 

@@ -137,14 +137,14 @@ class Offspring:
         step: the engine step.
         members: the members of the population.
         parents: candidates to improve, best first.
-        places: free places.
-        most: largest number of rounds.
+        free_places: free places.
+        max_rounds: largest number of rounds.
         admitted: results of the candidates to admit, in order of admission.
         verifications: results of the verifier, one per round.
-        asked: whether a request was sent to the proposer.
+        has_requested: whether a request was sent to the proposer.
         rounds: propose-verify rounds made.
         proposed: proposals received, rejected ones included.
-        tried: candidates that passed screening and could be verified.
+        num_tried: candidates that passed screening and could be verified.
         on_trial: candidates that the verifier left on trial.
         proposer_failures: times the proposer raised or returned something else than proposals.
         findings: of screening, against the others.
@@ -155,14 +155,14 @@ class Offspring:
     step: int
     members: Sequence[CandidateStats]
     parents: Sequence[CandidateStats]
-    places: int
-    most: int
+    free_places: int
+    max_rounds: int
     admitted: list[VerificationResult] = field(default_factory=list)
     verifications: list[Verification] = field(default_factory=list)
-    asked: bool = False
+    has_requested: bool = False
     rounds: int = 0
     proposed: int = 0
-    tried: int = 0
+    num_tried: int = 0
     on_trial: list[Candidate] = field(default_factory=list)
     proposer_failures: int = 0
     findings: list[Finding] = field(default_factory=list)
@@ -172,12 +172,12 @@ class Offspring:
     @property
     def failure(self) -> str:
         """Return why the generation failed (:class:`GenerationStats`); empty if it did not."""
-        return self.obstacle if self.asked and not self.tried else ""
+        return self.obstacle if self.has_requested and not self.num_tried else ""
 
     @property
     def is_refused(self) -> bool:
         """Return whether none that was tried was admitted or is on trial."""
-        return self.tried > 0 and not self.admitted and not self.on_trial and not self.is_cut
+        return self.num_tried > 0 and not self.admitted and not self.on_trial and not self.is_cut
 
 
 class GenerationStats(SavedRecord):
@@ -217,7 +217,7 @@ class GenerationStats(SavedRecord):
         Returns:
             A warning after the first failure and after three in a row; otherwise an empty text.
         """
-        self.generations += offspring.asked
+        self.generations += offspring.has_requested
         self.generations_refused += offspring.is_refused
         self.proposer_failures += offspring.proposer_failures
         self.admitted_total += len(offspring.admitted)
@@ -325,7 +325,7 @@ class Generations:
             self._notify(step, _no_place(self.config.population_size, bool(self.verifier.share)))
         offspring = Offspring(step, members, parents, free_places, self.most_rounds(waits))
         self.screening.begin_generation()
-        while offspring.places > 0 and offspring.rounds < offspring.most:
+        while offspring.free_places > 0 and offspring.rounds < offspring.max_rounds:
             proposals = self._propose(offspring)
             if not proposals:
                 break
@@ -470,9 +470,11 @@ class Generations:
 
     def _propose(self, offspring: Offspring) -> Sequence[Proposal]:
         step = offspring.step
-        count = self.requests.wanted(offspring.places, step, offspring.most, self.scale())
+        count = self.requests.wanted(
+            offspring.free_places, step, offspring.max_rounds, self.scale()
+        )
         request = self.requests.make(offspring.parents, offspring.members, count, step)
-        offspring.asked = True
+        offspring.has_requested = True
         proposals: list[Proposal] = []
         try:
             proposer = self.requests.proposer
@@ -509,13 +511,13 @@ class Generations:
     ) -> bool:
         """Verify candidates and admit some; return whether another round may follow."""
         if not offspring.step:
-            offspring.tried += len(fresh)
+            offspring.num_tried += len(fresh)
             untried = [
                 VerificationResult(candidate, None, None, 0, ADMITTED)
-                for candidate in fresh[: offspring.places]
+                for candidate in fresh[: offspring.free_places]
             ]
             offspring.admitted += untried
-            offspring.places -= len(untried)
+            offspring.free_places -= len(untried)
             return True
         extra = not self.verifier.share and self.verifier.most_rollouts(2, 1) != 0
         if extra and not self.screening.replay.records:
@@ -534,7 +536,7 @@ class Generations:
             reason = f"none of the {len(rewards)} rollouts of the verification had a reward"
             self._give_up(offspring, reason)
             return False
-        offspring.tried += len(fresh)
+        offspring.num_tried += len(fresh)
         return True
 
     def _give_up(self, offspring: Offspring, reason: str) -> None:
@@ -550,10 +552,10 @@ class Generations:
             offspring.parents,
             self.screening.replay,
             rollout,
-            offspring.places,
+            offspring.free_places,
             self.selection.rng,
             tuple(offspring.verifications),
-            offspring.most - offspring.rounds,
+            offspring.max_rounds - offspring.rounds,
             self.selection.attributor,
             self.selection.incumbent,
             max(self._max_rollouts - len(rollout.trajectories), 0),
@@ -564,7 +566,7 @@ class Generations:
         try:
             with naming("verifier", self.verifier, rollout.errors):
                 verification = self.verifier.verify(request)
-                _require_sound(verification, fresh, offspring.places, self.verifier)
+                _require_sound(verification, fresh, offspring.free_places, self.verifier)
             return verification
         finally:
             rollout.seconds += time.perf_counter() - started
@@ -602,7 +604,7 @@ class Generations:
         for result in verification.results:
             if result.is_admitted:
                 offspring.admitted.append(result)
-                offspring.places -= 1
+                offspring.free_places -= 1
             elif result.is_on_trial:
                 offspring.on_trial.append(result.candidate)
             else:

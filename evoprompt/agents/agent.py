@@ -154,13 +154,13 @@ class Agent:
         parted = self._marks.part(action_text, is_in_thought=is_in_thought)
         if parted.cut or not self._protocol.skips_special_tokens:
             return self._protocol.read(action_text, self._marks, is_in_thought=is_in_thought)
-        if not parted.thought and parted.rest == action_text:
+        if not parted.thought and parted.remainder == action_text:
             plain = str(self._tokenizer.decode(action.ids, skip_special_tokens=True))
         else:
-            ids = self._encode(self._marks.answer(parted.rest))
+            ids = self._encode(self._marks.answer(parted.remainder))
             plain = str(self._tokenizer.decode(ids, skip_special_tokens=True))
         move = self._protocol.act(plain)
-        return replace(move, text=replace(parted, rest=move.text).text)
+        return replace(move, text=replace(parted, remainder=move.text).text)
 
     def _decode(self, ids: Sequence[int]) -> str:
         return str(self._tokenizer.decode(list(ids), skip_special_tokens=False))

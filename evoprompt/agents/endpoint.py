@@ -275,7 +275,7 @@ class ChatEndpoint(Server[_ChatChoice]):
         has_tools = "tools" in body
         calls = message.tool_calls if has_tools else []
         parted = Marks().part(message.text)
-        thought, text = message.thought or parted.thought, parted.rest
+        thought, text = message.thought or parted.thought, parted.remainder
         is_silent = not (text or calls)
         exchange = Exchange(
             finish_reason=finish_reason,

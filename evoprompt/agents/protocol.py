@@ -99,8 +99,8 @@ class Protocol(ABC):
         parted = (marks or Marks()).part(action, is_in_thought=is_in_thought)
         if parted.cut:
             return Move(parted.text, cut=True)
-        move = self.act(parted.rest)
-        return replace(move, text=replace(parted, rest=move.text).text)
+        move = self.act(parted.remainder)
+        return replace(move, text=replace(parted, remainder=move.text).text)
 
 
 @dataclass(frozen=True)

@@ -22,21 +22,21 @@ class Said:
 
     Attributes:
         thought: thought of the policy; empty for a policy that does not think.
-        rest: text without the thought.
+        remainder: text without the thought.
         cut: whether the action ended within a thought, and so has no further text.
     """
 
     thought: str
-    rest: str
+    remainder: str
     cut: bool = False
 
     @property
     def text(self) -> str:
         """Return thought and text, the thought in the same marks for every model."""
         if not self.thought and not self.cut:
-            return self.rest
+            return self.remainder
         closing = "" if self.cut else CLOSE_THOUGHT
-        return f"{OPEN_THOUGHT}{self.thought}{closing}{self.rest}"
+        return f"{OPEN_THOUGHT}{self.thought}{closing}{self.remainder}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Marks:
         heading: mark before the text to the user, if a template has such a mark.
 
     >>> Marks().part("3 times a.</think>\n\n3")
-    Said(thought='3 times a.', rest='3', cut=False)
+    Said(thought='3 times a.', remainder='3', cut=False)
     """
 
     opening: str = OPEN_THOUGHT
@@ -111,8 +111,8 @@ def reader_of(tokenizer: Tokenizer) -> Decode:
         parted = marks.part(str(tokenizer.decode(ids, skip_special_tokens=False)))
         if not parted.thought and not parted.cut:
             return plain(ids)
-        answer = tokenizer.encode(marks.answer(parted.rest), add_special_tokens=False)
-        return replace(parted, rest=plain(answer)).text
+        answer = tokenizer.encode(marks.answer(parted.remainder), add_special_tokens=False)
+        return replace(parted, remainder=plain(answer)).text
 
     marks = marks_of(tokenizer)
     opening = tokenizer.encode(marks.opening, add_special_tokens=False)
@@ -134,7 +134,7 @@ def _marks(tokenizer: ChatTokenizer, message: dict[str, Any]) -> Marks | None:
         return None
     usual = _written(tokenizer, [question, _without_thought(message), question], going_on=False)
     marks = Marks(opening, closing.group())
-    plain = marks.part(usual).rest if marks.opening in usual else usual
+    plain = marks.part(usual).remainder if marks.opening in usual else usual
     several = {"role": "assistant", "content": "", "tool_calls": [_CALL, _CALL]}
     calls = _written(tokenizer, [question, several], going_on=False)
     calls = calls.rpartition(_QUESTION)[2] if marks.opening not in calls else ""
@@ -152,7 +152,7 @@ def _heading(tokenizer: ChatTokenizer, marks: Marks) -> str:
     text = _written(
         tokenizer, [question, {"role": "assistant", "content": _ANSWER}], going_on=False
     ).rpartition(_ANSWER)[0]
-    return marks.part(text[len(prompt) :]).rest.strip() if text.startswith(prompt) else ""
+    return marks.part(text[len(prompt) :]).remainder.strip() if text.startswith(prompt) else ""
 
 
 def _written(tokenizer: ChatTokenizer, messages: list[dict[str, Any]], *, going_on: bool) -> str:

@@ -43,7 +43,7 @@ class PromptWriter(ABC):
     Attributes:
         tokenizer: tokenizer of ``transformers``, or a processor that has one.
         render: function that places the instruction in a prompt.
-        most: maximum number of tokens of a prompt; None without a limit.
+        max_tokens: maximum number of tokens of a prompt; None without a limit.
         bound: origin of the limit, and the remedy, for messages.
         tools: schemas that every prompt shows.
         template: further variables of the chat template.
@@ -51,7 +51,7 @@ class PromptWriter(ABC):
 
     tokenizer: Any
     render: Render
-    most: int | None
+    max_tokens: int | None
     bound: str
     tools: Schemas
     template: Mapping[str, Any]
@@ -108,7 +108,7 @@ class PromptWriter(ABC):
             candidates: candidates of their instructions.
             names: names of their questions in messages.
         """
-        limit = self.most
+        limit = self.max_tokens
         if limit is None or not prompts:
             return [""] * len(prompts)
         return [
@@ -153,15 +153,15 @@ class PromptWriter(ABC):
         control = [token for token in special if not any(token in text for text in members)]
         count = lru_cache(4096)(self.count)
         around = len(self.encode([self.empty()])[0])  # raises if no instruction can be placed
-        if self.most is None:
+        if self.max_tokens is None:
             return TextLimits(count_tokens=count, control_tokens=control)
         if used_tokens is not None:
             return TextLimits(
-                count_tokens=count, max_tokens=self.most - used_tokens, control_tokens=control
+                count_tokens=count, max_tokens=self.max_tokens - used_tokens, control_tokens=control
             )
         return TextLimits(
             count_tokens=count,
-            max_prompt_tokens=self.most - around,
+            max_prompt_tokens=self.max_tokens - around,
             control_tokens=control,
         )
 

@@ -116,7 +116,7 @@ class _Run:
         _require_one_launch(launcher, len(todo), isolated)
         directory.config = with_host_defaults(with_seeds(directory.config))
         directory.write_config()
-        num_parallel = jobs or launcher.most or max(1, len(todo))
+        num_parallel = jobs or launcher.max_parallel or max(1, len(todo))
         here = isinstance(launcher, LocalLauncher) and num_parallel == 1
         try:
             with self._handle_signals():

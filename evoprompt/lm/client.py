@@ -93,7 +93,7 @@ class LanguageModel:
         settings: name of the model, and its limits.
         directory: folder of the trial, for a relative ``record``; by default the working directory.
         spending: tracker of spending, which may be shared; by default a new tracker in memory.
-        given: used instead of the named model: a ``dspy.LM``, or a function of a prompt that
+        connection: used instead of the named model: a ``dspy.LM``, or a function of a prompt that
             returns a text; its tokens are not counted.
 
     Raises:
@@ -105,12 +105,12 @@ class LanguageModel:
         settings: LmSettings,
         directory: Path | None = None,
         spending: SpendTracker | None = None,
-        given: Any = None,
+        connection: Any = None,
     ) -> None:
         self.settings = settings
         folder = settings.answers
         self._files = AnswerFiles((directory or Path()) / folder) if folder else None
-        self._given: Any = given or self._files
+        self._connection: Any = connection or self._files
         self.spending = SpendTracker() if spending is None else spending
         record = settings.record
         self._recorder = Recorder((directory or Path()) / record) if record else None
@@ -126,7 +126,7 @@ class LanguageModel:
     @property
     def _is_function(self) -> bool:
         """Return whether the model is a function, which has no key, table or connection."""
-        return self._given is not None and not _is_of_dspy(self._given)
+        return self._connection is not None and not _is_of_dspy(self._connection)
 
     @property
     def prices(self) -> Prices | None:
@@ -180,7 +180,7 @@ class LanguageModel:
                 f"lm.api_key_env is {key}, which the environment does not have; required: a "
                 f"variable that holds the key; export {key}=..."
             )
-        variable = None if self._given is not None else missing_key(self._connect())
+        variable = None if self._connection is not None else missing_key(self._connect())
         if variable is not None:
             raise InputError(
                 f"{model}: no {variable} in the environment; required: the key; "
@@ -231,7 +231,7 @@ class LanguageModel:
             return
         if self._is_function:
             yield functools.partial(
-                recorded, functools.partial(call_function, self._given), recorder
+                recorded, functools.partial(call_function, self._connection), recorder
             )
             return
         connection = self._connect()
@@ -240,7 +240,7 @@ class LanguageModel:
             _ = connection.supports_response_schema
             yield functools.partial(recorded, connection.acall, recorder)
         finally:
-            if self._given is None:  # a given connection belongs to the user
+            if self._connection is None:  # a given connection belongs to the user
                 await connection.aclose()
 
     async def _ask(self, call: Call) -> Answer | LmError:
@@ -270,8 +270,8 @@ class LanguageModel:
         import dspy
 
         use_local_tables()
-        if self._given is not None:  # the engine retries, and equal calls differ
-            return self._given.copy(cache=False, num_retries=0, callbacks=[])
+        if self._connection is not None:  # the engine retries, and equal calls differ
+            return self._connection.copy(cache=False, num_retries=0, callbacks=[])
         settings = self.settings
         options: dict[str, Any] = {"timeout": settings.timeout}
         if settings.api_base is not None:

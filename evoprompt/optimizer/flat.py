@@ -21,18 +21,18 @@ class RewardRange:
 
     Attributes:
         count: number of rewards.
-        least: the least one.
-        greatest: the greatest one.
+        minimum: the lowest reward.
+        maximum: the highest reward.
     """
 
     count: int = 0
-    least: float = math.inf
-    greatest: float = -math.inf
+    minimum: float = math.inf
+    maximum: float = -math.inf
 
     def add(self, reward: float) -> None:
         """Extend the range by a reward."""
         self.count += 1
-        self.least, self.greatest = min(self.least, reward), max(self.greatest, reward)
+        self.minimum, self.maximum = min(self.minimum, reward), max(self.maximum, reward)
 
 
 class FlatRewardWatch:
@@ -79,7 +79,7 @@ class FlatRewardWatch:
                 f"patience is set ({_PATIENCE})"
             )
         return (
-            f"every reward up to iteration {step} is {self._rewards.least:g} "
+            f"every reward up to iteration {step} is {self._rewards.minimum:g} "
             f"({self._rewards.count:,} rewards): instructions cannot be told apart; {_REQUIRED}"
             f"{outlook}"
         )
@@ -92,7 +92,7 @@ class FlatRewardWatch:
         if self._iterations < self._stop_after:
             return ""
         return (
-            f"every reward is {self._rewards.least:g}, the lowest, after {self._iterations} "
+            f"every reward is {self._rewards.minimum:g}, the lowest, after {self._iterations} "
             f"iterations ({self._rewards.count:,} rewards): instructions cannot be told apart; "
             f"{_REQUIRED}; to go on anyway, set patience ({_PATIENCE}), with resume where a "
             "directory was given"
@@ -101,11 +101,11 @@ class FlatRewardWatch:
     @property
     def _is_flat(self) -> bool:
         rewards = self._rewards
-        return rewards.least == rewards.greatest < self._perfect - 1e-9
+        return rewards.minimum == rewards.maximum < self._perfect - 1e-9
 
     @property
     def _is_lowest(self) -> bool:
-        return self._rewards.greatest <= 0
+        return self._rewards.maximum <= 0
 
 
 _REQUIRED = (

@@ -196,10 +196,10 @@ def built(
         )
     # In this thread: there is no training that could continue meanwhile.
     settings: dict[str, object] = {"name": proposer, "background": False}
-    given_lm = None
+    connection = None
     if lm is not None:
-        settings["lm"], given_lm = told_apart(lm)
-    context = BuildContext(directory=root, spending=spending, given=given_lm)
+        settings["lm"], connection = told_apart(lm)
+    context = BuildContext(directory=root, spending=spending, connection=connection)
     built_proposer = build("proposer", settings, context)
     built_proposer.check(probe=True)  # a short request is cheaper than a rollout
     return built_proposer

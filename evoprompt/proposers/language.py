@@ -122,7 +122,7 @@ class LmProposer(Proposer, ABC):
         """Build a proposer that uses the language model of ``settings``."""
         arguments = dict(settings)
         lm: LmSettings = arguments.pop("lm")
-        language = LanguageModel(lm, context.directory, context.spending, context.given)
+        language = LanguageModel(lm, context.directory, context.spending, context.connection)
         return cls(language, **arguments)
 
     def __init__(self, language: LanguageModel) -> None:

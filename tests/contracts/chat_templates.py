@@ -130,7 +130,7 @@ def action_of(tokenizer: PreTrainedTokenizerFast, *arguments: dict[str, object])
         tokenizer.apply_chat_template(ASKED, schemas, tokenize=False, add_generation_prompt=True)
     )
     said = text[len(prompt) :] if text.startswith(prompt) else text.rpartition("Where?")[2]
-    return marks_of(tokenizer).part(said).rest.rstrip("\n")
+    return marks_of(tokenizer).part(said).remainder.rstrip("\n")
 
 
 def called(tokenizer: PreTrainedTokenizerFast) -> tuple[Episode, Script]:

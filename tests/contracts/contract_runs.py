@@ -49,7 +49,7 @@ class Noting(LanguageModel):
     """Writes down what it is asked, a line of fields a call, and answers the same each time."""
 
     def __init__(self, notes: Path) -> None:
-        super().__init__(LmSettings(model="noting"), given=str)
+        super().__init__(LmSettings(model="noting"), connection=str)
         self.notes = notes
 
     def ask(self, calls: Sequence[Call]) -> list[Answer | LmError]:

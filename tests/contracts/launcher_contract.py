@@ -37,7 +37,7 @@ class Releasing(Launcher):
     """A launcher that lets a held trial go on as soon as it was told to stop."""
 
     elsewhere = False
-    most: int | None = None
+    max_parallel: int | None = None
     retries = 0
 
     def __init__(self, inner: Launcher, hold: Path) -> None:

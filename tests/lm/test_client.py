@@ -215,7 +215,7 @@ def test_a_function_of_a_prompt_is_asked_and_limited_like_a_model(way: str) -> N
     settings, given = told_apart(
         {"model": waiting if way == "async def" else answer, "budget": {"calls": 1}}
     )
-    language = LanguageModel(LmSettings.model_validate(settings), given=given)
+    language = LanguageModel(LmSettings.model_validate(settings), connection=given)
     language.check(probe=False)
     assert words(language.ask([call()])[0]) == ["one", "two"]
     assert "Write words about a topic." in asked[0]
@@ -227,7 +227,7 @@ def test_a_function_of_a_prompt_is_asked_and_limited_like_a_model(way: str) -> N
 def test_what_is_no_language_model_is_refused() -> None:
     with pytest.raises(InputError, match=r"lm is 7; required: a name such as .* a function of a"):
         told_apart(7)  # type: ignore[arg-type]
-    silent = LanguageModel(LmSettings(model="python/silent"), given=lambda prompt: None)
+    silent = LanguageModel(LmSettings(model="python/silent"), connection=lambda prompt: None)
     assert "returned None; required: a function" in str(silent.ask([call()])[0])
 
 

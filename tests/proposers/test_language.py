@@ -142,7 +142,7 @@ class Noting(LanguageModel):
     """Keeps the fields of every call."""
 
     def __init__(self) -> None:
-        super().__init__(LmSettings(model="noting"), given=str)
+        super().__init__(LmSettings(model="noting"), connection=str)
         self.asked: list[Mapping[str, object]] = []
 
     def ask(self, calls: Sequence[Call]) -> list[Answer | LmError]:

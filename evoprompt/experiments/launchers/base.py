@@ -120,13 +120,13 @@ class Launcher(Component, ABC):
     Attributes:
         retries: number of repeated submissions of a trial that was lost.
         elsewhere: whether trials run on other machines, which have needs of their own.
-        most: most trials at a time by default; None for all.
+        max_parallel: most trials at a time by default; None for all.
     """
 
     role = "launcher"
     retries: int
     elsewhere: bool
-    most: int | None
+    max_parallel: int | None
 
     @abstractmethod
     def open(self) -> Sequence[str]:

@@ -22,7 +22,7 @@ class LocalLauncher(Launcher):
 
     retries = 0
     elsewhere = False
-    most: int | None = 1
+    max_parallel: int | None = 1
 
     def open(self) -> Sequence[str]:
         """Return no notices: this machine is available."""

@@ -35,7 +35,7 @@ class Ray(Launcher):
 
     Settings = RaySettings
     elsewhere = True
-    most: int | None = None
+    max_parallel: int | None = None
 
     def __init__(self, settings: RaySettings) -> None:
         self.retries = settings.retries

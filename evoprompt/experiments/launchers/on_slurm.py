@@ -58,7 +58,7 @@ class Slurm(Launcher):
 
     Settings = SlurmSettings
     elsewhere = True
-    most: int | None = None
+    max_parallel: int | None = None
 
     def __init__(self, settings: SlurmSettings) -> None:
         self.retries = settings.retries

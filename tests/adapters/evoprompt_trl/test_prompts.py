@@ -125,11 +125,11 @@ YARN = {"rope_type": "yarn", "factor": 4.0}
     ],
 )
 def test_positions_that_a_model_stretches_count(scaling: Any, positions: int) -> None:
-    assert writer(100, **scaling).most == positions - 10
+    assert writer(100, **scaling).max_tokens == positions - 10
 
 
 @pytest.mark.parametrize("stated", [50, 400])
 def test_the_length_that_a_user_states_wins_over_the_models(stated: int) -> None:
-    assert writer(100, stated=stated, rope_scaling={"type": "linear", "factor": 2}).most == (
+    assert writer(100, stated=stated, rope_scaling={"type": "linear", "factor": 2}).max_tokens == (
         stated - 10
     )
