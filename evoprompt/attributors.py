@@ -1,4 +1,4 @@
-"""How rewards become importance weights: the attributors that ship with evoprompt."""
+"""Attributors that ship with evoprompt: they estimate the weights of candidates from rewards."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _without_rounding(value: float) -> float:
 
 @dataclass(slots=True)
 class _Account:
-    """What is counted for a candidate beside its weight, since it was last reset."""
+    """Counts of a candidate beside its weight, since the last reset."""
 
     metrics: dict[str, _Sum] = field(default_factory=dict)
     questions: OrderedDict[str, _Sum] = field(default_factory=OrderedDict)
@@ -155,7 +155,7 @@ class WindowMean(Attributor):
     """
 
     class Settings(BaseModel, extra="forbid"):
-        """What a configuration may set."""
+        """Settings in a configuration."""
 
         window: int = Field(5, ge=1, description="n of Eq. 6, in steps")
 
@@ -593,7 +593,7 @@ class Adjusted(Attributor):
     """
 
     class Settings(BaseModel, extra="forbid"):
-        """What a configuration may set."""
+        """Settings in a configuration."""
 
         half_life: float = Field(
             HALF_LIFE, gt=0, description="steps after which an observation counts half"

@@ -1,6 +1,6 @@
-"""What ships with evoprompt, registered through the same hook as everybody else's.
+"""Components that ship with evoprompt, registered through the hook that plugins use.
 
-And what an engine is made of where its configuration alone decides.
+The components of an engine that its configuration alone decides are chosen here as well.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ PRESETS: dict[Any, dict[str, Any]] = {"default": {}, "inspo": INSPO}
 
 
 class Approval(CheckedSettings):
-    """Whether admissions wait for a person's answer.
+    """Setting for admissions that wait for the answer of a person.
 
     Attributes:
         mode: ``"auto"`` for verification alone, ``"ask"`` for a person after it.

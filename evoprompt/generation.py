@@ -147,7 +147,7 @@ class Offspring:
         num_tried: candidates that passed screening and could be verified.
         on_trial: candidates that the verifier left on trial.
         proposer_failures: times the proposer raised or returned something else than proposals.
-        findings: of screening, against the others.
+        findings: findings of screening against the rejected proposals.
         obstacle: why none could be tried in the last round; empty if one was.
         is_cut: whether the budget had no room for the last verification.
     """

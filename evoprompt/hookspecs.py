@@ -53,5 +53,5 @@ def evoprompt_event(event: Event) -> None:
 def evoprompt_commands() -> Sequence[typer.Typer]:  # type: ignore[empty-body]
     """Return command groups for the command line, each a named Typer app.
 
-    An app whose only command has its own name is added as that command.
+    An app with a single command of its own name is added as that command.
     """

@@ -3,7 +3,7 @@
 pluggy calls the hooks: order and wrappers are its own. A plugin that cannot be loaded, or fails in
 a hook, is left out from then on and named in ``Plugins.problems``; the rest works. Two components
 of one role and name are both left out: choosing either of them would make a run depend on the order
-of installation. Whoever fails is named with the distribution that it comes from.
+of installation. A plugin that fails is named with the distribution that it comes from.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ Choice = Annotated[dict[str, JsonValue], BeforeValidator(_name_alone), AfterVali
 
 
 class SharedSettings(BaseModel, extra="forbid"):
-    """What a configuration may set of every proposer, beside its own settings."""
+    """Settings that every proposer has, beside its own."""
 
     background: bool | None = Field(
         default=None,
@@ -314,7 +314,7 @@ class Plugins:
             origins.setdefault(named_component, []).append(source)
         wrapping = [source for source, caller in self._alone(hook) if _wraps(caller)]
         components: Iterable[_Named] = origins
-        if wrapping:  # they may change what others bring
+        if wrapping:  # they may change the components of other plugins
             try:
                 returned = _ask(self.manager.hook.evoprompt_components)
                 components = dict.fromkeys(map(_named_component, returned))

@@ -16,7 +16,7 @@ _CANDIDATES = TypeAdapter(list[Candidate])
 
 
 class SteadyPopulation(Population):
-    """Population whose members stay until they are pruned.
+    """Population that keeps its members until they are pruned.
 
     It holds the members and the lineage of all candidates, pruned ones included (paper §3.1).
     """

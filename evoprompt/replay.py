@@ -22,7 +22,7 @@ _FLOOR = 0.1  # a question that never failed keeps this much priority, so that v
 
 @dataclass(slots=True)
 class QuestionRecord:
-    """How one question has gone so far; it goes on changing while the buffer learns.
+    """Counts of one question so far; they change while the buffer records trajectories.
 
     Attributes:
         question: the question.
@@ -58,7 +58,7 @@ class _State(BaseModel):
 def rollouts_to_keep(
     rollouts: Mapping[K, tuple[str, str, int, float]], failure_below: float, failures: int
 ) -> set[K]:
-    """Return the rollouts of a step whose text a host should keep.
+    """Return the rollouts of a step that a host should keep with their text.
 
     For each candidate these are as many failures as a request to the proposer shows, of different
     questions as far as possible, and one success on the question of each of these failures;

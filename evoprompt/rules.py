@@ -196,8 +196,8 @@ def protocol(proposal: Proposal, context: ScreeningContext) -> str | None:
     """Find tags and placeholders that are lost, broken or new; the host parses them exactly.
 
     A tag is *used* when it touches a word of what it encloses (``<b>word``): then it needs its
-    counterpart. Others are mentioned, as in "write nothing after </answer>". Slots in quotes or
-    code, or called placeholders, are only spoken of.
+    counterpart. Other tags are only mentioned, as in "write nothing after </answer>". Slots in
+    quotes or code, or called placeholders, are only mentioned as well.
     """
     text, known_text = proposal.text, context.known
     needed = list(context.required) or sorted(_kept(_tags, context))
@@ -418,7 +418,7 @@ def _folded(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
-# ------------------------------------------------------- no instruction, or one to whoever grades
+# ------------------------------------------------------- no instruction, or one for the grader
 
 _NEW = (
     r"(?:new|improved|revised|updated|rewritten|refined|better|optimi[sz]ed|final|proposed|"

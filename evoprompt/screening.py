@@ -1,7 +1,6 @@
-"""What becomes a candidate: seeds as they are, proposals that pass screening.
+"""Screening: seeds become candidates as they are, proposals if they pass the rules.
 
-Each gets an id, or is refused with a reason before anything is rolled out. The rules are in
-``rules.py``.
+A text gets an id, or is rejected with a reason before any rollout. The rules are in ``rules.py``.
 """
 
 from __future__ import annotations
@@ -145,7 +144,7 @@ def _components(seed: object) -> dict[str, str]:
 
 
 class _Known(SavedRecord):
-    """What a resumed run has to know.
+    """Screening state that a resumed run needs.
 
     Attributes:
         born: candidates that ever got an id.
@@ -203,7 +202,7 @@ class Screening:
         return max(min(limits.max_tokens, room), 1)
 
     def seed(self, proposal: Proposal) -> Candidate:
-        """Return a first candidate, whose tags and placeholders the host may read."""
+        """Return a first candidate; the host may read its tags and placeholders."""
         self._seeds += (proposal.text,)
         return self.new_candidate(proposal, 0)
 

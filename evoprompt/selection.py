@@ -61,7 +61,7 @@ class Selection:
     Attributes:
         pinned: ids of members that are never pruned.
         candidates_per_question: candidates that each question is asked under.
-        min_groups: groups below which a member is drawn before the others.
+        min_groups: groups below which a member is drawn before the other members.
         rewards: the least and the greatest reward, as configured or seen.
     """
 

@@ -1,4 +1,4 @@
-"""Who is used, who stays and who breeds: the selectors that ship with evoprompt."""
+"""Selectors that ship with evoprompt: samplers, survivor selectors and parent selectors."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Softmax(Selector):
     """
 
     class Settings(BaseModel, extra="forbid"):
-        """What a configuration may set."""
+        """Settings in a configuration."""
 
         temperature: float = Field(0.2, gt=0, allow_inf_nan=False, description="tau of Eq. 4")
 
@@ -97,7 +97,7 @@ class Deap(Selector):
     """
 
     class Settings(BaseModel, extra="forbid"):
-        """What a configuration may set."""
+        """Settings in a configuration."""
 
         operator: str = Field("best", description='name after "sel": tournament, nsga2, lexicase')
         arguments: dict[str, JsonValue] = Field(

@@ -121,7 +121,7 @@ class Assignment:
         id: identifies the trajectories in ``tell``; unique within an engine, and for verification
             within a round.
         question: the question.
-        candidate: the candidate whose instruction the prompt holds.
+        candidate: the candidate; its instruction is in the prompt.
         rollouts: number of trajectories expected, at least 1.
         group: assignments of one ``ask`` with the same group share one GRPO baseline.
         purpose: ``"train"`` from ``ask``, ``"verify"`` inside ``evolve``.
@@ -350,7 +350,7 @@ class StepReport:
 
 @dataclass(frozen=True, slots=True)
 class EvolveReport:
-    """What one ``evolve`` did.
+    """Report of one call of ``evolve``.
 
     Attributes:
         step: the engine step it happened at.
@@ -384,7 +384,7 @@ def estimate_tokens(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class TextLimits:
-    """What the policy's tokenizer and context allow; an adapter sets it when it attaches.
+    """Limits of the policy's tokenizer and context; an adapter sets them when it attaches.
 
     Attributes:
         count_tokens: tokens of a text.

@@ -71,10 +71,10 @@ class ReplayTopN(Verifier):
     """Verifier by extra rollouts on questions of the replay buffer (paper section 3.2).
 
     The candidates with the highest mean rewards are admitted. Every candidate of a round is rolled
-    out once on the same questions under the current policy; under a trainer whose rewards are of
-    whole groups, it is a group of rollouts on accordingly fewer questions. At most half of the
-    candidates are admitted: a verification that rejects none decides nothing. A single candidate
-    must not be worse than the best parent.
+    out once on the same questions under the current policy; if the trainer rewards whole groups, it
+    is a group of rollouts on accordingly fewer questions. At most half of the candidates are
+    admitted: a verification that rejects none decides nothing. A single candidate must not be worse
+    than the best parent.
 
     Args:
         questions: ``|D_B|``, questions per round; fewer if the buffer holds fewer.
@@ -84,7 +84,7 @@ class ReplayTopN(Verifier):
     """
 
     class Settings(BaseModel, extra="forbid"):
-        """What a configuration may set."""
+        """Settings in a configuration."""
 
         questions: int = Field(200, ge=1, description="|D_B|, questions per round")
         accept: Literal["top", "not-worse"] = Field(
@@ -218,9 +218,9 @@ class InTraining(Verifier):
     There are no extra rollouts: candidates on trial have a share of each question's rollouts, the
     policy is trained on these as well, and the attributor compares them with the incumbent.
     After each step a candidate is admitted whose lead is shown at odds of 5 : 1, one is rejected
-    that is unlikely to have a lead worth waiting for, and the others stay on trial
+    that is unlikely to have a lead worth waiting for, and the other candidates stay on trial
     (:meth:`evoprompt.support.leads.Lead.verdict`). Of several that are better, the one with the
-    greatest lead is admitted, and the others are compared with it.
+    greatest lead is admitted, and the other candidates are compared with it.
 
     Where a question has one candidate, as under veRL, candidates on trial have questions of their
     own, which are compared through the mean of the step. That takes some four times the rollouts
@@ -232,7 +232,7 @@ class InTraining(Verifier):
     """
 
     class Settings(BaseModel, extra="forbid"):
-        """What a configuration may set."""
+        """Settings in a configuration."""
 
         share: float = Field(
             0.6, gt=0, lt=1, description="share of the rollouts for candidates on trial"

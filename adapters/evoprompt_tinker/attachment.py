@@ -3,7 +3,7 @@
 The cookbook has no trainer object: ``rl.train.main(config)`` makes everything. So the two fields of
 the configuration that decide what is asked are replaced, in place, until ``detach``:
 
-- ``dataset_builder``: builds the same datasets, whose builders ask under instructions;
+- ``dataset_builder``: builds the same datasets, with builders that place instructions in prompts;
 - ``rollout_error_tolerance``: the same strategy, which is also the place that is handed the policy
   of the moment, before a group is rolled out.
 """

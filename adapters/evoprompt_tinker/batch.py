@@ -75,7 +75,7 @@ class Batch:
             raise
 
     async def _ask(self, policy: object) -> None:
-        """Draw the candidate of each group whose environments could be made."""
+        """Draw a candidate for each group, unless making its environments failed."""
         envs_by_group = {
             number: envs
             for number, group in enumerate(self.groups)
@@ -154,7 +154,7 @@ class Batch:
             group.shown.update(numbers)
 
     def _require_instructions(self) -> None:
-        """End a training whose first prompts held no instruction."""
+        """End a training without an instruction in its first prompts."""
         binding = self.setup.binding
         if binding.placed:
             return

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What the rollouts of a training are made with.
+    """Objects that the rollouts of a training need.
 
     Attributes:
         binding: of the engine.
@@ -54,7 +54,7 @@ class Setup:
 
 
 class Group(EnvGroupBuilder):  # type: ignore[misc]
-    """Builder whose environments have the instruction of a candidate in their prompts.
+    """Builder of environments with the instruction of a candidate in their prompts.
 
     Args:
         inner: the builder of the dataset.
@@ -187,7 +187,7 @@ class TrainingGroup(Group):
 
     def candidate(self) -> Candidate:
         """Return the candidate of the assignment."""
-        # Environments that could not be made at first, and then could, have drawn nobody.
+        # No candidate was drawn if making the environments failed at first and succeeded later.
         assignment, engine = self.assignment, self.batch.setup.binding.engine
         return assignment.candidate if assignment else engine.best
 

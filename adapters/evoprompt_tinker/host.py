@@ -1,4 +1,4 @@
-"""What the adapter relies on in ``tinker-cookbook``, spelt out; all of it is public there."""
+"""Parts of ``tinker-cookbook`` that the adapter relies on; all of them are public there."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class HostAction(Protocol):
 
 
 class HostPrompt(Protocol):
-    """What the policy was given, ``tinker.ModelInput``."""
+    """Prompt of the policy: ``tinker.ModelInput``."""
 
     chunks: Sequence[Any]  # only texts have ``tokens``
 

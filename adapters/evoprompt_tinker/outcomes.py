@@ -1,4 +1,4 @@
-"""What the engine is told of a group: the rewards that are trained on, and what was said."""
+"""Outcomes of a group for the engine: the rewards of the training, and the turns."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from evoprompt_tinker.groups import Group, Setup
 from evoprompt_tinker.host import HostBuilder, HostDataset
 from evoprompt_tinker.outcomes import outcomes
 
-_KEPT = 64  # batches whose builders are remembered
+_KEPT = 64  # number of batches with remembered builders
 
 
 class VerificationRunner:

@@ -243,7 +243,7 @@ class TrlAttachment(Binding):
 
 
 class _Watch(TrainerCallback):
-    """Callback that ends a training whose first step placed no instruction, and logs evaluations.
+    """Callback that ends a training without instructions in its first step, and logs evaluations.
 
     Args:
         attachment: the attachment.

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How the rows of one question are shared out.
+    """Division of the rows of one question among assignments and baselines.
 
     Attributes:
         question: rows per question, the trainer's ``num_generations`` (G).

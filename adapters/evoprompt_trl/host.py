@@ -1,4 +1,4 @@
-"""What the adapter relies on in a TRL trainer, and nothing else.
+"""Parts of a TRL trainer that the adapter relies on: these and no more.
 
 The names with an underscore are private to TRL. They have kept their meaning from TRL 1.0 to 1.16.
 All of them are listed here, and ``plugin.py`` checks that they are there before anything is bound.

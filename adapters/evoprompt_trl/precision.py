@@ -1,4 +1,4 @@
-"""Whether a device computes with bfloat16 by instructions of its own, or emulates it slowly."""
+"""Check whether a device has instructions for bfloat16, or emulates it slowly."""
 
 from __future__ import annotations
 

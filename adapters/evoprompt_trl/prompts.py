@@ -1,4 +1,4 @@
-"""How a TRL trainer asks: its prompts, and how long they may be."""
+"""Prompts of a TRL trainer, with the limit of their length."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class TrlPrompts(PromptWriter):
     """Writer of the prompts of one trainer, within its limits.
 
     Args:
-        trainer: the trainer, whose tokenizer and model set the limits.
+        trainer: the trainer; its tokenizer and model set the limits.
         render: places the instruction in a prompt.
 
     Attributes:
@@ -63,7 +63,7 @@ class TrlPrompts(PromptWriter):
             row: row of the dataset, with its own prompt.
             prompt: the prompt before tokenization: that of the row, to which an environment may
                 have added its question, and the trainer the images.
-            candidate: the candidate whose instruction is placed.
+            candidate: the candidate with the instruction to place.
         """
         row_prompt = self.prompt_of(row)
         if prompt is row_prompt or self._owned or isinstance(row_prompt, str):

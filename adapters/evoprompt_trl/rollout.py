@@ -208,7 +208,7 @@ class Roller:
         mask = batch.get("tool_mask")
         if mask is None:
             return [None] * len(self._ids)
-        # mask_truncated_completions wipes both masks of a row, and with them who wrote what.
+        # mask_truncated_completions clears both masks of a row, so the source of a token is lost.
         has_completion = batch["completion_mask"].any(dim=1).tolist()
         return [
             marks[: len(tokens)] if is_unmasked else None

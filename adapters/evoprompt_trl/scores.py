@@ -1,4 +1,4 @@
-"""What is said of the rollouts of a batch, read where the trainer computes and logs it.
+"""Rewards, metrics and feedback of the rollouts of a batch, read where the trainer computes them.
 
 Feedback in words and further numbers come by TRL's own ways: a reward function calls the
 ``log_extra`` that TRL hands it, or a ``rollout_func`` returns a further field ``feedback``.

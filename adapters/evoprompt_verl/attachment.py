@@ -33,7 +33,7 @@ from evoprompt_verl.prompt_tracker import PromptTracker
 from evoprompt_verl.prompts import VerlPrompts
 from evoprompt_verl.verification import VerificationRunner
 
-_LOOKED_AT = 8  # groups of the first step, whose prompts are looked at
+_LOOKED_AT = 8  # number of groups of the first step with prompts to inspect
 
 
 class VerlAttachment(Binding):
@@ -48,7 +48,7 @@ class VerlAttachment(Binding):
     2. the trainer takes the finished groups out of the queue: read the rewards, and tell.
 
     Args:
-        trainer: a constructed ``PPOTrainer``, initialised or not, whose ``fit`` was not called.
+        trainer: a constructed ``PPOTrainer``, initialised or not; its ``fit`` was not called yet.
         request: the engine, and how to bind it.
         queue: the TransferQueue; veRL's own if not given.
 

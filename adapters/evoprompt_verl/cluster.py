@@ -1,4 +1,4 @@
-"""What the driver has and the task runner needs, on a Ray cluster that the run joins.
+"""Environment that the driver passes to the task runner on a Ray cluster that the run joins.
 
 On a cluster that ``ray start`` made, the processes of a run have the environment and the working
 directory of ``ray start``, not of the command that was typed. The preflight has looked at the
@@ -68,7 +68,8 @@ def credentials(section: Mapping[str, object]) -> Sequence[str]:
     """Return the environment variables that the language models of ``section`` may read.
 
     They are the one that ``api_key_env`` names, and those that begin with the name of the model's
-    provider, as far as they are set; others go into ``ray_kwargs.ray_init.runtime_env.env_vars``.
+    provider, as far as they are set; set any other one in
+    ``ray_kwargs.ray_init.runtime_env.env_vars``.
     """
     names: dict[str, None] = {}
     for lm in _language_models(section):

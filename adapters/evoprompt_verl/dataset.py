@@ -1,4 +1,4 @@
-"""What the adapter reads of a veRL dataset and of the tools around it."""
+"""Rows of a veRL dataset and schemas of the tools beside it, as the adapter reads them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the adapter relies on in veRL and its TransferQueue, and nothing else.
+"""Parts of veRL and its TransferQueue that the adapter relies on: these and no more.
 
 The names are those of veRL 0.9.0 and 0.9.1, and every one is in a list here: :func:`require_host`
 looks for all of them, in the preflight and again when attaching. Names with an underscore are
@@ -8,7 +8,7 @@ Methods of objects are wrapped because veRL's own extension points take classes 
 trainer is made, and ``attach`` is given a trainer. Of them, ``agent_loop_manager_class`` is what
 ``+evoprompt=...`` names. ``checkpoint_callback_class`` (since 0.9.1) is called when a checkpoint is
 complete: one that a kill has cut off after veRL's files would have no state of the engine. A
-``custom_sampler`` takes ``sync_refill_failed_groups`` and ``gen_batch_size`` from who uses it.
+``custom_sampler`` takes ``sync_refill_failed_groups`` and ``gen_batch_size`` from its users.
 """
 
 from __future__ import annotations

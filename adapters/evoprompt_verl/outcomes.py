@@ -1,4 +1,4 @@
-"""What came of the rollouts: the rewards the trainer trains on, read where it reads them.
+"""Outcomes of rollouts: the rewards that the trainer trains on, read where it reads them.
 
 veRL keys a trajectory ``{uid}_{session}_{output}``: the prompt's uid, the rollout's number in its
 group, and the number of the output, as an agent loop may leave several. The last output of a

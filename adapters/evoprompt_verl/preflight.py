@@ -1,4 +1,4 @@
-"""What can be known to fail before Ray starts, said in one line each.
+"""Checks before Ray starts: a run that is certain to fail is refused with one line.
 
 A veRL run spends minutes starting processes and loading weights; a mistake that shows only in a
 worker is buried in its log. Nothing here starts Ray or touches a GPU.

@@ -1,4 +1,4 @@
-"""Whether instructions fit, asked of the run's own files before anything is started.
+"""Check that instructions fit, from the files of the run, before any process starts.
 
 Three things may leave no room: ``data.max_prompt_length``, the positions of the model, and a chat
 template that does not take the message an instruction is put into.

@@ -85,7 +85,7 @@ def read_calls(message: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def join_halves(text: str) -> str:
-    r"""Return a text whose half characters are joined; a half alone becomes a mark.
+    r"""Return a text with its half characters joined; a half alone becomes a mark.
 
     >>> join_halves("\ud83d\ude00"), join_halves("\ud83d!")
     ('😀', '�!')
@@ -96,7 +96,7 @@ def join_halves(text: str) -> str:
 
 
 class _CallParts:
-    """A tool call whose parts come one after another."""
+    """A tool call that arrives in parts."""
 
     def __init__(self, name: str, identity: object) -> None:
         self.name = name
@@ -109,7 +109,7 @@ class _CallParts:
 
     @property
     def is_whole(self) -> bool:
-        """Whether its arguments are one JSON value already."""
+        """Return whether the arguments are a complete JSON value."""
         with suppress(ValueError, RecursionError):
             json.loads(self.written_arguments)
             return True
@@ -132,12 +132,12 @@ class MessageReader:
 
     @property
     def has_content(self) -> bool:
-        """Whether a text or a call has come."""
+        """Return whether a text or a call has arrived."""
         return bool(self._calls) or any(self.texts)
 
     @property
     def has_thought(self) -> bool:
-        """Whether a thought has come."""
+        """Return whether a thought has arrived."""
         return any(self.thoughts)
 
     @property

@@ -359,7 +359,7 @@ def config_of(
     Args:
         values: settings, as in a YAML file.
         path: file of the settings, for messages.
-        overrides: settings that win over the others.
+        overrides: settings that override those of the file.
         smoke: whether the ``smoke`` section wins over the rest.
 
     Raises:

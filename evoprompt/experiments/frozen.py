@@ -65,7 +65,7 @@ def run_frozen(
         ignored = f"settings of engine that only a training uses: {', '.join(unused)}"
         log.append(Notice(0, ignored))
     agent = FrozenModel(chosen.before_test(), task, spending).agent
-    seconds = chosen.seconds  # of the trial, whose journal an earlier process may have begun
+    seconds = chosen.seconds  # of the trial; an earlier process may have begun its journal
     options = OptimizeOptions(
         seed=trial_settings.seed,
         seconds=None if seconds is None else max(seconds - clock.earlier, 0.0),

@@ -91,7 +91,7 @@ class PassedExchange:
 
     @property
     def is_free(self) -> bool:
-        """Whether the upstream refused the request, or did not receive it."""
+        """Return whether the upstream refused the request, or did not receive it."""
         return self.is_unsent or (self.status or 0) >= 300
 
     def decide(self) -> tuple[ExchangeOutcome, str]:

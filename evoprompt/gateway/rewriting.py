@@ -164,7 +164,7 @@ class Body:
     def _items_edit(
         self, items: Sequence[Message], rendered: Sequence[Message]
     ) -> Iterator[tuple[int, int, str]]:
-        """Yield the edit of the messages before the unchanged ones, whose bytes stay the same."""
+        """Yield the edit of the messages before the unchanged ones; those keep their bytes."""
         parts = list(self._items(self._items_name))
         num_same = 0
         shorter = min(len(items), len(rendered))

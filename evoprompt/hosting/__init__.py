@@ -1,1 +1,1 @@
-"""What an adapter needs to attach a trainer: binding, prompts, rows and approvals."""
+"""Parts for adapters that attach a trainer: binding, prompts, rows and approvals."""

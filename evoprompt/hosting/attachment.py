@@ -199,7 +199,7 @@ def keep_log(root: Path, engine: Engine, trainer: object) -> FileLock:
     for name, whose in _OF_OTHERS.items():
         if (root / name).is_file():
             raise _taken(root, f"holds {whose} ({name})")
-    # One in this process: who attaches again after an error need not detach before.
+    # One lock in this process: attaching again after an error needs no detach before.
     lock = FileLock(root / LOCK, thread_local=False, is_singleton=True)
     settings = root / SETTINGS
     try:

@@ -1,4 +1,4 @@
-"""What every adapter does with an engine, whichever trainer it is bound to."""
+"""Binding of an engine to a trainer: the part that all adapters share."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def purpose() -> Purpose:
     """Return the purpose of the current rollouts, for use in a reward function.
 
     ``"verify"`` where proposed instructions are tried, ``"evaluate"`` in an evaluation by the
-    trainer, else ``"train"``. Known in the process that scores; veRL, which scores in others, says
-    it in the column ``extra_info``, under ``"evoprompt_purpose"``.
+    trainer, else ``"train"``. It is known in the process that scores; veRL scores in
+    other processes and passes it in the column ``extra_info``, under ``"evoprompt_purpose"``.
     """
     return _PURPOSE.get()
 
@@ -121,7 +121,7 @@ Rollout = Callable[[Sequence[Assignment]], Sequence[Outcomes]]
 
 
 class Prompts(Protocol):
-    """How a trainer asks, as far as a binding has to know."""
+    """Prompts of a trainer, as far as a binding needs them."""
 
     def refusals(self, pairs: Sequence[tuple[Question, Candidate]]) -> list[str]:
         """For each question under its candidate why it is too long; empty where it is not."""
@@ -163,7 +163,7 @@ class Binding:
 
     Args:
         engine: the engine.
-        trainer: the trainer, whose name is logged.
+        trainer: the trainer; its name is logged.
         leads: whether this process owns the engine, and logs.
         resume: ``"auto"`` to begin anew where there is nothing to resume from.
 
@@ -333,7 +333,7 @@ class Binding:
         ]
 
     def require_instruction_in_prompts(self, has_instruction: Sequence[bool], suspect: str) -> None:
-        """End a training whose first prompts held no instruction, since no other error would occur.
+        """End a training without instructions in its first prompts: no other error would occur.
 
         Args:
             has_instruction: whether the instruction was in the prompt, for some prompts of the

@@ -58,8 +58,8 @@ def system_message(prompt: Prompt, candidate: Candidate) -> Prompt:
 def replace_system_message(prompt: Prompt, candidate: Candidate) -> Prompt:
     """Return the prompt with the instruction in place of its system message; before plain text.
 
-    For a dataset whose system or developer message is the instruction that is to be evolved. All
-    those before the first turn of the policy are replaced, wherever they stand; without any there,
+    For a dataset with the instruction to evolve in its system or developer message. All those
+    before the first turn of the policy are replaced, wherever they stand; without any there,
     the first one after it.
 
     >>> own = {"role": "developer", "content": "Be kind."}
@@ -111,7 +111,7 @@ PLACEMENTS: Mapping[Placement, Render] = {
 
 
 class ShowsTools:
-    """Render function whose prompts also hold the candidate's descriptions of tools.
+    """Render function that also puts the candidate's descriptions of tools into prompts.
 
     They travel in the first message, as ``"tool_descriptions"``; ``evoprompt.agents.encode`` puts
     them into the schemas that the chat template shows.

@@ -1,7 +1,8 @@
-"""What a person asks of a training, as files: written whole by one, taken up in the other.
+"""Requests of a person to a running training, as files that are written atomically.
 
-A request lies in the folder ``pool`` beside the event log. When it is taken up the step is written
-into it, so that a run that is resumed from before does so at the same step again.
+A request is a file in the folder ``pool`` beside the event log. When the training carries it out,
+the step is written into the file: a run that is resumed from an earlier step carries the request
+out at the same step again.
 """
 
 from __future__ import annotations

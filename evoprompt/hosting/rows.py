@@ -153,7 +153,7 @@ def row_of(question: Question) -> dict[str, Any]:
 
 
 def unkept(row: Mapping[str, Any]) -> dict[str, str]:
-    """Return the columns whose values no question can keep, with the types of such values.
+    """Return the columns with values that no question can keep, and the types of these values.
 
     >>> unkept({"prompt": "Why?", "sound": object(), "score": float("nan")})
     {'sound': 'object'}

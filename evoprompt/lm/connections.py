@@ -54,7 +54,7 @@ def proxy_of(url: str) -> str | None:
 
 
 def join_url(base: str, path: str, query: str = "") -> str:
-    """Return the URL of a path below a base URL, whose query stays at the end.
+    """Return the URL of a path below a base URL; the query of the base stays at the end.
 
     >>> join_url("http://host/v1?api-version=2026-01-01", "/models")
     'http://host/v1/models?api-version=2026-01-01'
@@ -93,7 +93,7 @@ def unpack_body(content: bytes, coding: str) -> bytes:
 
 
 def probe_peers(connection: socket.socket) -> None:
-    """Make the system close a connection whose other side has vanished without a message."""
+    """Make the system close a connection when its other side has vanished without a message."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in _PROBE.items():
         if (option := getattr(socket, name, None)) is not None:  # not all systems have them

@@ -36,8 +36,8 @@ class EventReader:
     """
 
     def __init__(self) -> None:
-        self._pieces: list[bytes] = []  # of a line whose end has not come
-        self._raw: list[bytes] = []  # lines of the event whose end has not come
+        self._pieces: list[bytes] = []  # of a line without its end yet
+        self._raw: list[bytes] = []  # lines of the event without its end yet
         self._data: list[bytes] = []
         self._name = b""
         self._size = 0

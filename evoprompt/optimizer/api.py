@@ -54,7 +54,7 @@ def optimize(
     directory: str | Path | None = None,
     options: OptimizeOptions | None = None,
 ) -> OptimizationResult:
-    """Improve the instruction of a program whose model is not trained.
+    """Improve the instruction of a program while its model stays frozen.
 
     A proposer reads failures on the training set and writes a new instruction. The new instruction
     is tried where its parent failed; if it is better there, it is compared with the incumbent on

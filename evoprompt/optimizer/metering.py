@@ -53,7 +53,7 @@ class Metering(BaseCallback):  # type: ignore[misc]  # DSPy is not typed
         self._all_counted = True
 
     def meter_model(self, lm: Any) -> Any:
-        """Return a copy of ``lm`` whose requests are counted; ``lm`` itself if they cannot be.
+        """Return a copy of ``lm`` that counts its requests; ``lm`` itself if that is impossible.
 
         Raises:
             InputError: USD are limited and the requests cannot be counted: the prices or the

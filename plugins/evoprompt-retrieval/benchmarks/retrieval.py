@@ -1,4 +1,4 @@
-"""What the search server finds, and how many queries it answers, on real passages.
+"""Measure the recall and the speed of the search server on real passages.
 
     cd plugins/evoprompt-retrieval
     python benchmarks/retrieval.py recall   # by set and kind of index: an answer in the passages
