@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeVar
 
 from pydantic import BaseModel, JsonValue
 
+from evoprompt.support.credentials import masked_texts
 from evoprompt.types import Candidate, Question, Trajectory, is_usable
 
 K = TypeVar("K", bound=Hashable)
@@ -136,7 +137,10 @@ class ReplayBuffer:
         return (self._read, self._solved, self._unread)
 
     def _remember(self, step: int, trajectories: Sequence[Trajectory]) -> None:
-        """Remember the scored ones of a step, as many as there is room for."""
+        """Remember the scored ones of a step, as many as there is room for.
+
+        Credentials in their texts are masked: proposers read them, and checkpoints hold them.
+        """
         read: list[Trajectory] = []
         solved: list[Trajectory] = []
         unread: list[Trajectory] = []
@@ -151,7 +155,10 @@ class ReplayBuffer:
         for tier, new in zip(self._tiers(), (read, solved, unread), strict=True):
             for _ in range(min(len(tier) + len(new) - room, len(tier))):
                 tier.popleft()
-            tier.extend(Memory(step, trajectory) for trajectory in new[max(len(new) - room, 0) :])
+            tier.extend(
+                Memory(step, _without_credentials(trajectory))
+                for trajectory in new[max(len(new) - room, 0) :]
+            )
             room -= len(tier)
 
     def _failed(self, trajectory: Trajectory) -> bool:
@@ -340,3 +347,11 @@ def _different_first(
             seen[key] += 1
     ranked.sort(key=lambda pair: pair[0])
     return [trajectory for _, trajectory in ranked[:k]]
+
+
+def _without_credentials(trajectory: Trajectory) -> Trajectory:
+    """Return ``trajectory`` with its texts masked; the same object if there is none to mask."""
+    turns, feedback = masked_texts((trajectory.turns, trajectory.feedback))
+    if (turns, feedback) == (trajectory.turns, trajectory.feedback):
+        return trajectory
+    return replace(trajectory, turns=turns, feedback=feedback)

@@ -17,9 +17,10 @@ from pydantic import Field
 from evoprompt.log.events import Event, Proposed
 from evoprompt.replay import ReplayBuffer
 from evoprompt.rules import CopyIndex, Rule, ScreeningContext, default_rules
+from evoprompt.support.credentials import masked
 from evoprompt.support.errors import InputError
 from evoprompt.support.storage import SavedRecord
-from evoprompt.support.text import format_error, masked
+from evoprompt.support.text import format_error
 from evoprompt.types import INSTRUCTION, Candidate, Proposal, TextLimits
 
 LONGEST = 65_536

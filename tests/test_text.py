@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from evoprompt.support.text import format_error, keep_secret, masked, masked_data, printable
+from evoprompt.support.credentials import keep_secret, masked, masked_data
+from evoprompt.support.text import format_error, printable
 
 
 def test_no_control_reaches_a_terminal() -> None:

@@ -33,8 +33,8 @@ from evoprompt.agents.server import Answered, Server
 from evoprompt.agents.thoughts import Marks
 from evoprompt.agents.tokenizer import TextTokenizer
 from evoprompt.lm.outcomes import Exchange, ExchangeOutcome, decide_outcome, read_finish_reason
+from evoprompt.support.credentials import masked
 from evoprompt.support.errors import warn
-from evoprompt.support.text import masked
 
 
 def _text_or_none(value: object) -> str | None:

@@ -24,8 +24,8 @@ from evoprompt.lm.attempts import kinds_of, may_pass, require_size, retry_settin
 from evoprompt.lm.budget import Spending
 from evoprompt.lm.loop import completed
 from evoprompt.lm.outcomes import is_account_empty
+from evoprompt.support.credentials import keep_secret, masked
 from evoprompt.support.errors import BudgetError, InputError, LmError, causes, warn
-from evoprompt.support.text import keep_secret, masked
 
 KEY = "OPENAI_API_KEY"
 """Environment variable of the key; a server without keys needs none."""

@@ -25,9 +25,10 @@ from evoprompt.agents.episode import Broken, Result
 from evoprompt.agents.protocol import Call
 from evoprompt.agents.tasks import POLICY, EpisodeRunner, Method, Policy, Task, scored
 from evoprompt.log.evaluation import value_of
+from evoprompt.support.credentials import masked
 from evoprompt.support.errors import EvopromptError, InputError
 from evoprompt.support.storage import LOCK, LineFile, write_whole
-from evoprompt.support.text import format_error, masked
+from evoprompt.support.text import format_error
 from evoprompt.types import Candidate, Question, Turn, Written
 
 AGENT = "agent"

@@ -34,8 +34,8 @@ from evoprompt.experiments.settings import FROZEN, differences, merge, nested
 from evoprompt.hosting.section import EngineSection, Settings
 from evoprompt.plugins import Choice, build
 from evoprompt.support import yamlfile
+from evoprompt.support.credentials import masked_data
 from evoprompt.support.errors import InputError
-from evoprompt.support.text import masked_data
 from evoprompt.support.validation import explain, nearest
 
 _LIMIT = re.compile(r"(^|\.)(budget|host\.seconds|evaluate_every)(\.|$)")

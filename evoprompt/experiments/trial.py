@@ -34,9 +34,10 @@ from evoprompt.log.evaluation import Evaluation, MainMetric
 from evoprompt.log.eventlog import EventLog
 from evoprompt.log.events import Evaluated, Event, Notice, Told
 from evoprompt.plugins import build, plugins
+from evoprompt.support.credentials import masked
 from evoprompt.support.errors import EvopromptError, EvopromptWarning, InputError, StateError
 from evoprompt.support.storage import RECIPE_FILE, only_writer, write_whole
-from evoprompt.support.text import format_error, masked
+from evoprompt.support.text import format_error
 from evoprompt.types import Candidate
 
 Listener = Callable[[Event], None]

@@ -25,8 +25,9 @@ from evoprompt.lm.connections import (
 )
 from evoprompt.lm.events import EventReader, ServerEvent
 from evoprompt.lm.outcomes import ExchangeOutcome, decide_outcome, form_of, is_account_empty
+from evoprompt.support.credentials import MASK, masked
 from evoprompt.support.errors import LmError
-from evoprompt.support.text import MASK, format_error, masked
+from evoprompt.support.text import format_error
 
 KEY_HEADER = "X-Evoprompt-Conversation"
 """Header with the key of a conversation, for agents whose API key is something else."""

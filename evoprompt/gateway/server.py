@@ -53,8 +53,9 @@ from evoprompt.lm.connections import (
 )
 from evoprompt.lm.outcomes import ExchangeOutcome
 from evoprompt.lm.settings import BudgetSettings
+from evoprompt.support.credentials import keep_secret, masked
 from evoprompt.support.errors import BudgetError, EvopromptError, InputError
-from evoprompt.support.text import format_error, keep_secret, masked
+from evoprompt.support.text import format_error
 from evoprompt.types import Candidate
 
 ResultT = TypeVar("ResultT")

@@ -35,8 +35,9 @@ from evoprompt.lm.settings import (
     model_card,
     use_local_tables,
 )
+from evoprompt.support.credentials import keep_secret, keep_secrets_of
 from evoprompt.support.errors import DeadlineError, InputError, LmError, StateError, causes
-from evoprompt.support.text import format_error, keep_secret
+from evoprompt.support.text import format_error
 from evoprompt.types import Estimate
 
 _PROBE = "Reply with the single word: ready"
@@ -110,6 +111,7 @@ class LanguageModel:
         self.settings = settings
         folder = settings.answers
         self._files = AnswerFiles((directory or Path()) / folder) if folder else None
+        keep_secrets_of(connection)
         self._connection: Any = connection or self._files
         self.spending = SpendTracker() if spending is None else spending
         record = settings.record

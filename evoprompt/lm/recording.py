@@ -20,9 +20,10 @@ from pydantic import (
     model_validator,
 )
 
+from evoprompt.support.credentials import masked_data
 from evoprompt.support.errors import InputError, ReplayError, StateError
 from evoprompt.support.storage import LineFile, unwritable
-from evoprompt.support.text import format_error, masked_data
+from evoprompt.support.text import format_error
 from evoprompt.support.validation import explain
 
 _EXCERPT = 40  # characters around the first difference

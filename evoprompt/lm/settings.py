@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
+from evoprompt.support.credentials import masked_data
 from evoprompt.support.errors import InputError
-from evoprompt.support.text import masked_data
 from evoprompt.support.validation import CheckedSettings
 
 _FILES = "files/"

@@ -10,15 +10,15 @@ import itertools
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from evoprompt.log.events import Event, Notice
+from evoprompt.support.credentials import masked_texts
 from evoprompt.support.errors import InputError, warn
 from evoprompt.support.storage import LineFile
-from evoprompt.support.text import masked
 
 # JSON does not escape these, but str.splitlines takes them for the end of a line.
 _LINE_SEPARATORS = {ord(mark): f"\\u{ord(mark):04x}" for mark in "\x85\u2028\u2029"}
@@ -211,21 +211,7 @@ class EventLog:
 def _without_credentials(event: Event) -> Event:
     """Return ``event`` with its texts masked, except an instruction, which stays as it is used."""
     names = {field.name for field in fields(event)} - {"components"}
-    return replace(event, **{name: _masked(getattr(event, name)) for name in names})
-
-
-def _masked(value: Any) -> Any:
-    """Return ``value`` with every text in it masked."""
-    if isinstance(value, str):
-        return masked(value)
-    if isinstance(value, tuple):
-        return tuple(map(_masked, value))
-    if isinstance(value, Mapping):
-        return {name: _masked(item) for name, item in value.items()}
-    if is_dataclass(value) and not isinstance(value, type):
-        names = [field.name for field in fields(value)]
-        return replace(value, **{name: _masked(getattr(value, name)) for name in names})
-    return value
+    return replace(event, **{name: masked_texts(getattr(event, name)) for name in names})
 
 
 def to_line(event: Event | Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pydantic import JsonValue, TypeAdapter
@@ -17,6 +17,7 @@ from pydantic import JsonValue, TypeAdapter
 from evoprompt.log.eventlog import to_line
 from evoprompt.log.events import Event
 from evoprompt.optimizer.outcome import ExampleOutcome
+from evoprompt.support.credentials import masked_texts
 from evoprompt.support.errors import InputError
 from evoprompt.support.storage import LineFile
 from evoprompt.types import Proposal
@@ -118,13 +119,15 @@ class Journal:
             del self.answers[number]  # the budget of its language model may be higher by now
 
     def add_rollout(self, step: int, key: Key, outcome: ExampleOutcome) -> None:
-        """Store the outcome of a rollout."""
+        """Store the outcome of a rollout, with the credentials in its texts masked."""
+        outcome = masked_texts(outcome)
         self.rollouts[key] = outcome
         if self._file is not None:
             self._write_entry(Measured(step, *key, outcome))
 
     def add_answer(self, answer: Answered) -> None:
-        """Store a reply of the proposer."""
+        """Store a reply of the proposer, with the credentials in its notices masked."""
+        answer = replace(answer, notices=masked_texts(answer.notices))
         self.answers[answer.step] = answer
         self._write_entry(answer)
 

@@ -15,6 +15,7 @@ from dspy.utils.callback import BaseCallback
 
 from evoprompt.lm.budget import Attempt, Charge, Spending, SpendTracker, require_prices
 from evoprompt.lm.settings import BudgetSettings, Prices, model_card
+from evoprompt.support.credentials import keep_secrets_of
 from evoprompt.support.errors import BudgetError, InputError
 
 _CAPABILITIES = {
@@ -59,6 +60,7 @@ class Metering(BaseCallback):  # type: ignore[misc]  # DSPy is not typed
             InputError: USD are limited and the requests cannot be counted: the prices or the
                 longest answer of ``lm`` are unknown, or it is no ``dspy.LM``.
         """
+        keep_secrets_of(lm)
         with self._lock:
             if lm is None or self._counts(lm):
                 return lm

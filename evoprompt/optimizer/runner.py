@@ -27,6 +27,7 @@ from evoprompt.optimizer.outcome import (
     with_remedy,
 )
 from evoprompt.optimizer.threads import CallThreads
+from evoprompt.support.credentials import keep_secrets_of
 from evoprompt.support.errors import BudgetError, EvopromptError, InputError, causes
 from evoprompt.support.failures import EMPTY
 from evoprompt.support.text import format_error, words_of
@@ -92,6 +93,8 @@ class Rollouts(ABC):
     at_once = _DEFAULT_CONCURRENCY
 
     def __init__(self, program: object, metric: object = None) -> None:
+        for source in (program, metric):
+            keep_secrets_of(source)
         self._of = program
         setting = getattr(program, "setting", None)
         if not isinstance(setting, TaskContext):

@@ -9,6 +9,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 
+from evoprompt.support.credentials import masked
+
 
 class EvopromptError(Exception):
     """Base class of all errors raised on purpose by evoprompt."""
@@ -55,13 +57,15 @@ class EvopromptWarning(UserWarning):
 
 
 def warn(message: str, stacklevel: int = 2) -> None:
-    """Warn with ``message``; if there is a log, call :meth:`EventLog.notice`, which does both.
+    """Warn with ``message``, its credentials masked.
+
+    Where there is a log, call :meth:`EventLog.notice`, which writes the message there, too.
 
     Args:
         message: the problem, and what the user can do about it.
         stacklevel: as of ``warnings.warn``: 2 for the caller of the function that calls this one.
     """
-    warnings.warn(message, EvopromptWarning, stacklevel + 1)
+    warnings.warn(masked(message), EvopromptWarning, stacklevel + 1)
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:

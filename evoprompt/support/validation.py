@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from evoprompt.support.credentials import masked, masked_data
 from evoprompt.support.errors import InputError
-from evoprompt.support.text import masked, masked_data
 
 _MAX_NAME = 100  # characters of a setting's name in a message
 

@@ -26,8 +26,9 @@ from evoprompt.experiments.cli import (
     simplify,
     watch,
 )
+from evoprompt.support.credentials import masked
 from evoprompt.support.errors import EvopromptError, InputError, PluginError, UnwritableError
-from evoprompt.support.text import format_error, masked, printable
+from evoprompt.support.text import format_error, printable
 
 PANELS: Mapping[str, Mapping[str, Callable[..., None]]] = {
     "Start": {

@@ -121,9 +121,10 @@ def _served(task: Task, model: str, base_url: str | None, tokenizer: str | None)
 
 def _evaluate(subject: Subject, split: str, json: bool) -> None:
     from evoprompt.experiments.evaluate import evaluate as evaluate_subject
+    from evoprompt.support.credentials import masked
     from evoprompt.support.errors import EvopromptError, InputError
     from evoprompt.support.storage import is_follower
-    from evoprompt.support.text import format_error, masked
+    from evoprompt.support.text import format_error
 
     try:
         with redirect_stdout(sys.stderr):  # trainers print; standard output is for the result

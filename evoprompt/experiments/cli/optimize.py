@@ -125,8 +125,8 @@ def optimize(
     from evoprompt.experiments.traces import read_traces, starting_from
     from evoprompt.lm.budget import SpendTracker
     from evoprompt.support import yamlfile
+    from evoprompt.support.credentials import masked
     from evoprompt.support.errors import InputError
-    from evoprompt.support.text import masked
 
     if writer_base_url is not None and lm is None:
         raise InputError(
