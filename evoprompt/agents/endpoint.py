@@ -28,7 +28,6 @@ from evoprompt.agents.drivers import play_one
 from evoprompt.agents.episode import Action, Broken, Episode, Result
 from evoprompt.agents.messages import read_calls, read_content, read_thought
 from evoprompt.agents.protocol import Call
-from evoprompt.agents.server import KEY as KEY
 from evoprompt.agents.server import Answered, Server
 from evoprompt.agents.thoughts import Marks
 from evoprompt.agents.tokenizer import TextTokenizer

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
-import os
 import re
 import ssl
 from collections.abc import Mapping, Sequence
@@ -22,13 +21,11 @@ from evoprompt.agents.agent import Sampling
 from evoprompt.agents.episode import Broken
 from evoprompt.lm.attempts import kinds_of, may_pass, require_size, retry_settings
 from evoprompt.lm.budget import Spending
+from evoprompt.lm.keys import describe_key, key_for
 from evoprompt.lm.loop import completed
 from evoprompt.lm.outcomes import is_account_empty
 from evoprompt.support.credentials import keep_secret, masked
 from evoprompt.support.errors import BudgetError, InputError, LmError, causes, warn
-
-KEY = "OPENAI_API_KEY"
-"""Environment variable of the key; a server without keys needs none."""
 
 THINKING_TOKENS = 16_000
 """Tokens beyond the limit of an action, for models that think before they answer."""
@@ -116,7 +113,8 @@ class Server(Generic[ChoiceT]):
         attempts: maximum number of attempts after rate limits, server and network errors, at least
             1.
         pause: longest pause before the second attempt, in seconds; it doubles from then on.
-        key: environment variable of the key.
+        key: environment variable of the key for this server; by default that of the provider whose
+            address it is, and no key for any other server.
         spending: account that counts and limits the cost of requests; by default in memory.
         extra_body: further fields of every request, such as ``chat_template_kwargs``, ``min_p`` or
             ``reasoning_effort``; they override the usual ones.
@@ -139,7 +137,7 @@ class Server(Generic[ChoiceT]):
         deadline: float | None = None,
         attempts: int = 5,
         pause: float = 1.0,
-        key: str = KEY,
+        key: str | None = None,
         spending: Spending | None = None,
         extra_body: Mapping[str, JsonValue] | None = None,
     ) -> None:
@@ -174,7 +172,7 @@ class Server(Generic[ChoiceT]):
 
     def _client(self) -> openai.AsyncOpenAI:
         """Return a client that makes a single attempt for a request."""
-        key = os.environ.get(self._key)
+        key = key_for(self._base, self._key)
         if key:
             keep_secret(key)
         return openai.AsyncOpenAI(
@@ -293,8 +291,13 @@ class Server(Generic[ChoiceT]):
                 garbage = masked(error.response.text)[:100]
                 return f"answered garbage: {garbage!r}; required: {_SERVER_REMEDY}"
             case openai.APIStatusError(status_code=status):
-                unset = "" if os.environ.get(self._key) else ", which is not set"
-                of_a_key = f"a key that may ask {self._model}; check {self._key}{unset}"
+                key_remedy = describe_key(
+                    self._base,
+                    self._key,
+                    "--api-key-env, in a configuration host.api_key_env, "
+                    "or Endpoint(..., key=NAME)",
+                )
+                of_a_key = f"a key that may ask {self._model}; {key_remedy}"
                 remedies = {
                     401: of_a_key,
                     403: of_a_key,

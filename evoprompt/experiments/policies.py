@@ -26,18 +26,27 @@ class ServedModel(Policy):
         base_url: of the server, such as ``http://127.0.0.1:8000/v1``.
         tokenizer: name or folder of the model's tokenizer, to send the token stream of training;
             without it, the requests are chat messages.
+        api_key_env: environment variable of the server's key, as of
+            :class:`~evoprompt.optimizer.endpoint.Endpoint`.
 
     Raises:
         InputError: there is no address.
     """
 
-    def __init__(self, task: Task, model: str, base_url: str | None, tokenizer: str | None) -> None:
+    def __init__(
+        self,
+        task: Task,
+        model: str,
+        base_url: str | None,
+        tokenizer: str | None,
+        api_key_env: str | None = None,
+    ) -> None:
         name, address = address_of(model, base_url)
         self._model = name.removeprefix(OPENAI)
         self._limits = limits_of(task)
         self._tokenizer_name = tokenizer
         kind = ChatEndpoint if tokenizer is None else TokenEndpoint
-        self._sampler = kind(self._model, address)
+        self._sampler = kind(self._model, address, key=api_key_env)
 
     @property
     def name(self) -> str:

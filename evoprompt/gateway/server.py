@@ -51,6 +51,7 @@ from evoprompt.lm.connections import (
     probe_peers,
     unpack_body,
 )
+from evoprompt.lm.keys import key_for
 from evoprompt.lm.outcomes import ExchangeOutcome
 from evoprompt.lm.settings import BudgetSettings
 from evoprompt.support.credentials import keep_secret, masked
@@ -134,7 +135,7 @@ class Gateway(Conversations):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.token = os.environ.get(TOKEN, "") or secrets.token_urlsafe(24)
-        self._upstream_key = os.environ.get(settings.key, "")
+        self._upstream_key = key_for(settings.upstream, settings.key)
         for secret in filter(None, (self.token, self._upstream_key)):
             keep_secret(secret)
         require_prices(settings.budget, settings.prices, "the upstream")

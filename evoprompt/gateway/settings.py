@@ -36,9 +36,11 @@ class GatewaySettings(BaseModel, frozen=True, extra="forbid"):
     )
     host: str = Field(default="127.0.0.1", description="to listen at")
     port: int = Field(default=0, ge=0, le=65_535, description="to listen at; 0 for a free one")
-    key: str = Field(
-        default="OPENAI_API_KEY",
-        description="environment variable that holds the upstream's key, which no agent sees",
+    key: str | None = Field(
+        default=None,
+        description="environment variable that holds the upstream's key, which no agent sees; by "
+        "default OPENAI_API_KEY or ANTHROPIC_API_KEY for an upstream at this provider's address, "
+        "and no key for any other upstream",
     )
     budget: BudgetSettings = Field(
         default=BudgetSettings(), description="hard limits of what the upstream costs"

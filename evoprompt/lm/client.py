@@ -25,6 +25,7 @@ from evoprompt.lm.attempts import (
 )
 from evoprompt.lm.budget import Charge, Spending, SpendTracker, require_prices
 from evoprompt.lm.files import AnswerFiles
+from evoprompt.lm.keys import key_for
 from evoprompt.lm.loop import completed
 from evoprompt.lm.recording import Recorder, Replay
 from evoprompt.lm.settings import (
@@ -299,14 +300,15 @@ class LanguageModel:
             ) from error
 
     def _key(self) -> str | None:
-        if self.settings.api_key_env is not None:
-            key = os.environ[self.settings.api_key_env]
-            keep_secret(key)
-            return key
-        provider = self.settings.model.partition("/")[0].upper().replace("-", "_")
-        if self.settings.api_base is not None and f"{provider}_API_KEY" not in os.environ:
+        """Return the key of the server; None for the one that DSPy reads for the provider."""
+        settings = self.settings
+        if settings.api_base is None and settings.api_key_env is None:
+            return None
+        provider = settings.model.partition("/")[0].upper().replace("-", "_")
+        if not (key := key_for(settings.api_base, settings.api_key_env, provider)):
             return "none"  # a local server needs no key, but its protocol requires one
-        return None
+        keep_secret(key)
+        return key
 
     def _metered(self, send: Send) -> Any:
         import dspy

@@ -47,8 +47,9 @@ class LmSettings(CheckedSettings):
     """Settings of a language model, by its name in DSPy and litellm.
 
     Keys come only from the environment: the provider's own variable (``OPENAI_API_KEY``), or the
-    one that ``api_key_env`` names. The name of a model alone is accepted as settings:
-    ``lm: openai/gpt-4.1-mini``.
+    one that ``api_key_env`` names. The provider's own key is sent to the provider's own address
+    only, so a server at ``api_base`` gets the key that ``api_key_env`` names, or none. The name of
+    a model alone is accepted as settings: ``lm: openai/gpt-4.1-mini``.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -62,7 +63,8 @@ class LmSettings(CheckedSettings):
     )
     api_key_env: str | None = Field(
         default=None,
-        description="environment variable that holds the key; by default the provider's own",
+        description="environment variable that holds the key of this server; by default the "
+        "provider's own, which goes to the provider's address alone",
     )
     temperature: Temperature | Literal["auto"] | None = Field(
         default="auto",

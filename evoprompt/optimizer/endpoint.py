@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue
 
 from evoprompt.agents import Agent, AnswerProtocol, Episode, Limits
 from evoprompt.agents.endpoint import ChatEndpoint
-from evoprompt.agents.server import KEY
 from evoprompt.agents.tasks import EpisodeRunner, Task, scored
 from evoprompt.hosting.prompts import marked_prompt, system_message
 from evoprompt.lm.budget import Charge, Spending, SpendTracker, require_prices
+from evoprompt.lm.keys import address_from_environment
 from evoprompt.lm.loop import completed
 from evoprompt.lm.settings import BudgetSettings, Prices
 from evoprompt.log.evaluation import Evaluation, QuestionOutcome, Score, outcomes_of
@@ -49,7 +48,9 @@ class Endpoint:
         budget: hard limits of ``calls``, ``tokens`` and ``usd``, checked before each request.
         prices: prices in USD per million tokens, as ``{"input": 0.1, "output": 0.4}``; by default
             those of the libraries of the extra ``lm``; needed only for ``usd``.
-        key: name of the environment variable with the API key.
+        key: name of the environment variable with the API key for this server; by default
+            ``OPENAI_API_KEY`` for OpenAI's address and that of ``OPENAI_BASE_URL``, and no key for
+            any other server.
         timeout: longest silence of the server, in seconds.
         spending: tracker of the requests; by default a new one in memory.
         extra_body: further fields of every request, as in the openai package, such as
@@ -75,7 +76,7 @@ class Endpoint:
         max_tokens: int = 1024,
         budget: BudgetSettings | Mapping[str, float] | None = None,
         prices: Prices | Mapping[str, float] | None = None,
-        key: str = KEY,
+        key: str | None = None,
         timeout: float = 300.0,
         spending: SpendTracker | None = None,
         extra_body: Mapping[str, JsonValue] | None = None,
@@ -285,7 +286,7 @@ def address_of(model: str, base_url: str | None) -> tuple[str, str]:
     if base_url:
         return name, base_url
     if model.startswith(OPENAI) and name:
-        return name, os.environ.get("OPENAI_BASE_URL") or _OPENAI_URL
+        return name, address_from_environment("OPENAI") or _OPENAI_URL
     raise InputError(
         f"the model is {model!r} without an address; required: {OPENAI}NAME for one that OpenAI "
         "serves, or the base_url of a server, such as http://127.0.0.1:8000/v1"

@@ -118,7 +118,7 @@ def test_requests_of_the_writer_go_to_its_provider_and_not_to_the_server_of_the_
     served = ["--model", POLICY, "--base-url", policy.url, "--budget", "100"]
     assert optimize(sources[kind], tmp_path, *served, "--lm", f"openai/{WRITER}") == 0
     assert provider.served == {(WRITER, f"Bearer {KEY}")}
-    assert {model for model, _ in policy.served} == {POLICY}
+    assert policy.served == {(POLICY, "Bearer none")}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -133,7 +133,7 @@ def test_a_writer_on_a_server_of_ones_own_has_an_option_of_its_own(
     with StrictServer("own") as writer:
         given = ["--lm", "openai/own", "--writer-base-url", writer.url]
         assert optimize(sources[kind], tmp_path, *served, *given) == 0
-        assert {model for model, _ in writer.served} == {"own"}
+        assert writer.served == {("own", "Bearer none")}
     assert {model for model, _ in policy.served} == {POLICY}
     assert not provider.requests
 
@@ -150,6 +150,28 @@ def test_without_a_writer_the_model_writes_on_its_own_server(
     assert optimize(sources[kind], tmp_path, *served) == 0
     questions = [str(request.body["messages"][-1]["content"]) for request in policy.requests]
     assert {question.endswith("+1?") for question in questions} == {True, False}
+    assert policy.served == {(POLICY, "Bearer none")}
+    assert not provider.requests
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_server_gets_the_key_that_is_named_for_it(
+    tmp_path: Path,
+    policy: StrictServer,
+    provider: StrictServer,
+    sources: dict[str, list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+) -> None:
+    monkeypatch.setenv("POLICY_KEY", "sk-of-the-policy")
+    monkeypatch.setenv("WRITER_KEY", "sk-of-the-writer")
+    served = ["--model", POLICY, "--base-url", policy.url, "--api-key-env", "POLICY_KEY"]
+    with StrictServer("own") as writer:
+        given = ["--lm", "openai/own", "--writer-base-url", writer.url]
+        given += ["--writer-api-key-env", "WRITER_KEY", "--budget", "100"]
+        assert optimize(sources[kind], tmp_path, *served, *given) == 0
+        assert writer.served == {("own", "Bearer sk-of-the-writer")}
+    assert policy.served == {(POLICY, "Bearer sk-of-the-policy")}
     assert not provider.requests
 
 
@@ -161,6 +183,7 @@ def test_traces_without_a_task_are_read_by_the_writer_at_its_own_address(
     given = ["--lm", f"openai/{POLICY}", "--writer-base-url", policy.url]
     assert optimize(sources["traces"], tmp_path / "own", *given) == 0
     assert len(provider.requests) == len(policy.requests)
+    assert policy.served == {(POLICY, "Bearer none")}
     assert (tmp_path / "own" / "run" / "instruction-1.txt").read_text("utf-8") == f"{BETTER}\n"
 
 

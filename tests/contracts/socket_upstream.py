@@ -86,7 +86,7 @@ def serving(
 
 
 def build(engine: Engine, directory: Path, url: str, **given: Any) -> Gateway:
-    fields = {"rollouts": 2, "groups": 1, **given}
+    fields = {"rollouts": 2, "groups": 1, "key": "OPENAI_API_KEY", **given}
     return Gateway(engine, GatewaySettings(upstream=url, directory=directory, **fields))
 
 

@@ -46,7 +46,7 @@ def test_an_agent_is_right_under_the_instruction_that_says_how(tmp_path: Path, k
             [*command, str(tmp_path / "run")],
             capture_output=True,
             text=True,
-            env={**os.environ, "OPENAI_API_KEY": KEY},
+            env={**os.environ, "OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": upstream.url},
         )
     assert done.returncode == 0, done.stderr[-3000:]
     found = dict(line.split(" ", 1)[::-1] for line in done.stdout.splitlines()[-2:])

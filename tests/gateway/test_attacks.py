@@ -42,6 +42,7 @@ def gateway(upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Ite
         patch.delenv("EVOPROMPT_GATEWAY_TOKEN", raising=False)
         settings = GatewaySettings(
             upstream=upstream.url,
+            key="OPENAI_API_KEY",
             directory=tmp_path_factory.mktemp("attacks"),
             rollouts=1000,
             groups=1000,

@@ -55,7 +55,7 @@ def gateway(upstream: Upstream, engine: Engine, tmp_path: Path) -> Iterator[Gate
 
 
 def build(engine: Engine, directory: Path, upstream: str, **given: Any) -> Gateway:
-    fields = {"rollouts": 2, "groups": 1, **given}
+    fields = {"rollouts": 2, "groups": 1, "key": "OPENAI_API_KEY", **given}
     return Gateway(engine, GatewaySettings(upstream=upstream, directory=directory, **fields))
 
 

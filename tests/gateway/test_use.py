@@ -49,6 +49,7 @@ def test_the_first_lines_of_the_page_run(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("OPENAI_BASE_URL", upstream.url)
     upstream.reply = lambda body: Reply("4" if "number" in str(body) else "It is 4.")
     code = block("python").replace("http://127.0.0.1:8000/v1", upstream.url)
     exec(code.replace("my-model", MODEL), {})
@@ -68,7 +69,7 @@ def test_the_command_serves_and_goes_on_after_a_kill(
 ) -> None:
     config = settings()
     config |= {"upstream": upstream.url, "directory": str(tmp_path / "g"), "port": 0}
-    config |= {"rollouts": 2, "groups": 1, "engine": {"proposer": None}}
+    config |= {"key": "OPENAI_API_KEY", "rollouts": 2, "groups": 1, "engine": {"proposer": None}}
     file = tmp_path / "gateway.yaml"
     file.write_text(yamlfile.dump(config))
     command = [sys.executable, "-m", "evoprompt", "gateway", str(file)]

@@ -23,7 +23,8 @@ MODEL = "openai/gpt-5-mini"
 def language(
     server: OpenAIServer, spending: SpendTracker | None = None, **settings: object
 ) -> LanguageModel:
-    given = {"model": MODEL, "api_base": server.url, "retries": 0, **settings}
+    given = {"model": MODEL, "api_base": server.url, "api_key_env": "OPENAI_API_KEY"}
+    given |= {"retries": 0, **settings}
     return LanguageModel(LmSettings.model_validate(given), spending=spending)
 
 

@@ -56,7 +56,7 @@ def test_every_family_of_openai_answers_under_our_defaults(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     with StrictServer([], rewriting(BETTER)) as server:
-        lm = {"model": f"openai/{name}", "api_base": server.url}
+        lm = {"model": f"openai/{name}", "api_base": server.url, "api_key_env": "OPENAI_API_KEY"}
         proposer = build("proposer", {"name": "reflection", "lm": lm, "background": False})
         (proposal, *_) = proposer.propose(samples.request())
         assert proposal.text.startswith(BETTER)

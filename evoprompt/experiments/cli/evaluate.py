@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evoprompt.experiments.cli.options import Changes
+from evoprompt.experiments.cli.options import ApiKeyEnv, Changes
 
 if TYPE_CHECKING:
     from evoprompt.agents.tasks import Method, Policy, Task
@@ -55,6 +55,7 @@ def evaluate(
         str | None, typer.Option(help="A served model, openai:NAME; with --output.")
     ] = None,
     base_url: Annotated[str | None, typer.Option(help="Address of the server.")] = None,
+    api_key_env: ApiKeyEnv = None,
     tokenizer: Annotated[
         str | None,
         typer.Option(
@@ -91,7 +92,7 @@ def evaluate(
     chosen = {
         name: all_methods[name] for name in _parse_names("--methods", methods, list(all_methods))
     }
-    served = None if model is None else _served(task, model, base_url, tokenizer)
+    served = None if model is None else _served(task, model, base_url, tokenizer, api_key_env)
     require([need for need in task.needs() if served is None or need.subject != POLICY])
     kinds_by_name = {kind.name: kind for kind in kinds_of(task, split, limit)}
     if not kinds_by_name:
@@ -109,14 +110,16 @@ def evaluate(
         _play_and_print(Evaluation(output, identity), task, chosen, picked, policy, split)
 
 
-def _served(task: Task, model: str, base_url: str | None, tokenizer: str | None) -> Policy:
+def _served(
+    task: Task, model: str, base_url: str | None, tokenizer: str | None, api_key_env: str | None
+) -> Policy:
     from evoprompt.experiments.check import require
     from evoprompt.experiments.requirements import package
 
     require([package("openai", 'pip install "evoprompt[endpoint]"')])
     from evoprompt.experiments.policies import ServedModel
 
-    return ServedModel(task, model, base_url, tokenizer)
+    return ServedModel(task, model, base_url, tokenizer, api_key_env)
 
 
 def _evaluate(subject: Subject, split: str, json: bool) -> None:

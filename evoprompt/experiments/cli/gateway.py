@@ -25,6 +25,7 @@ def gateway(
     """
     from evoprompt.experiments.proxy import gateway_of
     from evoprompt.gateway.server import TOKEN
+    from evoprompt.lm.keys import key_variable
     from evoprompt.support.text import printable
 
     stop_event = threading.Event()
@@ -52,5 +53,12 @@ def gateway(
         token = f"in {TOKEN}" if is_given else running_gateway.token
         typer.echo(f"agents may call {running_gateway.url}", err=True)
         typer.echo(f"trainers show the API key {token}", err=True)
+        variable = key_variable(running_gateway.settings.upstream, running_gateway.settings.key)
+        upstream_key = (
+            "no key; the setting key names the variable of one"
+            if variable is None
+            else f"the key in {variable}{'' if os.environ.get(variable) else ', which is not set'}"
+        )
+        typer.echo(f"the upstream gets {upstream_key}", err=True)
         stop_event.wait()
     typer.echo(printable(running_gateway.engine.best.text))

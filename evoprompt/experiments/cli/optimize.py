@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from evoprompt.experiments.cli.options import (
+    ApiKeyEnv,
     Changes,
     DryRun,
     FirstSeed,
@@ -48,6 +50,7 @@ def optimize(
             "an --lm goes there."
         ),
     ] = None,
+    api_key_env: ApiKeyEnv = None,
     budget: Annotated[
         int | None,
         typer.Option(
@@ -75,6 +78,14 @@ def optimize(
         typer.Option(
             help="URL of the server of --lm, where that is a server of your own.",
             show_default="that of the provider",
+        ),
+    ] = None,
+    writer_api_key_env: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Environment variable that holds the key of the server of --lm.",
+            show_default="the provider's own, at the provider's address",
         ),
     ] = None,
     prompt: Annotated[
@@ -128,11 +139,15 @@ def optimize(
     from evoprompt.support.credentials import masked
     from evoprompt.support.errors import InputError
 
-    if writer_base_url is not None and lm is None:
-        raise InputError(
-            f"--writer-base-url {masked(writer_base_url)} is given without --lm; required: --lm "
-            "MODEL, the name of the model that writes there, such as openai/NAME"
-        )
+    for option, value in (
+        ("--writer-base-url", writer_base_url),
+        ("--writer-api-key-env", writer_api_key_env),
+    ):
+        if value is not None and lm is None:
+            raise InputError(
+                f"{option} {masked(value)} is given without --lm; required: --lm MODEL, the name "
+                "of the model that writes there, such as openai/NAME"
+            )
     traces = None if from_traces is None or dry_run else read_traces(from_traces)
     if source is None:
         if base_url is not None:
@@ -140,7 +155,8 @@ def optimize(
                 f"--base-url {masked(base_url)} is given without CONFIG, TASK or JSONL, so "
                 "no model needs it; required: --writer-base-url URL for the server of --lm"
             )
-        _write(traces, prompt, lm, writer_base_url, output)
+        writer = {"model": lm, "api_base": writer_base_url, "api_key_env": writer_api_key_env}
+        _write(traces, prompt, writer, output)
         return
     if resume and traces is not None:
         raise InputError(
@@ -155,12 +171,14 @@ def optimize(
             "questions and answers with --prompt FILE, or neither option"
         )
     if of_file and lm is None and model is not None:  # the policy writes, on its own server
-        lm, writer_base_url = f"openai/{model.removeprefix('openai:')}", base_url
+        lm = f"openai/{model.removeprefix('openai:')}"
+        writer_base_url, writer_api_key_env = base_url, api_key_env
     # Server and key of the writer in CONFIG belong to the model there, not to that of --lm.
-    writer = {"model": lm, "api_base": writer_base_url, "api_key_env": None}
+    writer = {"model": lm, "api_base": writer_base_url, "api_key_env": writer_api_key_env}
     options = {
         "host.model": model,
         "host.base_url": base_url,
+        "host.api_key_env": api_key_env,
         "host.seconds": seconds,
         "host.budget.calls": calls,
         "host.budget.usd": usd,
@@ -238,8 +256,7 @@ def _print_event(event: Event) -> None:
 def _write(
     traces: Traces | None,
     prompt: Path | None,
-    lm: str | None,
-    writer_base_url: str | None,
+    writer: Mapping[str, str | None],
     output: Path | None,
 ) -> None:
     """Write files with instructions that are not measured, and print that they are not."""
@@ -254,12 +271,11 @@ def _write(
 
     deployed = None if traces is None else traces.deployed
     first = deployed if prompt is None else read_instruction(prompt)
-    if traces is None or first is None or lm is None or output is None:
+    if traces is None or first is None or writer["model"] is None or output is None:
         raise InputError(
             "no CONFIG, TASK or JSONL is given; required: one, or to write without measuring "
             "--from-traces FOLDER|JSONL, --lm MODEL, --output FOLDER, and of a JSONL --prompt FILE"
         )
-    writer = {"model": lm, "api_base": writer_base_url}
     proposer = built("reflection", writer, None, SpendTracker())
     options, setting = OptimizeOptions(), TaskContext(trained=False)
     for number, texts in enumerate(

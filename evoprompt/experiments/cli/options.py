@@ -35,6 +35,14 @@ SeedsFrom = Annotated[
     ),
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue a stopped run.")]
+ApiKeyEnv = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Environment variable that holds the key of the server at --base-url.",
+        show_default="OPENAI_API_KEY at OpenAI's address, else no key",
+    ),
+]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Print the work, the cost and unmet needs of the run.")
 ]

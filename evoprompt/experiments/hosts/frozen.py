@@ -19,12 +19,14 @@ from evoprompt.agents import Limits, Tools
 from evoprompt.agents.tasks import POLICY, Need, Plan, Task, Trial, limits_of
 from evoprompt.components import BuildContext, Component
 from evoprompt.lm.budget import SpendTracker
+from evoprompt.lm.keys import key_variable
 from evoprompt.lm.settings import BudgetSettings, Prices, Temperature
 from evoprompt.log.evaluation import Evaluation
 from evoprompt.optimizer.options import OptimizeOptions
 from evoprompt.optimizer.problem import TESTED, require_budget
 from evoprompt.support.errors import BudgetError
 from evoprompt.support.storage import write_whole
+from evoprompt.support.text import masked
 from evoprompt.types import Candidate, Question, Written
 
 
@@ -34,6 +36,9 @@ class FrozenSettings(BaseModel):
     Attributes:
         model: ``openai:gpt-4.1-nano``, or with ``base_url`` a name that this server knows.
         base_url: of a server of OpenAI's chat completions, such as ``http://127.0.0.1:8000/v1``.
+        api_key_env: environment variable that holds the key of this server; null for
+            ``OPENAI_API_KEY`` at OpenAI's address or that of ``OPENAI_BASE_URL``, and for no key at
+            any other.
         temperature: of sampling; null sends none, for models that take none.
         extra_body: further fields of every request, such as ``chat_template_kwargs``.
         turn_tokens: most tokens of an action; null for the task's own limit.
@@ -53,6 +58,7 @@ class FrozenSettings(BaseModel):
 
     model: str = ""
     base_url: str | None = None
+    api_key_env: str | None = None
     temperature: Temperature | None = 0.0
     extra_body: dict[str, JsonValue] = {}
     turn_tokens: int | None = Field(default=None, ge=1)
@@ -117,8 +123,7 @@ class FrozenHost(Component):
         return FrozenModel(self.settings, task)
 
     def _needs(self) -> Iterator[Need]:
-        from evoprompt.agents.server import KEY
-        from evoprompt.optimizer.endpoint import OPENAI, address_of, prices_of
+        from evoprompt.optimizer.endpoint import address_of, prices_of
 
         chosen = self.settings
         _, url = address_of(chosen.model, chosen.base_url)
@@ -129,10 +134,13 @@ class FrozenHost(Component):
                 f"those of {chosen.model} are not known, and its budget has usd",
                 "--set 'host.prices={input: 0.1, output: 0.4}', in USD per million tokens",
             )
-        if os.environ.get(KEY):
-            yield Need("key", f"{KEY} is set")
-        elif chosen.model.startswith(OPENAI) and chosen.base_url is None:
-            yield Need("key", f"no {KEY} in the environment", f"export {KEY}=...")
+        variable = key_variable(url, chosen.api_key_env)
+        if variable is None:
+            yield Need("key", f"none is sent to {masked(url)}; --api-key-env NAME names one for it")
+        elif os.environ.get(variable):
+            yield Need("key", f"{variable} is set")
+        else:
+            yield Need("key", f"no {variable} in the environment", f"export {variable}=...")
 
     def _figures(self, task: Task, trial: Trial) -> Iterator[tuple[str, str]]:
         """Yield upper limits of its costs; the bytes of a prompt bound its tokens."""
@@ -194,6 +202,7 @@ class FrozenModel:
         self._endpoint = Endpoint(
             chosen.model,
             chosen.base_url,
+            key=chosen.api_key_env,
             temperature=chosen.temperature,
             budget=chosen.budget,
             prices=chosen.prices,

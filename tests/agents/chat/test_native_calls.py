@@ -46,7 +46,8 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def endpoint(server: StrictServer, model: str = "gpt-4.1-nano", **given: Any) -> ChatEndpoint:
-    return ChatEndpoint(model, server.url, attempts=2, pause=0.01, **given)
+    given = {"key": "OPENAI_API_KEY", "attempts": 2, "pause": 0.01, **given}
+    return ChatEndpoint(model, server.url, **given)
 
 
 def played(server: StrictServer, policy: ChatEndpoint, calls: int = 3) -> Episode:

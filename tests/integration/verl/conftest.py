@@ -121,7 +121,7 @@ def train_clustered(world: Path, directory: Path) -> Training:
             "+evoprompt=inspo",
             "evoprompt.instruction_files=[first.txt]",
             "evoprompt.proposer={name:reflection,lm:{model:openai/gpt-4.1-mini,"
-            f'api_base:"{server.url}"}}}}',
+            f'api_base:"{server.url}",api_key_env:OPENAI_API_KEY}}}}',
             "evoprompt.population_size=4",
             "evoprompt.evolve_every=2",
             "evoprompt.verify_questions=4",
