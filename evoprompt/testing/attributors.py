@@ -14,6 +14,12 @@ from evoprompt.types import CandidateStats, Trajectory
 
 GOOD, BAD, UNUSED = candidate(0), candidate(1), candidate(2)
 
+NUM_TRAININGS = 20
+"""Trainings whose differences between equal candidates are compared with the standard errors."""
+MAX_ERROR = 3.0
+"""Root mean square of a difference in standard errors; about 1, and 1.5 where errors are those of
+the difference from a mean."""
+
 
 def step_trajectories(step: int) -> list[Trajectory]:
     """Return the trajectories of one step.
@@ -27,6 +33,21 @@ def step_trajectories(step: int) -> list[Trajectory]:
             (BAD, (0.0, 0.0, 1.0, 0.0, None)),
         )
         for number, reward in enumerate(rewards)
+    ]
+
+
+def equal_candidates(rng: random.Random) -> list[tuple[int, list[Trajectory]]]:
+    """Return the steps of a training in which GOOD and BAD are right in half of the rollouts."""
+    return [
+        (
+            step,
+            [
+                trajectory(member, question(8 * step + number), float(rng.random() < 0.5))
+                for number in range(8)
+                for member in (GOOD, BAD)
+            ],
+        )
+        for step in range(1, 6)
     ]
 
 
@@ -116,6 +137,44 @@ class AttributorSuite(Suite[Attributor]):
             f"after 40 questions the lead is {ahead}; required: a finite standard error above 0, "
             "or has_standard_errors = False, with which verification in training is refused",
         )
+
+    def test_counts_an_assignment_once(self) -> None:
+        rollouts = [
+            trajectory(member, question(number), float(rollout), rollout)
+            for member in (GOOD, BAD)
+            for number in range(4)
+            for rollout in range(2)
+        ]
+        for member in (GOOD, BAD):
+            groups = self.after((1, rollouts)).stats(member).groups
+            expect(
+                groups == 4,
+                f"it counts {groups} groups for 4 assignments of 2 rollouts in one step; required: "
+                "one for each assignment, however many rollouts it has",
+            )
+
+    def test_has_standard_errors_of_the_size_of_its_errors(self) -> None:
+        if not self.build().has_standard_errors:
+            return
+        weight_errors: list[float] = []
+        lead_errors: list[float] = []
+        for seed in range(NUM_TRAININGS):
+            attributor = self.after(*equal_candidates(random.Random(seed)))
+            good, bad = attributor.stats(GOOD), attributor.stats(BAD)
+            weight_error = math.hypot(good.stderr, bad.stderr)
+            if 0 < weight_error < math.inf:
+                weight_errors.append((good.weight - bad.weight) / weight_error)
+            lead = attributor.lead(GOOD, BAD)
+            if lead.is_known:
+                lead_errors.append(lead.value / lead.stderr)
+        for name, errors in (("weights", weight_errors), ("leads", lead_errors)):
+            size = math.sqrt(math.fsum(error**2 for error in errors) / max(len(errors), 1))
+            expect(
+                size <= MAX_ERROR,
+                f"in {len(errors)} trainings with two equal candidates, differences between their "
+                f"{name} are {size:.1f} standard errors (root mean square); required: about 1, at "
+                f"most {MAX_ERROR:g}; divide by the number of groups, not of what they hold",
+            )
 
     def test_leads_over_itself_or_over_what_is_unknown_show_nothing(self) -> None:
         attributor = self.after(*((step, step_trajectories(step)) for step in range(1, 11)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import re
 import time
 from collections.abc import Sequence
 
@@ -20,6 +21,12 @@ REQUESTS = {
     "a request for many proposals": request(count=12),
     "a request with several parents": request(parents=3),
 }
+
+
+def _contains(words: Sequence[str], phrase: Sequence[str]) -> bool:
+    """Return whether the words of ``phrase`` stand in ``words``, one after the other."""
+    starts = range(len(words) - len(phrase) + 1) if phrase else ()
+    return any(list(words[start : start + len(phrase)]) == list(phrase) for start in starts)
 
 
 class ProposerSuite(DrawingSuite[Proposer]):
@@ -66,6 +73,24 @@ class ProposerSuite(DrawingSuite[Proposer]):
                     proposal.text not in parent_texts,
                     f"{name}: it proposed a parent again; leave out texts of request.parents",
                 )
+
+    def test_copies_no_question_with_its_answer(self) -> None:
+        for name, sample in REQUESTS.items():
+            questions = [failure.question for failure in sample.failures]
+            for proposal in self.propose(sample):
+                text = " ".join(proposal.text.split()).casefold()
+                for question in questions:
+                    asked = " ".join(question.text.split()).casefold()
+                    remainder = re.findall(r"\w+", text.replace(asked, " "))
+                    has_answer = any(
+                        _contains(remainder, re.findall(r"\w+", answer.casefold()))
+                        for answer in question.answers
+                    )
+                    expect(
+                        asked not in text or not has_answer,
+                        f"{name}: {proposal.text!r} holds the question {question.text!r} with its "
+                        "answer; required: advice for any question; leave out texts of failures",
+                    )
 
     def test_names_parents_it_was_given(self) -> None:
         for name, sample in REQUESTS.items():

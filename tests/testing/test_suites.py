@@ -15,7 +15,7 @@ from pydantic import JsonValue
 from evoprompt import Proposer, Selector
 from evoprompt.agents import Episode
 from evoprompt.agents.tasks import MainMetric, Score
-from evoprompt.attributors import WindowMean
+from evoprompt.attributors import Adjusted, WindowMean
 from evoprompt.experiments.testing import Additions, TaskSuite
 from evoprompt.populations import SteadyPopulation
 from evoprompt.proposers.bank import SentenceBank
@@ -48,6 +48,7 @@ from evoprompt.verifiers import InTraining, ReplayTopN
 
 Given = Sequence[CandidateStats]
 
+CALIBRATED = "has standard errors of the size of its errors"
 ALIKE = "answers alike however often it was used before"
 REPEATS = "repeats itself from the seed"
 HANDED_IN = "draws only from the generator handed in"
@@ -134,6 +135,49 @@ class Candid(Unsure):
     has_standard_errors = False
 
 
+class TooSure(Adjusted):
+    """Has standard errors of a tenth of the truth, of weights and leads."""
+
+    def stats(self, candidate: Candidate) -> CandidateStats:
+        stats = super().stats(candidate)
+        return replace(stats, stderr=stats.stderr / 10)
+
+    def lead(self, candidate: Candidate, other: Candidate) -> Lead:
+        lead = super().lead(candidate, other)
+        return replace(lead, stderr=lead.stderr / 10)
+
+
+class SureOfLeads(Adjusted):
+    def lead(self, candidate: Candidate, other: Candidate) -> Lead:
+        lead = super().lead(candidate, other)
+        return replace(lead, stderr=lead.stderr / 10)
+
+
+class SureOfWeights(WindowMean):
+    def stats(self, candidate: Candidate) -> CandidateStats:
+        stats = super().stats(candidate)
+        return replace(stats, stderr=stats.stderr / 10)
+
+
+class Triple(Adjusted):
+    """Counts every group three times."""
+
+    def stats(self, candidate: Candidate) -> CandidateStats:
+        stats = super().stats(candidate)
+        return replace(stats, groups=3 * stats.groups)
+
+
+class CountsRollouts(WindowMean):
+    """Counts every rollout as a group."""
+
+    def observe(self, step: int, trajectories: Sequence[Trajectory]) -> None:
+        renamed = [
+            replace(t, assignment=replace(t.assignment, id=f"{t.assignment.id}/{t.rollout}"))
+            for t in trajectories
+        ]
+        super().observe(step, renamed)
+
+
 # ------------------------------------------------------------------------------------- selectors
 
 
@@ -188,6 +232,18 @@ class Mute(Proposer):
 class Blunt(Proposer):
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
         return [Proposal.of("Be brief.", request.parents[0].candidate)]
+
+
+class Copying(Proposer):
+    """Appends a question of the failures with its answer to the best parent."""
+
+    def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
+        parent = request.parents[0].candidate
+        examples = [
+            f"Example: {failure.question.text} The sum is {failure.question.answers[0]}."
+            for failure in request.failures
+        ] or [f"Rule {request.rng.randrange(100)}."]
+        return [Proposal.of(f"{parent.text} {text}", parent) for text in examples[: request.count]]
 
 
 class Adopting(Appending):
@@ -389,6 +445,11 @@ SEEDS = "starts from instructions that hold what is required"
         (AttributorSuite, Amnesic, {"continues from a saved state"}),
         (AttributorSuite, OneSided, {"leads have the sign of the difference"}),
         (AttributorSuite, Unsure, {"leads have the sign of the difference"}),
+        (AttributorSuite, TooSure, {CALIBRATED}),
+        (AttributorSuite, SureOfLeads, {CALIBRATED}),
+        (AttributorSuite, SureOfWeights, {CALIBRATED}),
+        (AttributorSuite, Triple, {"counts an assignment once"}),
+        (AttributorSuite, CountsRollouts, {"counts an assignment once"}),
         (AttributorSuite, Boastful, {"leads over itself or over what is unknown show nothing"}),
         (AttributorSuite, Selfless, {"leads over itself or over what is unknown show nothing"}),
         (SelectorSuite, Short, {"chooses exactly k of the given"}),
@@ -399,6 +460,7 @@ SEEDS = "starts from instructions that hold what is required"
         (ProposerSuite, Texts, {COMPONENTS}),
         (ProposerSuite, Mute, {"has an idea when there are failures"}),
         (ProposerSuite, Blunt, {"writes something new that keeps what is required"}),
+        (ProposerSuite, Copying, {"copies no question with its answer"}),
         (ProposerSuite, Adopting, {"names parents it was given"}),
         (ProposerSuite, Flooding, {"does not overwhelm"}),
         (ProposerSuite, Emptying, {"changes nothing it is given"}),
