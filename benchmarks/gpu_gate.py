@@ -98,7 +98,7 @@ def find_fault(model: Path, output: Path, cpu: bool) -> str:
     from transformers import AutoTokenizer
 
     if AutoTokenizer.from_pretrained(model).chat_template is None:
-        return f"{model} has no chat template; required: a model that was taught to chat"
+        return f"{model} has no chat template; required: a model that was trained to chat"
     import torch
 
     if not cpu and not torch.cuda.is_available():

@@ -73,7 +73,9 @@ class EngineConfig(CheckedSettings):
     )
     population_size: int = Field(default=7, ge=1, description="N: most members")
     parents: int = Field(
-        default=1, ge=1, description="N_parent: who breeds, and the floor of pruning"
+        default=1,
+        ge=1,
+        description="N_parent: parents of a generation, and members that pruning always leaves",
     )
     temperature: float = Field(
         default=0.1,
@@ -120,8 +122,8 @@ class EngineConfig(CheckedSettings):
     proposals_per_round: int | None = Field(
         default=None,
         ge=1,
-        description="new instructions asked for in a round; null: 6 or 12 where they are verified "
-        "in training, and else 1 to 3 for each free place",
+        description="proposals requested per round; null: 6 or 12 with verification in training, "
+        "else 1 to 3 for each free place",
     )
     replay_capacity: int = Field(
         default=1024, ge=1, description="trajectories and questions remembered"
@@ -149,7 +151,7 @@ class EngineConfig(CheckedSettings):
     unmeasured: Literal["zero", "explore"] = Field(
         default="explore",
         description="a candidate with fewer than min_groups groups counts as weight 0 (paper), or "
-        "as average, is drawn before the others and may not be pruned: it is unknown, not bad",
+        "as average, is drawn before other members and cannot be pruned: it is unknown, not bad",
     )
     min_groups: int = Field(
         default=2, ge=1, description="scored groups that make a candidate measured"
@@ -157,7 +159,7 @@ class EngineConfig(CheckedSettings):
     weights: Literal["window", "adjusted"] = Field(
         default="adjusted",
         description="where no attributor is given: the mean reward of the last steps (paper, "
-        "Eq. 6), or all rewards without what their questions and steps were worth",
+        "Eq. 6), or all rewards, adjusted for their questions and steps",
     )
     reset: Literal["zero", "verified"] = Field(
         default="verified",
@@ -173,7 +175,7 @@ class EngineConfig(CheckedSettings):
     )
     approve: Approval = Field(
         default=Approval(),
-        description="'ask' lets admissions wait for `evoprompt pool approve` or refuse, with a "
+        description="'ask' makes admissions wait for `evoprompt pool approve` or refuse, with a "
         "timeout in seconds and a default",
     )
     metrics: Literal["few", "all"] = Field(

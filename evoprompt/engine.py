@@ -262,7 +262,7 @@ class Engine:
             count, reason = stats.generations, stats.last_failure
             return f"all of {count} generations failed, the last because {reason}"
         if not stats.generations and self.requests.late:
-            return "the proposer was asked and never answered"
+            return "the proposer was called and has not returned"
         return ""
 
     @property
@@ -397,15 +397,15 @@ class Engine:
         """
         if rollouts < 1 or not questions:
             raise InputError(
-                f"asked for {rollouts} rollouts of {len(questions)} questions; required: at "
+                f"{rollouts} rollouts of {len(questions)} questions were requested; required: at "
                 "least one of each; check the batch the trainer hands over"
             )
         if self.config.approve.mode == "ask" and self.supervisor is None:
             location = "in memory" if self.log.path is None else f"in {self.log.path}"
             raise InputError(
-                f"approve is 'ask', but the events of this engine are kept {location} and nobody "
-                "looks for answers; required: attach(..., log_dir=DIR), or log=EventLog(PATH) "
-                "and evoprompt.hosting.requests.supervise(engine)"
+                f"approve is 'ask', but the events of this engine are kept {location} and it reads "
+                "no answers; required: attach(..., log_dir=DIR), or log=EventLog(PATH) and "
+                "evoprompt.hosting.requests.supervise(engine)"
             )
         started = time.perf_counter()
         trials = self.generations.trials
@@ -529,8 +529,8 @@ class Engine:
         if report.failures.failed:
             message = (
                 f"of the rollouts of the verification at step {self.step} {report.failures}; such "
-                "a rollout says little of its instruction; required: an answer and a reward for "
-                "each; look at the reward function and at what ends rollouts early"
+                "a rollout is little evidence about its instruction; required: an answer and a "
+                "reward for each; check the reward function and the limits that end rollouts early"
             )
             self.log.append(events.Notice(self.step, message))
             warned += [message] if report.failures.are_many else []
@@ -635,7 +635,7 @@ class Engine:
             return None, f"all {max_members} places of the population are taken; retire one first"
         best = self.best
         texts = dict(best.components) | dict(components)
-        proposal = Proposal(texts, (best.id,), f"asked for by {by}", "person")
+        proposal = Proposal(texts, (best.id,), f"requested by {by}", "person")
         screened, finding = self.screening.screen_written(
             proposal, members, best, self.step, override=override
         )
@@ -649,9 +649,9 @@ class Engine:
         """Prune a candidate; return why that is impossible, empty if it was pruned."""
         alive = [member.id for member in self.selection.members]
         if candidate not in alive:
-            return "not alive"
+            return "not a member"
         if len(alive) == 1:
-            return "the only one alive"
+            return "the only member"
         self.selection.pinned.discard(candidate)
         self.selection.keep_only(self.step, {member for member in alive if member != candidate})
         return ""
@@ -659,7 +659,7 @@ class Engine:
     def pin(self, candidate: str, pinned: bool = True) -> str:
         """Pin a candidate, so that it is never pruned, or unpin it; return why not, if so."""
         if candidate not in self.population:
-            return "not alive"
+            return "not a member"
         (self.selection.pinned.add if pinned else self.selection.pinned.discard)(candidate)
         return ""
 

@@ -681,6 +681,6 @@ def _found_no_difference(verification: Verification) -> str:
         return ""
     return (
         f"verification found no difference: all {len(rewards)} rewards were {rewards[0]:g}, and "
-        f"{admitted} of {len(verification.results)} candidates were admitted all the same; ask "
+        f"{admitted} of {len(verification.results)} candidates were admitted nevertheless; ask "
         "more questions (verify_questions), or questions that are neither too hard nor too easy"
     )

@@ -59,7 +59,7 @@ class SteadyPopulation(Population):
         """
         missing = [candidate_id for candidate_id in ids if candidate_id not in self._alive]
         if missing:
-            raise ValueError(f"cannot remove candidates that are not alive: {missing}")
+            raise ValueError(f"cannot remove candidates that are not members: {missing}")
         if len(set(ids)) == len(self._alive):
             raise ValueError("cannot remove every candidate; a population is never empty")
         for candidate_id in ids:

@@ -356,8 +356,8 @@ def _unknown(proposal: Proposal, known_ids: Collection[str]) -> Finding | None:
         return None
     return Finding(
         "parents",
-        f"names the parents {', '.join(strangers)}, whom nobody knows; required: ids from the "
-        "request's parents or history",
+        f"names the unknown parents {', '.join(strangers)}; required: ids from the request's "
+        "parents or history",
     )
 
 

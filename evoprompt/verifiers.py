@@ -162,7 +162,7 @@ MIN_VERIFICATION = 10  # questions: fewer decide nothing, whatever they cost
 def _at_most(half: int, num_tried: int) -> str:
     if not half:
         return "it was tried alone, and no rollout of a parent could be scored"
-    return f"of {num_tried} that were tried at most {half} are admitted, and others did no worse"
+    return f"of {num_tried} candidates at most {half} are admitted, and others did no worse"
 
 
 def _reason_against(result: VerificationResult, bar: float, otherwise: str) -> str:

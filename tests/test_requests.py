@@ -101,7 +101,7 @@ def test_a_full_population_and_the_last_one_alive_say_no(tmp_path: Path) -> None
     assert reasons == [
         "all 2 places of the population are taken; retire one first",
         "",
-        "the only one alive",
+        "the only member",
     ]
 
 
@@ -160,24 +160,26 @@ def test_where_nobody_answers_the_default_is_said(tmp_path: Path, default: str) 
     trained = engine(
         tmp_path, approve={"mode": "ask", "timeout": 0.3, "default": default}, accept="top"
     )
-    with pytest.warns(EvopromptWarning, match="nobody answered|wait to be admitted"):
+    with pytest.warns(EvopromptWarning, match="no answer about|wait to be admitted"):
         train(trained, 3)
     assert ("c2" in trained.population) is (default == "approve")
     said = [one["message"] for one in happened(trained, "notice")]
-    assert f"nobody answered about c2 within 0.3 s; {default}d, as approve.default says" in said
+    assert f"no answer about c2 within 0.3 s: {default}d, as approve.default says" in said
 
 
 def test_where_nobody_looks_for_answers_it_is_said_how_to(tmp_path: Path) -> None:
     trained = engine(tmp_path, approve="ask")
     trained.supervisor = None
-    with pytest.raises(InputError, match=r"events\.jsonl and nobody looks.*supervise\(engine\)"):
+    with pytest.raises(
+        InputError, match=r"events\.jsonl and it reads no answers.*supervise\(engine\)"
+    ):
         trained.ask(QUESTIONS, 2)
 
 
 def test_nobody_can_be_asked_where_the_events_are_in_memory() -> None:
     config = evoprompt.EngineConfig.model_validate({"approve": "ask"})
     trained = evoprompt.Engine(["Be brief."], config=config)  # as a dry run makes one
-    with pytest.raises(InputError, match="kept in memory and nobody looks for answers; required"):
+    with pytest.raises(InputError, match="kept in memory and it reads no answers; required"):
         trained.ask(QUESTIONS, 2)
 
 

@@ -136,7 +136,7 @@ def test_an_error_is_told_in_one_line_even_if_it_cannot_speak() -> None:
             raise ValueError
 
     assert format_error(ValueError("a\nb \x1b[0m")) == "ValueError: a b \\x1b[0m"
-    assert format_error(MuteError()) == "MuteError: it says nothing"
+    assert format_error(MuteError()) == "MuteError: no message"
 
 
 def test_the_key_of_a_setting_says_that_it_is_a_secret() -> None:

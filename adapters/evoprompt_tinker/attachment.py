@@ -94,9 +94,9 @@ class _Datasets:
         """
         if get_rollout_executor() is not None:
             raise AttachError(
-                "rollouts are sent to a rollout_executor, where a group can neither ask the engine "
-                "for its instruction nor tell it the rewards; required: rollouts in this process; "
-                "call train.main without rollout_executor"
+                "rollouts are sent to a rollout_executor, where a group has no access to the "
+                "engine for its instruction and rewards; required: rollouts in this process; call "
+                "train.main without rollout_executor"
             )
         dataset, test = await self._inner()
         training = Training(self._config, dataset, self._binding, self._render)
@@ -145,9 +145,10 @@ class Training(RLDataset):  # type: ignore[misc]
             raise self._failure
         if self._batch is not None and self._batch.unfinished:
             raise InputError(
-                f"batch {index} is asked for while {self._batch.unfinished} groups of the one "
-                "before are still out; required: one batch after the other, each of whole groups; "
-                "with stream_minibatch_config, groups_per_batch has to be the dataset's"
+                f"batch {index} was requested while {self._batch.unfinished} groups of the "
+                "previous batch are unfinished; required: one batch after the other, each of whole "
+                "groups; with stream_minibatch_config, groups_per_batch must equal that of the "
+                "dataset"
             )
         builders = self._inner.get_batch(index)
         self._verification.remember(index, builders)

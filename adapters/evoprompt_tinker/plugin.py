@@ -56,7 +56,7 @@ def _require_served(config: HostConfig, request: AttachRequest) -> None:
     """Refuses now what no batch could be made of later."""
     if config.async_config is not None:
         raise AttachError(
-            "async_config is set: batches are then asked for while earlier ones are trained on, "
+            "async_config is set: batches are then requested during training on earlier batches, "
             "and groups are regrouped, so that no batch is a step of the engine; required: "
             "async_config=None; train in step, or with stream_minibatch_config"
         )

@@ -232,8 +232,9 @@ class VerlAttachment(Binding):
         strangers = len(finished - settled.keys())
         if strangers:
             self.notice(
-                f"{strangers} groups of step {self._host.global_steps} were not asked by this "
-                "engine, or too long ago; they are trained on but attributed to nobody"
+                f"{strangers} groups of step {self._host.global_steps} have no assignment of this "
+                "engine, or one that is too old; the policy is trained on them, but no candidate "
+                "gets their rewards"
             )
         if self._host.local_trigger_step + 1 < self._host.parameter_sync_step:
             return {}
@@ -245,9 +246,9 @@ class VerlAttachment(Binding):
         """Inspect the first prompts of the policy."""
         if not self._asked_any:
             raise AttachError(
-                f"step {self._host.global_steps} was sampled without this engine being asked "
-                "for an instruction; required: prompts that go through the generate_sequences of "
-                "the agent loop manager that fit was given; attach to the trainer that trains"
+                f"step {self._host.global_steps} was sampled without an instruction of this "
+                "engine; required: prompts that go through the generate_sequences of the agent "
+                "loop manager that fit was given; attach to the trainer that trains"
             )
         first: dict[str, str] = {}
         for key in batch.keys:

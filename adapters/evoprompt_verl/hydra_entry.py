@@ -75,9 +75,9 @@ def single(mode: RunMode | None) -> str:
     """Return the name of hydra's mode; end the process with code 2 in a sweep."""
     if mode is RunMode.MULTIRUN:
         print(
-            "evoprompt: --multirun would train every job of the sweep in the same process and, "
-            "unless told otherwise, into the same trainer.default_local_dir; required: one command "
-            "a run; start each with its own overrides",
+            "evoprompt: --multirun would train every job of the sweep in the same process and, by "
+            "default, into the same trainer.default_local_dir; required: one command a run; start "
+            "each with its own overrides",
             file=sys.stderr,
         )
         raise SystemExit(2)

@@ -108,8 +108,8 @@ def check_trainer(config: DictConfig, engine: EngineConfig) -> None:
     if OmegaConf.select(config, "algorithm.filter_groups.enable"):
         raise InputError(
             "algorithm.filter_groups.enable is True: veRL then drops groups whose rewards are all "
-            "equal before anyone sees them, and an instruction that solves or fails everything "
-            "would look unmeasured; required: False; drop the override"
+            "equal before the engine receives them, and an instruction that solves or fails "
+            "everything would look unmeasured; required: False; drop the override"
         )
     skipped = config.get("skip") or {}
     for name, section in skipped.items():

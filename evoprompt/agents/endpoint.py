@@ -249,8 +249,9 @@ class ChatEndpoint(Server[_ChatChoice]):
             results = read_results(turn.observation, len(calls))
             if len(results) != len(calls):
                 return Broken(
-                    "a tool returned a text that cannot be told from the results of several calls: "
-                    f"{turn.observation[:200]!r}; required: tools that do not write such marks"
+                    "a tool returned a text that cannot be distinguished from the results of "
+                    f"several calls: {turn.observation[:200]!r}; required: tools that do not write "
+                    "such marks"
                 )
             for call, result in zip(calls, results, strict=True):
                 messages.append({"role": "tool", "tool_call_id": call["id"], "content": result})

@@ -316,8 +316,8 @@ class Server(Generic[ChoiceT]):
                 return f"gave no answer in {self._deadline:g} s; required: {_SERVER_REMEDY}"
             case UnicodeEncodeError():
                 return (
-                    "cannot be asked: the text holds half a character, or the key is not ASCII; "
-                    "required: whole characters; look at what the tools return"
+                    "cannot be sent a request: the text holds half a character, or the key is not "
+                    "ASCII; required: whole characters; look at what the tools return"
                 )
         return str(error)
 

@@ -36,7 +36,7 @@ class ChatTokenizer(Tokenizer, Protocol):
 
     @property
     def chat_template(self) -> Any:
-        """Return the template; None for a model that was never taught to chat."""
+        """Return the template; None for a model that was never trained to chat."""
         ...
 
     @property
@@ -78,7 +78,7 @@ def encode(
     if tokenizer.chat_template is None:
         raise InputError(
             "the prompt is a conversation, but the tokenizer has no chat template; required: a "
-            "model that was taught to chat, or a prompt of plain text without tools"
+            "model that was trained to chat, or a prompt of plain text without tools"
         )
     text = rendered(
         tokenizer, [dict(message) for message in messages], described(tools, descriptions)

@@ -37,8 +37,8 @@ class ToolCallProtocol(Protocol):
     def __init__(self, tokenizer: ChatTokenizer) -> None:
         if tokenizer.chat_template is None:
             raise InputError(
-                "tool calls were asked for, but the tokenizer has no chat template, so that the "
-                "model knows no form for them; required: a model that was taught to call tools; "
+                "tool calls were requested, but the tokenizer has no chat template, so that the "
+                "model has no format for them; required: a model that was trained to call tools; "
                 f"{_REMEDY}"
             )
         self._tokenizer = tokenizer
@@ -199,7 +199,7 @@ class ToolCallProtocol(Protocol):
             if not isinstance(error.__cause__, TypeError):
                 raise InputError(
                     f"the chat template renders no tool calls ({error.__cause__}); required: a "
-                    f"model that was taught to call tools; {_REMEDY}"
+                    f"model that was trained to call tools; {_REMEDY}"
                 ) from error
         return rendered(self._tokenizer, _as_text(messages), tools, going_on=going_on)
 

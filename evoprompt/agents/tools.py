@@ -140,7 +140,7 @@ class _Tool:
         ):
             raise InputError(
                 f"the tool {name!r} takes any arguments; required: named parameters, so that a "
-                "policy can be told of them"
+                "policy can read a description of them"
             )
         if untyped or not docstring or inspect.iscoroutinefunction(function):
             deficit = f"no type for {', '.join(untyped)}" if untyped else "no docstring"

@@ -253,7 +253,7 @@ class PromptWriter(ABC):
         if not template:
             raise InputError(
                 f"the prompts are conversations, but the {type(self.tokenizer).__name__} of the "
-                "trainer has no chat template; required: a model that was taught to chat, with its "
+                "trainer has no chat template; required: a model trained to chat, with its "
                 "chat_template.jinja in the folder; under veRL also one that "
                 "actor_rollout_ref.model.custom_chat_template gives; or prompts of plain text"
             )

@@ -41,7 +41,7 @@ class About(BaseModel):
         Raises:
             InputError: it is of another form.
         """
-        fault = "does not say when and where the run was begun"
+        fault = "does not record when and where the run began"
         return read_json(file, cls, fault, "delete it") if file.exists() else None
 
     @classmethod

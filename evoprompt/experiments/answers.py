@@ -188,8 +188,8 @@ class Evaluation:
                         )
                         raise StoppedError(
                             f"{sum(latest)} of the last {len(latest)} questions could not be "
-                            f"answered: {reason}; what was answered is kept in {self.folder}; fix "
-                            "the cause and run the same command again"
+                            f"answered: {reason}; the answers so far are kept in {self.folder}; "
+                            "fix the cause and run the same command again"
                         )
 
     def _store_answers(self, new_answers: Sequence[Answer]) -> None:

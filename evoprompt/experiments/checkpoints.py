@@ -68,7 +68,7 @@ class SavedPolicies:
         records = [(self.folder(rollouts) / _RECORD, value) for rollouts, value in points]
         remedy = "delete its folder to leave that policy out"
         saved_policies = [
-            (read_json(file, SavedPolicy, "does not say how its policy did", remedy), value)
+            (read_json(file, SavedPolicy, "lacks the results of its policy", remedy), value)
             for file, value in records
             if file.is_file()
         ]

@@ -128,8 +128,8 @@ class RunConfig(BaseModel):
                 if name not in BUILT_IN_ARMS:
                     raise InputError(
                         f"the arm {name!r} is only named; required: one of "
-                        f"{', '.join(BUILT_IN_ARMS)}, or a mapping that says what it is"
-                        f"{nearest(str(name), BUILT_IN_ARMS)}"
+                        f"{', '.join(BUILT_IN_ARMS)}, or a mapping with its "
+                        f"settings{nearest(str(name), BUILT_IN_ARMS)}"
                     )
         if not isinstance(arms, Mapping):
             return arms

@@ -73,9 +73,7 @@ def distill(
     assert isinstance(job, TrlTrainingJob)
     best_candidate, remaining_candidate = Candidate.of(start.instruction), engine.best
     if best_candidate.components == remaining_candidate.components:
-        notice = (
-            "the best instruction is the one that is left: the policy has nothing to do without"
-        )
+        notice = "the best instruction equals the remaining one: the policy has nothing to learn"
         engine.log.append(Notice(0, notice))
     on_evaluation(job.evaluate(remaining_candidate.components, "validation"))
     without = job.evaluate(remaining_candidate.components, "test")
@@ -182,6 +180,6 @@ def _read_record(files: TrialDirectory) -> Distilled:
     except (OSError, ValidationError) as error:
         reason = explain(error, Distilled) if isinstance(error, ValidationError) else str(error)
         raise InputError(
-            f"{file} does not say what was distilled ({reason}); required: the file as it was "
+            f"{file} does not record what was distilled ({reason}); required: the file as it was "
             "written; remove the trial's result.json, and continue the run"
         ) from error

@@ -238,8 +238,8 @@ class Results:
             value = value_of(score, task.main_metric)
             if value != answer.value:
                 raise InputError(
-                    f"{file} says {answer.value} of {answer.id!r}, but the task says {value}; "
-                    "required: what the task says of the recorded answer"
+                    f"{file} records {answer.value} for {answer.id!r}, but the task computes "
+                    f"{value}; required: the value of the task for the recorded answer"
                 )
             values[answer.id] = score.kind, value
         if questions:

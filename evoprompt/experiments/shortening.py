@@ -190,5 +190,6 @@ def _require_differences(observed: Sequence[float]) -> None:
     if len(set(observed)) < 2:
         raise InputError(
             f"{len(observed)} rewards of all texts are {'equal' if observed else 'missing'}; "
-            "required: examples on which texts differ; give others, neither too hard nor too easy"
+            "required: examples on which texts differ; give other examples, neither too hard nor "
+            "too easy"
         )

@@ -545,8 +545,8 @@ class Conversations:
                 self._save()
         except (ValueError, LookupError) as error:
             raise StateError(
-                f"{folders[-1]} cannot be continued ({format_error(error)}); required: what a "
-                "gateway with the same settings wrote; name another directory to begin anew"
+                f"{folders[-1]} cannot be continued ({format_error(error)}); required: the files "
+                "of a gateway with the same settings; name another directory to begin anew"
             ) from error
 
     def _evolve_again(self) -> bool:

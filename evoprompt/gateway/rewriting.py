@@ -186,8 +186,8 @@ class Body:
         part = self._parts.get("prompt")
         if part is None or not isinstance(part.value, str):
             raise InputError(
-                "there are no messages, and no prompt that is a text: an instruction has no place; "
-                "required: one of them; let the agent send no tokens"
+                "the request has neither messages nor a prompt that is a text, so an instruction "
+                "has no place; required: one of them; let the agent send text, not tokens"
             )
         return part.start, part.end, json.dumps(render(part.value, candidate))
 

@@ -154,9 +154,9 @@ def attach(
     trainer_name = f"{type(trainer).__module__}.{type(trainer).__qualname__}"
     condition = f" with adapter={adapter!r}" if adapter else ""
     raise AttachError(
-        f"no adapter recognises a {trainer_name}{condition} "
-        f"(asked: {', '.join(adapter_names) or 'none'}); required: a TRL GRPOTrainer or "
-        "RLOOTrainer, a veRL PPOTrainer, or the rl.train.Config of tinker-cookbook; "
+        f"no adapter recognises a {trainer_name}{condition} (adapters: "
+        f"{', '.join(adapter_names) or 'none'}); required: a TRL GRPOTrainer or RLOOTrainer, a "
+        "veRL PPOTrainer, or the rl.train.Config of tinker-cookbook; "
         'install the host\'s extra, pip install "evoprompt[trl]", '
         '"evoprompt[verl]" or "evoprompt[tinker]", or a plugin for it'
     )

@@ -142,15 +142,15 @@ class RequestFiles:
             return []
         except ValidationError as error:
             raise InputError(
-                f"{file} does not say who waits ({error.error_count()} errors); required: a file "
-                "that a waiting training wrote; remove it"
+                f"{file} does not name the waiting candidates ({error.error_count()} errors); "
+                "required: a file that a waiting training wrote; remove it"
             ) from error
 
     def _existing(self) -> Path:
         if self.root is None:
             raise InputError(
-                "the events of this engine are kept in memory, so that nobody can ask anything of "
-                "it; required: attach(..., log_dir=DIR), or log=EventLog(PATH)"
+                "the events of this engine are kept in memory, so that it receives no requests; "
+                "required: attach(..., log_dir=DIR), or log=EventLog(PATH)"
             )
         return self.root
 
@@ -270,8 +270,8 @@ class ApprovalQueue:
         self._engine.log.append(event)
         if request.by == "timeout":
             message = (
-                f"nobody answered about {candidate.id} within {approval.timeout:g} s; "
-                f"{request.action}d, as approve.default says"
+                f"no answer about {candidate.id} within {approval.timeout:g} s: {request.action}d, "
+                "as approve.default says"
             )
             self._engine.log.notice(step, message)
 

@@ -177,7 +177,7 @@ class Replay:
         at = next(differ, min(len(old), len(new)))
         raise ReplayError(
             f"{message}: the first divergence from recorded exchange {unused[0] + 1} is after "
-            f"{old[max(0, at - _EXCERPT) : at]!r}: recorded {old[at : at + _EXCERPT]!r}, asked "
+            f"{old[max(0, at - _EXCERPT) : at]!r}: recorded {old[at : at + _EXCERPT]!r}; requested "
             f"{new[at : at + _EXCERPT]!r}; record again, or restore what was changed"
         )
 

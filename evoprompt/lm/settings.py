@@ -25,8 +25,8 @@ class Prices(CheckedSettings):
 
     model_config = ConfigDict(frozen=True)
 
-    input: float = Field(ge=0, allow_inf_nan=False, description="of what is sent")
-    output: float = Field(ge=0, allow_inf_nan=False, description="of what is answered")
+    input: float = Field(ge=0, allow_inf_nan=False, description="of input tokens")
+    output: float = Field(ge=0, allow_inf_nan=False, description="of output tokens")
 
     def usd(self, input_tokens: int, output_tokens: int) -> float:
         """Return the cost of this many tokens, in USD."""

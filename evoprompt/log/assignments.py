@@ -140,8 +140,9 @@ class AssignmentTracker:
         if issued is None:
             if self._was_issued(identity):
                 raise AlreadyToldError(
-                    f"assignment {identity!r} was fully told before, or forgotten after "
-                    f"{STALE_AFTER} steps; required: each trajectory once; tell new ones only"
+                    f"assignment {identity!r} has all its trajectories, or was forgotten after "
+                    f"{STALE_AFTER} steps; required: each trajectory once; pass only new ones to "
+                    "tell"
                 )
             raise UnknownAssignmentError(
                 f"assignment {identity!r} was never given by this engine; required: an assignment "
@@ -160,8 +161,8 @@ class AssignmentTracker:
             )
         if received >> int(rollout) & 1:
             raise AlreadyToldError(
-                f"rollout {rollout} of assignment {identity!r} was told before; required: each "
-                "trajectory once; number the rollouts of an assignment from 0"
+                f"rollout {rollout} of assignment {identity!r} was passed to tell before; "
+                "required: each trajectory once; number the rollouts of an assignment from 0"
             )
         trajectory.require_finite()
 

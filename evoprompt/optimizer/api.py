@@ -291,8 +291,8 @@ def _sets(
     if len(choosing_examples) < _MIN_VALIDATION_QUESTIONS:
         warn(
             f"there is no valset, so {len(choosing_examples)} of the {len(trainset)} training "
-            "examples are held back to choose by; so few tell close instructions apart by chance; "
-            f"{_MIN_VALIDATION_QUESTIONS} or more are better",
+            "examples are held back to choose by; so few separate similar instructions only by "
+            f"chance; {_MIN_VALIDATION_QUESTIONS} or more are better",
             3,
         )
     return items_of(learning_examples, "trainset"), items_of(choosing_examples, "valset")
@@ -307,8 +307,8 @@ def _warn_of_overlap(
     if num_shared:
         warn(
             f"{num_shared} of the {len(measured_items)} {name} examples are in the "
-            f"{learning_name}, too; required: others, as what was learnt by heart looks good "
-            "there; give others, or none",
+            f"{learning_name}, too; required: other examples, as a memorized answer looks good "
+            "there; give other examples, or none",
             4,
         )
 

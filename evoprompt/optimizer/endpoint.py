@@ -257,7 +257,7 @@ class TaskAgent:
             is_silent = is_empty(episode.answer or "", episode.turns)
             failures = failures.with_rollout(EMPTY if is_silent else "")
         if not failures.of:
-            raise BudgetError(f"not one question of {split} could be asked: {episodes[0]}")
+            raise BudgetError(f"no question of {split} could be evaluated: {episodes[0]}")
         if not scores:
             raise InputError(f"no episode of {split} could be played: {failures.first}")
         mean = Evaluation.of(scores, self._task.main_metric, 1 - len(scores) / failures.of)

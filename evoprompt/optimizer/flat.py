@@ -80,8 +80,8 @@ class FlatRewardWatch:
             )
         return (
             f"every reward up to iteration {step} is {self._rewards.minimum:g} "
-            f"({self._rewards.count:,} rewards): instructions cannot be told apart; {_REQUIRED}"
-            f"{outlook}"
+            f"({self._rewards.count:,} rewards): instructions cannot be distinguished; "
+            f"{_REQUIRED}{outlook}"
         )
 
     @property
@@ -93,7 +93,7 @@ class FlatRewardWatch:
             return ""
         return (
             f"every reward is {self._rewards.minimum:g}, the lowest, after {self._iterations} "
-            f"iterations ({self._rewards.count:,} rewards): instructions cannot be told apart; "
+            f"iterations ({self._rewards.count:,} rewards): instructions cannot be distinguished; "
             f"{_REQUIRED}; to go on anyway, set patience ({_PATIENCE}), with resume where a "
             "directory was given"
         )

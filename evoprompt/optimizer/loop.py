@@ -121,9 +121,9 @@ class Loop:
         reason = self._improve_incumbent()
         if self.writer.failures and reason != INTERRUPTED:
             raise InputError(
-                f"{self.writer.complaint}; so it went each of the {self.writer.failures} times "
-                "it was asked; required: a proposer that works; remove the cause, and go on with "
-                "resume where a directory was given"
+                f"{self.writer.complaint}; all {self.writer.failures} requests to the proposer "
+                "failed; required: a proposer that works; remove the cause, and continue with "
+                "resume if a directory was given"
             )
         return reason
 

@@ -19,7 +19,7 @@ LM_SPENT = "the budget of the language model is spent"
 PERFECT = "the incumbent is perfect on the whole validation set"
 RIGHT_WHERE_SCORED = (
     "the incumbent is right at the {scored} validation questions that it has a reward for; at "
-    "{failed} others the program failed"
+    "{failed} other questions the program failed"
 )
 FAILS_NOTHING = "the incumbent fails no training question every time: nothing to learn from"
 

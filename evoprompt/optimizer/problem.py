@@ -114,9 +114,9 @@ def solve(
             log.append(
                 Notice(
                     loop.iteration,
-                    f"no text of the proposer's could be tried in {loop.iteration} iterations, the "
-                    f"last time because {writer.complaint}; required: an instruction that the "
-                    "rules let through; change the proposer or its language model",
+                    f"no proposal was accepted in {loop.iteration} iterations, the last time "
+                    f"because {writer.complaint}; required: an instruction that the rules accept; "
+                    "change the proposer or its language model",
                 )
             )
         if test and stopped != INTERRUPTED:
@@ -124,7 +124,7 @@ def solve(
             try:
                 loop.test_incumbent(test)
             except (BudgetSpentError, InputError) as error:  # the result is complete without it
-                log.append(Notice(loop.iteration, f"the testset was not asked: {error}"))
+                log.append(Notice(loop.iteration, f"the testset was not evaluated: {error}"))
         best = loop.incumbent
         validation, stderr, num_questions = comparison.value(best)
         value, deviation, num_tested = results.mean(best, [item.question.id for item in test])

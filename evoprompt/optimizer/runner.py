@@ -220,7 +220,7 @@ class Runner(Rollouts):
                 ) from error
             return ExampleOutcome(None, attempts=attempts, fault=format_error(error))
         if output is None:
-            fault = "it returned None; required: an output, so that the metric has something to say"
+            fault = "it returned None; required: an output that the metric can score"
             return ExampleOutcome(None, attempts=attempts, fault=fault)
         try:
             outcome = self._score_output(item, output)
@@ -253,9 +253,8 @@ class Runner(Rollouts):
             if may_pass(error):
                 raise NoRewardError(f"the metric raised {format_error(error)}") from error
             raise InputError(
-                f"the metric raised {format_error(error)} "
-                f"{context}; required: a number or a Score; let it "
-                "give bad outputs a low number"
+                f"the metric raised {format_error(error)} {context}; required: a number or a "
+                "Score; return a low number for bad outputs"
             ) from error
         reward, feedback = parts_of(returned)
         outcome = (

@@ -78,7 +78,7 @@ def format_error(error: BaseException) -> str:
         )  # before the cut, which may split a key
         message = " ".join(whole[:_MAX_ERROR].split())
     except Exception:  # the error of a plugin may fail to format itself
-        message = "it says nothing"
+        message = "no message"
     return printable(masked(f"{type(error).__name__}: {message}"))
 
 

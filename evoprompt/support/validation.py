@@ -32,7 +32,7 @@ class CheckedSettings(BaseModel, extra="forbid"):
         except ValidationError as error:
             explanation = explain(error, type(self))
             if "required: " not in explanation:
-                explanation = f"{explanation}; required: what docs/settings.md says of it"
+                explanation = f"{explanation}; required: a value as in docs/settings.md"
             raise InputError(explanation) from error
 
 

@@ -196,7 +196,7 @@ def test_a_writer_that_never_answers_delays_nothing() -> None:
     assert training.evolved == []
     late = [message for message in training.notices() if "still thinking" in message]
     assert len(late) == 1
-    assert training.engine.failure_reason == "the proposer was asked and never answered"
+    assert training.engine.failure_reason == "the proposer was called and has not returned"
 
 
 class Recording(ReplayTopN):

@@ -95,7 +95,9 @@ class TestAsk:
 
     @pytest.mark.parametrize(("count", "rollouts"), [(0, 5), (8, 0), (8, -1)])
     def test_an_empty_batch_is_refused(self, count: int, rollouts: int) -> None:
-        with pytest.raises(InputError, match=f"asked for {rollouts} rollouts of {count} questions"):
+        with pytest.raises(
+            InputError, match=f"{rollouts} rollouts of {count} questions were requested"
+        ):
             engine().ask(QUESTIONS[:count], rollouts)
 
 

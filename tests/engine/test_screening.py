@@ -75,7 +75,7 @@ class TestAdmitted:
         one = screening()
         given = replace(proposal(GOOD), parents=("c9", "c7"))
         assert one.screen([given], [C0, C1], C0, step=15, dead=[candidate(7)]) == []
-        assert one.findings[0].reason.startswith("names the parents c9, whom nobody knows")
+        assert one.findings[0].reason.startswith("names the unknown parents c9")
 
     def test_rules_read_the_dead_parent(self) -> None:
         rule, dead = Watching(), candidate(7)

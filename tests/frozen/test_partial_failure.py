@@ -48,7 +48,9 @@ def test_half_of_the_validation_questions_fail(tmp_path: Path) -> None:
     assert result.value == 1.0
     assert result.asked == 10
     assert "perfect" not in result.stopped
-    assert "10 validation questions that it has a reward for; at 10 others" in result.stopped
+    assert (
+        "10 validation questions that it has a reward for; at 10 other questions" in result.stopped
+    )
     found = result.failures
     assert found.first == "ValueError: no such table"
     assert 10 <= found.failed < found.of == result.rollouts

@@ -57,9 +57,9 @@ def card(folder: Path, recipe: Recipe) -> str:
 def _tools(recipe: Recipe) -> str:
     names = ", ".join(str(schema["function"]["name"]) for schema in recipe.schemas)
     text = (
-        f"## Tools\n\n{names}. `tools.json` holds their schemas of the training; the chat "
-        "template uses them if a request brings no tools. Send it as `tools` all the same: vLLM "
-        "reads calls only in answers to requests that do."
+        f"## Tools\n\n{names}. `tools.json` holds their schemas of the training; the chat template "
+        "uses them if a request brings no tools. Send it as `tools` nevertheless: vLLM reads calls "
+        "only in answers to requests that do."
     )
     if tool_parser(recipe.template or "") is None:
         text += " No parser of vLLM is known for the calls of this chat template: none is named."

@@ -25,7 +25,7 @@ class RaySettings(BaseModel, extra="forbid"):
 
     address: str = Field(default="auto", description="of the cluster; auto: this machine's")
     cpus: float = Field(default=1, ge=0, description="CPUs of each trial")
-    gpus: float = Field(default=0, ge=0, description="GPUs of each trial; it sees no others")
+    gpus: float = Field(default=0, ge=0, description="GPUs of each trial; it gets no others")
     resources: dict[str, float] = Field(default={}, description="further kinds, of each trial")
     retries: int = Field(default=3, ge=0, description="submissions of a trial that was lost")
 

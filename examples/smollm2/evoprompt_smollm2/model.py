@@ -128,7 +128,7 @@ def _load(weights: Path, template: str | None) -> tuple[Any, Any]:
     tokenizer.chat_template = template or tokenizer.chat_template
     if tokenizer.chat_template is None:
         raise InputError(
-            f"{weights} has no chat template; required: a model that was taught to chat"
+            f"{weights} has no chat template; required: a model that was trained to chat"
         )
     tokenizer.clean_up_tokenization_spaces = False
     tokenizer.model_max_length = model.config.max_position_embeddings

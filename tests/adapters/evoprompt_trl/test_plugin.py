@@ -117,7 +117,9 @@ def test_the_asynchronous_trainer_is_refused_with_the_reason_whichever_module_it
 def test_another_trainer_is_left_to_other_adapters(trl: ModuleType) -> None:
     class SFTTrainer: ...
 
-    with pytest.raises(AttachError, match=r"no adapter recognises a .*SFTTrainer \(asked: .*trl"):
+    with pytest.raises(
+        AttachError, match=r"no adapter recognises a .*SFTTrainer \(adapters: .*trl"
+    ):
         evoprompt.attach(SFTTrainer(), engine())
     with pytest.raises(AttachError, match="with adapter='verl'"):
         evoprompt.attach(Trainer(), engine(), adapter="verl")

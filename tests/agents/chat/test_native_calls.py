@@ -128,7 +128,7 @@ def test_results_that_cannot_be_told_apart_break_the_episode() -> None:
     with StrictServer(script(Calls([("echo", quoted)] * 2))) as server:
         episode = played(server, endpoint(server))
     assert episode.end == "failed"
-    assert "cannot be told from the results of several calls" in episode.error
+    assert "cannot be distinguished from the results of several calls" in episode.error
 
 
 def test_a_call_too_many_ends_the_episode() -> None:

@@ -113,7 +113,9 @@ def test_a_batch_before_the_last_one_ended_is_refused(tmp_path: Path) -> None:
     binding = Binding(STATIC.build(), given)
     training = Training(given, dataset, binding, system_message)
     assert len(training.get_batch(0)) == 2
-    with pytest.raises(evoprompt.EvopromptError, match="2 groups of the one before are still out"):
+    with pytest.raises(
+        evoprompt.EvopromptError, match="2 groups of the previous batch are unfinished"
+    ):
         training.get_batch(1)
 
 

@@ -248,7 +248,7 @@ class Untested(Adding):
             {"turn_tokens": 4096},
             r"no room for a prompt in the .* lower .* the task's limits",
         ),
-        (Adding, {"model": "plain"}, r"tool calls were asked for, but .* no chat template"),
+        (Adding, {"model": "plain"}, r"tool calls were requested, but .* no chat template"),
     ],
 )
 def test_what_cannot_work_is_refused_by_the_plan(

@@ -69,4 +69,4 @@ def test_a_plan_says_that_a_model_without_chat_template_is_asked_in_plain_text(
     (folder / "chat_template.jinja").unlink()
     monkeypatch.setattr(Adding, "tools", ())  # a tool call has no form without a template
     (notice,) = planned(str(folder), None).notices
-    assert notice.startswith(f"{folder} has no chat template, so that it is asked in plain text")
+    assert notice.startswith(f"{folder} has no chat template, so its prompts are plain text")

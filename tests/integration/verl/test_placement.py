@@ -48,7 +48,7 @@ def test_prompts_that_never_pass_the_engine_end_the_run(
         self._generate_originally(prompts)
 
     monkeypatch.setattr(VerlAttachment, "_generate", past_the_engine)
-    with pytest.raises(AttachError, match="without this engine being asked"):
+    with pytest.raises(AttachError, match="without an instruction of this engine"):
         run(Job(EVOLVING, steps=3), tmp_path)
 
 

@@ -51,8 +51,8 @@ def plan(task: Task, settings: TrlSettings, trial: Trial) -> Plan:
         bundled = task.host_defaults.get("trl", {}).get("model")  # the user did not choose it
         if tokenizer.chat_template is None and not trial.policy and name != bundled:
             notices.append(
-                f"{name} has no chat template, so that it is asked in plain text, the instruction "
-                "before the question; if it was taught to chat, put its authors' "
+                f"{name} has no chat template, so its prompts are plain text, the instruction "
+                "before the question; if it was trained to chat, put its authors' "
                 "chat_template.jinja into the folder"
             )
         sampling = runner.agent.sampling

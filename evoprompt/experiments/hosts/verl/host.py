@@ -94,8 +94,8 @@ class VerlHost(Host):
         """
         if "name" not in trial.task:
             raise InputError(
-                "the trial does not say which task it is; required: the section of a configuration "
-                "by which veRL's workers build it again; give Trial.task, such as "
+                "the trial does not name its task; required: the section of a configuration by "
+                "which veRL's workers build it again; give Trial.task, such as "
                 "{'name': 'calculator'}"
             )
         return {

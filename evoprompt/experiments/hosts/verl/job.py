@@ -121,7 +121,7 @@ class VerlTrainingJob:
         """
         if self._evaluator is None or self._engine is None:
             raise InputError(
-                "the policy was to be evaluated before its training; required: train first, which "
+                "an evaluation was requested before the training; required: train first, which "
                 "starts veRL's workers"
             )
         candidate, dataset = Candidate.of(instruction), self._rows(split)

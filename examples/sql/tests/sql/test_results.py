@@ -84,7 +84,7 @@ def from_tomorrow(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        (flip, "says 1.0 of 'h32-test-.*', but the task says 0.0"),
+        (flip, "records 1.0 for 'h32-test-.*', but the task computes 0.0"),
         (cut, "has the SHA-256 .*; required"),
         (from_tomorrow, "is of version 2; required: 1"),
     ],

@@ -122,7 +122,7 @@ def test_a_model_and_a_task_that_cannot_work_are_refused_before_ray(
     with pytest.raises(InputError, match="Colours has no question in the split 'train'"):
         host(model).prepare(task, trial(tmp_path / "run"))
     (model / "chat_template.jinja").unlink()
-    said = "tool calls were asked for, but the tokenizer has no chat"
+    said = "tool calls were requested, but the tokenizer has no chat"
     with pytest.raises(InputError, match=said):
         host(model).prepare(Colours(), trial(tmp_path / "run"))
 
