@@ -1,4 +1,4 @@
-"""A proposer that adds one of its sentences to the best instruction so far."""
+"""Proposer that adds one of its sentences to the best instruction so far."""
 
 from pydantic import BaseModel, Field
 
@@ -6,11 +6,11 @@ from evoprompt import Component, Proposal, ProposalRequest, Proposer, hookimpl
 
 
 class Hello(Proposer):
-    """Adds a sentence of its own"""
+    """Proposer that adds a sentence of its own."""
 
     class Settings(BaseModel, extra="forbid"):
         sentences: list[str] = Field(
-            ["Take your time.", "Check every step.", "Be brief."], description="what it may add"
+            ["Take your time.", "Check every step.", "Be brief."], description="sentences to add"
         )
 
     def __init__(self, sentences: list[str]) -> None:
