@@ -407,7 +407,7 @@ def duplicate(proposal: Proposal, context: ScreeningContext) -> str | None:
     """
     text = _folded(proposal.text)
     if text in map(_folded, (*context.members, *context.parents)):
-        return "the text equals a active candidate"
+        return "the text equals an active candidate"
     if text in map(_folded, context.rejected):
         return "the text equals a recently rejected candidate"
     return None

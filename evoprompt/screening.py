@@ -326,7 +326,7 @@ def summarise(findings: Sequence[Finding]) -> str:
     """Return the reasons of rejections in a line, the most frequent first.
 
     >>> lost = Finding("protocol", "lost tag </sum>")
-    >>> summarise([lost, *[Finding("duplicate", "the text equals a active candidate")] * 2])
+    >>> summarise([lost, *[Finding("duplicate", "the text equals an active candidate")] * 2])
     'duplicate (2), lost tag </sum> (1)'
     """
     counts = Counter(map(_label, findings)).most_common()

@@ -190,10 +190,7 @@ class Loop:
         if self._num_empty >= MAX_EMPTY_ITERATIONS:
             complaint = self.writer.complaint
             cause = f", the last time because {complaint}" if complaint else ""
-            return (
-                f"the proposer wrote nothing that could be tried {MAX_EMPTY_ITERATIONS} times in a "
-                f"row{cause}"
-            )
+            return f"no proposal was accepted in {MAX_EMPTY_ITERATIONS} iterations in a row{cause}"
         if reason := self._flat.stop_reason:
             return reason
         if self._num_cached >= MAX_CACHED_ITERATIONS:
@@ -264,7 +261,7 @@ class Loop:
                 (winner.id,) if winner else (),
                 ((winner or self.incumbent).id,),
                 self.results.meter.spent - spent_before,
-                "" if new_candidates else "nothing that could be tried was proposed",
+                "" if new_candidates else "no proposal was accepted",
             )
         )
         self._warn_of_failures()

@@ -132,12 +132,13 @@ def test_a_program_whose_failure_names_a_remedy_is_given_no_second_one() -> None
     ],
 )
 def test_a_proposer_whose_texts_are_all_refused(text: str, why: str) -> None:
-    with pytest.warns(EvopromptWarning, match=f"could be tried in 10 iterations.*{why}") as warned:
+    message = f"no proposal was accepted in 10 iterations.*{why}"
+    with pytest.warns(EvopromptWarning, match=message) as warned:
         result = optimize(proposer=Writes(lambda request: text))
     assert len(warned) == 1
     one_line(warned[0].message)
     assert result.best.text == SEED
-    assert result.stopped.startswith("the proposer wrote nothing that could be tried 10 times")
+    assert result.stopped.startswith("no proposal was accepted in 10 iterations in a row")
     assert "CandidateStats" not in repr(result)  # it is printed in short
 
 

@@ -203,9 +203,14 @@ def test_a_proposer_that_always_fails_is_an_error_and_asked_again_when_it_is_men
             return found
 
     failed = pytest.warns(EvopromptWarning, match="the proposer failed: RuntimeError: out of ideas")
-    with failed, pytest.raises(InputError, match=r"out of ideas, at .*each of the 10 times it was"):
+    with (
+        failed,
+        pytest.raises(
+            InputError, match=r"out of ideas, at .*all 10 requests to the proposer failed"
+        ),
+    ):
         learn(proposer=Moody(), directory=tmp_path / "run")
-    with failed, pytest.raises(InputError, match="each of the 3 times"):
+    with failed, pytest.raises(InputError, match="all 3 requests to the proposer failed"):
         learn(proposer=Moody(), patience=3)
     Moody.works = staticmethod(lambda asked: asked % 2 == 0)
     with pytest.warns(EvopromptWarning, match="out of ideas"):

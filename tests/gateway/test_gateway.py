@@ -210,7 +210,7 @@ def test_completions_and_the_list_of_models_pass(gateway: Gateway, upstream: Ups
     assert upstream.asked[0]["prompt"] == "Be brief.\n\nSay it."
     status, _, content = raw(gateway, "/v1/completions", {"model": MODEL, "prompt": [1, 2]}, key)
     assert status == 400
-    assert b"no tokens" in content
+    assert b"not tokens" in content
 
 
 def test_two_agents_with_one_key_are_one_conversation(gateway: Gateway, upstream: Upstream) -> None:

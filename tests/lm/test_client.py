@@ -248,7 +248,7 @@ def test_a_recording_replays_without_a_server(tmp_path: Path) -> None:
     assert replayed.spending.spent == live.spending.spent
     unseen = replay(record).ask([call("fire")])[0]
     assert isinstance(unseen, ReplayError)
-    assert "asked 'fire" in str(unseen)
+    assert "requested 'fire" in str(unseen)
 
 
 @pytest.mark.parametrize("adapter", ["XMLAdapter", "JSONAdapter"])

@@ -24,9 +24,9 @@ from evoprompt.lm.settings import BudgetSettings, Prices, Temperature
 from evoprompt.log.evaluation import Evaluation
 from evoprompt.optimizer.options import OptimizeOptions
 from evoprompt.optimizer.problem import TESTED, require_budget
+from evoprompt.support.credentials import masked
 from evoprompt.support.errors import BudgetError
 from evoprompt.support.storage import write_whole
-from evoprompt.support.text import masked
 from evoprompt.types import Candidate, Question, Written
 
 
