@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from evoprompt.gateway import Gateway as Gateway
     from evoprompt.hookspecs import hookimpl as hookimpl
     from evoprompt.optimizer.api import optimize as optimize
+    from evoprompt.optimizer.callbacks import OptimizeCallback as OptimizeCallback
     from evoprompt.optimizer.coevolve import CoEvolve as CoEvolve
     from evoprompt.optimizer.options import OptimizeOptions as OptimizeOptions
     from evoprompt.optimizer.result import OptimizationResult as OptimizationResult
@@ -81,6 +82,7 @@ _HOMES = {
     "InputError": "support.errors",
     "NoSettings": "components",
     "OptimizationResult": "optimizer.result",
+    "OptimizeCallback": "optimizer.callbacks",
     "OptimizeOptions": "optimizer.options",
     "Population": "roles",
     "Proposal": "types",

@@ -21,7 +21,7 @@ from evoprompt.optimizer.result import OptimizationResult
 from evoprompt.testing.openai_server import chat_fields
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGES = ("frozen.md", "dspy.md", "index.md")
+PAGES = ("frozen.md", "dspy.md", "index.md", "notebooks.md")
 IDEA = "Work it out step by step."
 NUMBERS = [{"question": f"What is {n} plus {n}?", "answer": str(2 * n)} for n in range(100, 148)]
 TRAIN, VALIDATION = NUMBERS[:24], NUMBERS[24:]
@@ -73,7 +73,7 @@ def executed(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch, **given: 
 
 def test_each_page_is_looked_at_whole() -> None:
     """A call that is added to a page has to be added here."""
-    assert [len(blocks(page)) for page in PAGES] == [4, 1, 1]
+    assert [len(blocks(page)) for page in PAGES] == [4, 1, 1, 1]
 
 
 def test_the_first_call_with_its_folder_and_its_report(
@@ -124,6 +124,22 @@ def test_the_call_of_the_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     with openai(writes(nobody)):
         text = block("index.md", "evoprompt.optimize")
         assert executed(text, tmp_path, monkeypatch, **given)["result"].value == 1.0
+
+
+def test_a_callback_that_ends_it_when_the_value_is_good_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = {
+        "trainset": TRAIN,
+        "valset": VALIDATION,
+        "program": lambda instruction, example: "right" if IDEA in instruction else "wrong",
+        "metric": lambda example, output: float(output == "right"),
+        "evoprompt": evoprompt,
+    }
+    with openai(writes(nobody)):
+        text = block("notebooks.md", "GoodEnough")
+        result = executed(text, tmp_path, monkeypatch, **given)["result"]
+    assert (result.stopped, result.value) == ("it was interrupted", 1.0)
 
 
 def test_a_task_behind_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

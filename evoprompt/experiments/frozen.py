@@ -18,7 +18,7 @@ from evoprompt.log.events import Evaluated, Event, Notice
 from evoprompt.optimizer.data import items_of
 from evoprompt.optimizer.folder import SPENDING
 from evoprompt.optimizer.options import OptimizeOptions
-from evoprompt.optimizer.outcome import INTERRUPTED
+from evoprompt.optimizer.outcome import INTERRUPTED, StoppedError
 from evoprompt.optimizer.problem import Problem, solve
 from evoprompt.optimizer.runner import Runner
 from evoprompt.plugins import build, plugins
@@ -43,7 +43,7 @@ def run_frozen(
         task: the task of the model.
         trial_settings: budget and seed; a trial that is resumed reads its journal.
         listener: sees every event.
-        stopping: returns whether to stop; called before rollouts.
+        stopping: returns whether to stop; called all the time.
 
     Returns:
         The result; None if it was stopped before the end and can be resumed.
@@ -87,7 +87,11 @@ def run_frozen(
     proposer = proposer_of(section, context)
     questions = tested(task, trial_settings.budget)
     budget = trial_settings.budget - len(questions)
-    outcome = solve(problem, proposer, budget, options, log, files.journal, stopping)
+    try:
+        outcome = solve(problem, proposer, budget, options, log, files.journal, stopping)
+    except StoppedError:
+        clock.save()
+        return None
     spent_seconds = clock.save()
     if outcome.stopped == INTERRUPTED:
         return None

@@ -11,8 +11,6 @@ import os
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-OPENAI_KEY = "OPENAI_API_KEY"
-
 _DOMAINS: Mapping[str, str] = {"OPENAI": "openai.com", "ANTHROPIC": "anthropic.com"}
 """Domain of each provider whose address users write themselves."""
 

@@ -17,6 +17,7 @@ from evoprompt.lm.budget import SPENDING_FILE, SpendTracker
 from evoprompt.lm.client import GivenLm
 from evoprompt.log.evaluation import Score
 from evoprompt.log.eventlog import EventLog
+from evoprompt.optimizer.callbacks import OptimizeCallback, listener_of, require_callbacks
 from evoprompt.optimizer.data import Item, items_of, split
 from evoprompt.optimizer.folder import EVENTS, digest_of, is_begun, lock_folder, prepare_folder
 from evoprompt.optimizer.gepa import AdapterProposer, Batches, GepaAdapter, is_adapter
@@ -53,6 +54,7 @@ def optimize(
     budget: int = 1000,
     directory: str | Path | None = None,
     options: OptimizeOptions | None = None,
+    callbacks: Sequence[OptimizeCallback] = (),
 ) -> OptimizationResult:
     """Improve the instruction of a program while its model stays frozen.
 
@@ -62,7 +64,7 @@ def optimize(
     compare two instructions. The optimization ends when nothing is left to learn from, after
     ``patience`` iterations without progress, or ten at a perfect score, or, without a ``patience``,
     25 iterations for each component in which every reward is the lowest, when a limit is reached,
-    and at Ctrl-C; the best result until then is returned.
+    when a callback stops it, and at Ctrl-C; the best result until then is returned.
 
     Args:
         seed_instruction: where to start: a text, or a text for each component of the program; or a
@@ -92,6 +94,7 @@ def optimize(
         directory: new folder for all records of the optimization, from which it can be resumed;
             one optimization at a time may write it.
         options: settings that are seldom changed, such as the seed, and whether to resume.
+        callbacks: observers of the events, which may end the optimization from any thread.
 
     Returns:
         The best instruction with its value, all candidates, the curve, the failures and the cost;
@@ -109,6 +112,7 @@ def optimize(
         )
     if chosen_options.resume and directory is None:
         raise InputError("resume is given without a directory; required: the one to go on with")
+    require_callbacks(callbacks)
     seeds, as_text = _seeds_of(seed_instruction, chosen_options.required)
     rollouts: Rollouts
     if is_adapter(program):
@@ -141,7 +145,7 @@ def optimize(
         return built(proposer, lm, root, spending)
 
     with nullcontext() if root is None else lock_folder(root, chosen_options.resume):
-        result = _optimize_all(problem, build_proposer, budget, chosen_options, root)
+        result = _optimize_all(problem, build_proposer, budget, chosen_options, root, callbacks)
     if chosen_options.progress:
         hints = _resume_hints(result, root)
         print(*result.facts, *hints, sep="\n", file=sys.stderr, flush=True)
@@ -164,6 +168,7 @@ def _optimize_all(
     budget: int,
     options: OptimizeOptions,
     root: Path | None,
+    callbacks: Sequence[OptimizeCallback],
 ) -> OptimizationResult:
     """Return the best of ``options.seeds`` optimizations, each with a budget of its own.
 
@@ -174,7 +179,13 @@ def _optimize_all(
         budget: maximum number of rollouts of each optimization.
         options: the seeds and the limits; ``seconds`` is the limit of all together.
         root: folder for all records; with several seeds it has a folder for each.
+        callbacks: observers, any of which may stop.
     """
+
+    def is_stopped() -> bool:
+        return any(callback.is_stopped for callback in callbacks)
+
+    listeners = [listener_of(callback) for callback in callbacks]
     proposer = build_proposer()
     initial_state = proposer.state_dict()
     if root is not None:
@@ -197,8 +208,10 @@ def _optimize_all(
             prepare_folder(folder, settings, options.resume and is_begun(folder))
         log = EventLog(None if folder is None else folder / EVENTS)
         journal = None if folder is None else folder / JOURNAL
+        for listener in listeners:
+            log.subscribe(listener)
         with show_progress(log, options.progress):
-            runs.append(solve(problem, proposer, budget, seed_options, log, journal))
+            runs.append(solve(problem, proposer, budget, seed_options, log, journal, is_stopped))
         if folder is not None:
             runs[-1].save(folder)
     if options.seeds == 1:

@@ -22,6 +22,7 @@ from evoprompt.lm.budget import Charge, SpendTracker
 from evoprompt.lm.client import GivenLm
 from evoprompt.lm.settings import Prices
 from evoprompt.optimizer.api import optimize
+from evoprompt.optimizer.callbacks import OptimizeCallback
 from evoprompt.optimizer.folder import SPENDING
 from evoprompt.optimizer.genome import Genome
 from evoprompt.optimizer.metering import Metering
@@ -62,6 +63,7 @@ class CoEvolve(Teleprompter):  # type: ignore[misc]  # DSPy is not typed
         directory: new folder for all records of the optimization.
         options: settings that are seldom changed, as of ``evoprompt.optimize``; ``perfect`` is the
             greatest score there is.
+        callbacks: observers, as of ``evoprompt.optimize``.
 
     Raises:
         InputError: the metric does not take these arguments, or ``usd`` and ``prices`` are no
@@ -82,6 +84,7 @@ class CoEvolve(Teleprompter):  # type: ignore[misc]  # DSPy is not typed
         track_stats: bool = False,
         directory: str | Path | None = None,
         options: OptimizeOptions | None = None,
+        callbacks: Sequence[OptimizeCallback] = (),
     ) -> None:
         super().__init__()
         self.metric = metric
@@ -95,6 +98,7 @@ class CoEvolve(Teleprompter):  # type: ignore[misc]  # DSPy is not typed
         self.track_stats = track_stats
         self.directory = directory
         self.options = OptimizeOptions() if options is None else options
+        self._observers = callbacks  # DSPy reads an attribute called callbacks
         self._scoring()  # an unusable metric is refused now
         if usd is not None and not (isinstance(usd, int | float) and 0 <= usd < math.inf):
             raise InputError(f"usd is {usd!r}; required: a finite number of at least 0")
@@ -157,6 +161,7 @@ class CoEvolve(Teleprompter):  # type: ignore[misc]  # DSPy is not typed
             budget=self.budget,
             directory=folder,
             options=self.options.model_copy(update={"max_concurrency": at_a_time}),
+            callbacks=self._observers,
         )
         texts = result.best.components
         if unsaved := genome.unsaved_tools(texts):

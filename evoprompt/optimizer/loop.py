@@ -27,6 +27,7 @@ from evoprompt.optimizer.outcome import (
     PERFECT,
     RIGHT_WHERE_SCORED,
     BudgetSpentError,
+    StoppedError,
 )
 from evoprompt.optimizer.population import Population
 from evoprompt.optimizer.result import Point
@@ -108,6 +109,7 @@ class Loop:
         Raises:
             InputError: the seed cannot be measured, because the program or the metric is at fault,
                 or every request to the proposer has failed.
+            StoppedError: it was stopped before the seed was measured.
         """
         for seed in self._seeds:
             self.emit(events.Seeded(0, seed.id, dict(seed.components), seed.rationale))
@@ -115,6 +117,11 @@ class Loop:
             self.comparison.deepen(self.incumbent)
         except BudgetSpentError as error:  # a good seed: finding its failures takes many questions
             if not self.comparison.depth:
+                if str(error) == INTERRUPTED:
+                    raise StoppedError(
+                        "the optimization was stopped before the seed instruction was measured; "
+                        "required: its first rewards; stop it later"
+                    ) from None
                 raise InputError(f"{error}, and nothing was measured; required: more") from error
         self.results.require_scored()
         self._record_incumbent()
@@ -183,6 +190,8 @@ class Loop:
     def _stop_reason(self) -> str:
         """Return the reason why no further iteration is made; empty if there is none."""
         comparison, meter = self.comparison, self.results.meter
+        if meter.stopping():
+            return INTERRUPTED
         if self._num_stale >= PATIENCE_AT_PERFECT_SCORE and (reason := self._perfect_reason()):
             return reason
         if self.options.patience is not None and self._num_stale >= self.options.patience:

@@ -28,9 +28,8 @@ class OptimizeOptions(CheckedSettings):
         max_tokens: maximum number of tokens of an instruction; a longer one is rejected.
         refuse_copies: whether an instruction is rejected that copies a question which the proposer
             was shown, or gives away an answer that only one question has.
-        max_concurrency: rollouts at a time; 1 makes them in this thread, where ``asyncio.run`` does
-            not work in a notebook; None for 8, and in ``CoEvolve`` for as many as
-            ``dspy.settings`` sets.
+        max_concurrency: rollouts at a time, each in a thread of evoprompt's own; None for 8, and in
+            ``CoEvolve`` for as many as ``dspy.settings`` sets.
         progress: whether to print each accepted text, and at the end the result and its cost, on
             standard error.
 

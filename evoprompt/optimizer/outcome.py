@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from evoprompt.support.errors import EvopromptError
+from evoprompt.support.errors import EvopromptError, InputError
 from evoprompt.types import Turn
 
 INTERRUPTED = "it was interrupted"
-"""Reason of an optimization that ended at Ctrl-C."""
+"""Reason of an optimization that ended at Ctrl-C, or because a callback or a host stopped it."""
 
 LM_SPENT = "the budget of the language model is spent"
 """Reason of an optimization that ended because the proposer's budget was spent."""
@@ -68,6 +68,10 @@ class ExampleOutcome:
 
 class BudgetSpentError(EvopromptError, RuntimeError):
     """Error before rollouts for which a limit does not leave enough; none of them was made."""
+
+
+class StoppedError(InputError):
+    """Error of an optimization that was stopped before its first seed was measured."""
 
 
 def with_remedy(message: str, remedy: str) -> str:

@@ -93,15 +93,17 @@ def solve(
         options: the random seed, the limits, and the rules for a text.
         log: takes the events.
         journal: file of every rollout and reply, which may hold those of an earlier process.
-        stopping: called before rollouts are begun; returns whether to end with the best so far.
+        stopping: returns whether to end with the best so far; called all the time, while
+            rollouts are made, too.
 
     Raises:
         InputError: the first seed cannot be measured, or the proposer has never worked.
+        StoppedError: it was stopped before the first seed was measured.
     """
     test = problem.test[: budget // TESTED]
     run_journal = Journal(journal)
-    meter = Meter(budget - len(test))
-    results = Results(problem.rollouts, meter, run_journal, options.seconds, stopping)
+    meter = Meter(budget - len(test), stopping)
+    results = Results(problem.rollouts, meter, run_journal, options.seconds)
     texts = [item.question.text for item in problem.train]
     writer = Writer(proposer, run_journal, log.append, options, problem.rollouts.setting, texts)
     perfect, seed = options.perfect, options.seed

@@ -112,6 +112,12 @@ class OptimizationResult(BaseModel):
             f"the program: {self.program_cost or 'what it cost is not counted'}",
         ]
 
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the changes of the first seed's text, facts and curve."""
+        from evoprompt.optimizer.html import result_html
+
+        return result_html(self)
+
     def save(self, directory: str | Path) -> None:
         """Write the result, and the events if they are not in a file of ``directory`` yet.
 

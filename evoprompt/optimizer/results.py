@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from time import monotonic
 
@@ -34,10 +34,9 @@ class Results:
 
     Args:
         rollouts: makes the rollouts.
-        meter: counts the rollouts.
+        meter: counts the rollouts, and says when to stop.
         journal: stores the rollouts.
         seconds: time after which no more rollouts are begun; None for no limit.
-        stopping: called before rollouts are begun; returns whether to make no more of them.
 
     Attributes:
         meter: see above.
@@ -53,7 +52,6 @@ class Results:
         meter: Meter,
         journal: Journal,
         seconds: float | None = None,
-        stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         self.meter = meter
         self.failures = FailureCount()
@@ -63,7 +61,6 @@ class Results:
         self._rollouts = rollouts
         self._journal = journal
         self._ends = None if seconds is None else monotonic() + seconds
-        self._stopping = stopping
         self._outcomes: defaultdict[str, dict[str, list[ExampleOutcome]]] = defaultdict(dict)
         self._means: defaultdict[str, dict[str, float]] = defaultdict(dict)
         self._texts: dict[str, str] = {}
@@ -96,7 +93,7 @@ class Results:
         )
         if new_pairs and self._ends is not None and monotonic() > self._ends:
             raise BudgetSpentError("the time is over")
-        if new_pairs and self._stopping():
+        if new_pairs and self.meter.stopping():
             raise BudgetSpentError(INTERRUPTED)
         if not self.meter.take(num_known_attempts + len(new_pairs)):
             raise BudgetSpentError(f"the budget of {self.meter.limit:,} rollouts is spent")

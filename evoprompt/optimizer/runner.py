@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
 import threading
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import as_completed
-from contextvars import copy_context
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import replace
 from inspect import isawaitable
+from time import monotonic
 from typing import Any
 
 from tenacity import Retrying
@@ -22,6 +24,7 @@ from evoprompt.log.evaluation import Score
 from evoprompt.optimizer.data import Item
 from evoprompt.optimizer.options import OptimizeOptions
 from evoprompt.optimizer.outcome import (
+    INTERRUPTED,
     BudgetSpentError,
     ExampleOutcome,
     with_remedy,
@@ -45,6 +48,12 @@ _DEFAULT_CONCURRENCY = 8  # rollouts at a time, by default
 _MAX_ATTEMPTS = 4  # calls of a program that raises transient errors
 SHOWN = 20_000
 """Characters of an output that are stored for proposers and in the journal."""
+_POLL = 0.1  # seconds between two looks at whether to stop
+_GRACE = 2.0  # seconds that a stop waits for the calls under way
+_FOREIGN_LOOP = re.compile(
+    r"different (?:event )?loop|loop other than|event loop is closed", re.IGNORECASE
+)
+"""Words of asyncio about an object that belongs to another event loop, or to a closed one."""
 
 
 class NoRewardError(EvopromptError, RuntimeError):
@@ -54,13 +63,19 @@ class NoRewardError(EvopromptError, RuntimeError):
 class Meter:
     """Counter of rollouts with a limit.
 
-    Attributes:
+    Args:
         limit: maximum number of rollouts.
+        stopping: returns whether to make no more of them.
+
+    Attributes:
+        limit: see above.
+        stopping: see above.
         spent: number of rollouts that were made, or are about to be made.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, stopping: Callable[[], bool] = lambda: False) -> None:
         self.limit = limit
+        self.stopping = stopping
         self.spent = 0
         self._lock = threading.Lock()
 
@@ -118,8 +133,8 @@ class Rollouts(ABC):
         Raises:
             InputError: the metric raised or returned no usable number, raised after the running
                 rollouts have ended; or the first call has shown that none can succeed.
-            BudgetSpentError: the budget of the program's own model is spent; raised after the
-                running rollouts have ended.
+            BudgetSpentError: the budget of the program's own model is spent, or the meter says to
+                stop; raised after the running rollouts have ended, or a stop has waited for them.
         """
 
     def close(self) -> None:
@@ -152,36 +167,36 @@ class Runner(Rollouts):
     def run(self, pairs: Sequence[Asked], meter: Meter) -> Iterator[tuple[Asked, ExampleOutcome]]:
         """Yield the outcome of each of ``pairs``; several at a time, in threads.
 
-        Every rollout sees the context variables of the caller, in a copy of its own. With one
-        rollout at a time all are made in the thread of the caller. The very first call is made
-        alone: if it shows that no other can succeed, none is made.
+        Every rollout sees the context variables of the caller, in a copy of its own. The very first
+        call is made alone: if it shows that no other can succeed, none is made.
         """
-        make_rollouts = self._run_serially if self.at_once == 1 else self._run_in_threads
         if not self._begun and pairs:
-            yield from make_rollouts(pairs[:1], meter)
+            yield from self._run_in_threads(pairs[:1], meter)
             self._begun, pairs = True, pairs[1:]
-        yield from make_rollouts(pairs, meter)
-
-    def _run_serially(
-        self, pairs: Sequence[Asked], meter: Meter
-    ) -> Iterator[tuple[Asked, ExampleOutcome]]:
-        for pair in pairs:
-            yield pair, copy_context().run(self._make_rollout, pair, meter)
+        yield from self._run_in_threads(pairs, meter)
 
     def _run_in_threads(
         self, pairs: Sequence[Asked], meter: Meter
     ) -> Iterator[tuple[Asked, ExampleOutcome]]:
-        waiting = {self._threads.submit(pair, meter): pair for pair in pairs}
+        pending_pairs = deque(pairs)
+        running: dict[Future[ExampleOutcome], Asked] = {}
         fault: InputError | BudgetSpentError | None = None
-        try:
-            for ended_call in as_completed(waiting):
+        deadline = math.inf
+        while running or (pending_pairs and fault is None):
+            if deadline == math.inf and meter.stopping():
+                fault, deadline = BudgetSpentError(INTERRUPTED), monotonic() + _GRACE
+            while pending_pairs and fault is None and len(running) < self.at_once:
+                pair = pending_pairs.popleft()
+                running[self._threads.submit(pair, meter)] = pair
+            if monotonic() > deadline:
+                break
+            ended, _ = wait(running, _POLL, FIRST_COMPLETED)
+            for call in [call for call in running if call in ended]:
+                pair = running.pop(call)
                 try:
-                    yield waiting[ended_call], ended_call.result()
+                    yield pair, call.result()
                 except (InputError, BudgetSpentError) as error:
-                    fault = error
-        finally:
-            for future in waiting:
-                future.cancel()
+                    fault = fault or error
         if fault is not None:
             raise fault
 
@@ -202,13 +217,14 @@ class Runner(Rollouts):
         def should_retry(error: BaseException) -> bool:
             if attempts == _MAX_ATTEMPTS or (not self._begun and _is_hopeless(error)):
                 return False
-            return may_pass(error) and meter.take()
+            return may_pass(error) and not _is_of_another_loop(error) and meter.take()
 
         try:
             output = Retrying(**retry_settings(_MAX_ATTEMPTS, math.inf, should_retry))(call)
         except BudgetError as error:
             raise BudgetSpentError(f"the budget of the program's model: {error}") from error
         except Exception as error:  # the user's code, and everything behind it
+            _require_no_foreign_loop("program", error)
             if not self._begun and _is_hopeless(error):
                 message = with_remedy(
                     "the first call of the program failed as every other would: "
@@ -244,12 +260,14 @@ class Runner(Rollouts):
 
         def should_retry(error: BaseException) -> bool:
             failures.append(error)  # a judge may return nonsense once; a mistake is repeated
-            return may_pass(error) or len(failures) == 1
+            is_first = len(failures) == 1
+            return (may_pass(error) or is_first) and not _is_of_another_loop(error)
 
         try:
             retrying = Retrying(**retry_settings(_MAX_ATTEMPTS, math.inf, should_retry))
             returned = retrying(lambda: _resolve(self._metric(item.example, output)))
         except Exception as error:
+            _require_no_foreign_loop("metric", error)
             if may_pass(error):
                 raise NoRewardError(f"the metric raised {format_error(error)}") from error
             raise InputError(
@@ -333,6 +351,32 @@ def _stored_output(output: object) -> tuple[str, Sequence[Turn]]:
         return str(output)[:SHOWN], ()
     turns = [Turn(turn.action[:SHOWN], turn.observation[:SHOWN]) for turn in output.turns]
     return (output.answer or "")[:SHOWN], turns
+
+
+def _is_of_another_loop(error: BaseException) -> bool:
+    """Return whether the cause is an object that belongs to another event loop."""
+    return any(
+        isinstance(cause, RuntimeError) and _FOREIGN_LOOP.search(str(cause))
+        for cause in causes(error)
+    )
+
+
+def _require_no_foreign_loop(name: str, error: BaseException) -> None:
+    """Require that ``error`` does not come from an object of another event loop.
+
+    Whether such an object fails may depend on chance, as asyncio notices it only where a call has
+    to wait, so the first failure ends the optimization.
+
+    Raises:
+        InputError: it does.
+    """
+    if _is_of_another_loop(error):
+        raise InputError(
+            f"the {name} uses an object of another event loop ({format_error(error):.300}); "
+            f"required: clients, sessions, semaphores and locks that are made within the {name}, "
+            "as its coroutines run in a loop of evoprompt's own; make them there, or give a plain "
+            "function with a client that is not asynchronous"
+        ) from error
 
 
 def _is_hopeless(error: BaseException) -> bool:

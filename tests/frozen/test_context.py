@@ -92,28 +92,28 @@ def test_every_call_sees_the_context_of_the_caller(of: str, at_once: int) -> Non
 
 
 @pytest.mark.parametrize("of", CALLS)
-def test_a_notebook_may_call_what_runs_a_loop_of_its_own(of: str) -> None:
+@pytest.mark.parametrize("at_once", [1, 4])
+def test_a_notebook_may_call_what_runs_a_loop_of_its_own(of: str, at_once: int) -> None:
     async def run_cell() -> tuple[set[str], Any]:
-        return learn_as("the notebook", of, at_once=4)
+        return learn_as("the notebook", of, at_once)
 
     tenants, result = asyncio.run(run_cell())
     assert tenants == {"the notebook"}
     assert (result.value, result.failures.failed) == (1.0, 0)
 
 
-def test_one_rollout_at_a_time_is_made_in_the_thread_of_the_caller() -> None:
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_every_rollout_is_made_in_a_thread_of_the_pool(at_once: int) -> None:
     threads: set[threading.Thread] = set()
 
     def answer(instruction: str, example: str) -> str:
         threads.add(threading.current_thread())
         return program(instruction, example)
 
-    learn(answer, max_concurrency=1)
-    assert threads == {threading.current_thread()}
-    threads.clear()
-    learn(answer, max_concurrency=2)
+    learn(answer, max_concurrency=at_once)
     assert threads
     assert threading.current_thread() not in threads
+    assert len(threads) <= at_once
 
 
 def test_a_metric_that_is_at_fault_in_a_thread_ends_it() -> None:
@@ -152,6 +152,55 @@ def test_every_rollout_asks_the_language_model_of_dspys_context(is_async: bool) 
         learn(given, judge, max_concurrency=4)
     assert len(asked) > 50
     assert all(lm is model for lm in asked)
+
+
+class LoopBound:
+    """Semaphore that a notebook holds, and for which a call of it has waited."""
+
+    def __init__(self) -> None:
+        self.places = asyncio.Semaphore(1)
+
+    async def hold(self) -> None:
+        """Take the place, and bind the semaphore to this loop by a call that waits for it."""
+        await self.places.acquire()
+        waiting_call = asyncio.ensure_future(self.places.acquire())
+        await asyncio.sleep(0)
+        waiting_call.cancel()
+
+    async def answer(self, instruction: str, example: str) -> str:
+        """Answer when there is a place."""
+        async with self.places:
+            await asyncio.sleep(0)
+            return program(instruction, example)
+
+    async def judge(self, example: str, output: str) -> Score:
+        """Score when there is a place."""
+        async with self.places:
+            await asyncio.sleep(0)
+            return metric(example, output)
+
+
+async def _raise_closed(instruction: str, example: str) -> str:
+    try:
+        raise RuntimeError("Event loop is closed")
+    except RuntimeError as error:
+        raise ConnectionError("Connection error.") from error
+
+
+@pytest.mark.parametrize("is_metric", [False, True])
+def test_an_object_of_another_loop_ends_it_at_the_first_failure(is_metric: bool) -> None:
+    async def run_cell() -> None:
+        bound = LoopBound()
+        await bound.hold()
+        learn(*((program, bound.judge) if is_metric else (bound.answer,)), max_concurrency=4)
+
+    with pytest.raises(InputError, match="made within the " + ("metric", "program")[not is_metric]):
+        asyncio.run(run_cell())
+
+
+def test_a_client_of_a_closed_loop_is_known_behind_the_error_of_its_library() -> None:
+    with pytest.raises(InputError, match="made within the program"):
+        learn(_raise_closed)
 
 
 INTERRUPTED = """

@@ -1,0 +1,78 @@
+"""HTML of a result for notebooks: the changes of the text, the summary and the curve."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import re
+from collections.abc import Sequence
+from html import escape
+from typing import TYPE_CHECKING
+
+from evoprompt.types import INSTRUCTION
+
+if TYPE_CHECKING:
+    from evoprompt.optimizer.result import OptimizationResult, Point
+
+_WORD = re.compile(r"\s+|\S+")
+_WIDTH, _HEIGHT, _MARGIN = 420, 120, 6  # pixels of the curve
+_TEXT_STYLE = "white-space:pre-wrap;max-width:60em;margin:.4em 0"
+_STYLES = {"ins": "background:#b7e8c0;color:#0b3d17", "del": "background:#f5c2c2;color:#5c1010"}
+
+
+def result_html(result: OptimizationResult) -> str:
+    """Return the HTML of ``result``: how the best text differs from the seed, facts and curve."""
+    seed = result.candidates[0].candidate.components
+    parts = ["<div>"]
+    for name, text in result.best.components.items():
+        heading = "" if name == INSTRUCTION else f"<b>{escape(name)}</b>"
+        parts.append(f'{heading}<div style="{_TEXT_STYLE}">{diff_html(seed[name], text)}</div>')
+    facts = "".join(f"<li>{escape(fact)}</li>" for fact in result.facts)
+    return "".join([*parts, f"<ul>{facts}</ul>", _curve_svg(result.curve), "</div>"])
+
+
+def diff_html(old: str, new: str) -> str:
+    """Return ``new`` as HTML, in which words that ``old`` has not are marked, and lost words, too.
+
+    >>> diff_html("Be brief.", "Be very brief.").count("<ins")
+    1
+    """
+    old_words, new_words = _WORD.findall(old), _WORD.findall(new)
+    matcher = difflib.SequenceMatcher(None, old_words, new_words, autojunk=False)
+    parts = []
+    for kind, old_start, old_end, new_start, new_end in matcher.get_opcodes():
+        added = "".join(new_words[new_start:new_end])
+        if kind == "equal":
+            parts.append(escape(added))
+            continue
+        parts.append(_marked("del", "".join(old_words[old_start:old_end])))
+        parts.append(_marked("ins", added))
+    return "".join(parts)
+
+
+def _marked(tag: str, text: str) -> str:
+    return f'<{tag} style="{_STYLES[tag]}">{escape(text)}</{tag}>' if text else ""
+
+
+def _curve_svg(curve: Sequence[Point]) -> str:
+    """Return the value of the incumbent over rollouts as steps; empty for a curve of one point."""
+    if len(curve) < 2:
+        return ""
+    values = [point.value for point in curve]
+    low, high = min(values), max(values)
+    width, height = _WIDTH - 2 * _MARGIN, _HEIGHT - 2 * _MARGIN
+
+    def place(rollouts: int, value: float) -> str:
+        share = (value - low) / (high - low) if high > low else 0.5
+        x = _MARGIN + width * rollouts / max(curve[-1].rollouts, 1)
+        return f"{x:.1f},{_MARGIN + height * (1 - share):.1f}"
+
+    corners = [place(curve[0].rollouts, curve[0].value)]
+    for before, point in itertools.pairwise(curve):
+        corners += [place(point.rollouts, before.value), place(point.rollouts, point.value)]
+    label = f"value {low:.3f} to {high:.3f} over {curve[-1].rollouts:,} rollouts"
+    return (
+        f'<svg width="{_WIDTH}" height="{_HEIGHT}" role="img" aria-label="{label}">'
+        f'<polyline points="{" ".join(corners)}" fill="none" stroke="#2563eb" stroke-width="2"/>'
+        f"</svg><div>{label}</div>"
+    )
