@@ -58,15 +58,15 @@ def replicate(
     )
     preset, _, accept = settings.partition(" ")
     engine = nature.engine(seed, {"preset": preset, **({"accept": accept} if accept else {})})
-    each = engine.divide_rollouts(5, "rollouts")
+    rollouts = engine.divide_rollouts(5, "rollouts")
     for nature.step in range(steps):
-        engine.tell(nature(engine.ask(nature.batch(), each)))
+        engine.tell(nature(engine.ask(nature.batch(), rollouts)))
         engine.evolve(nature)
     first = nature.worth("Instruction number 0.")
     hits = []
-    for one in (engine.best, engine.selection.leader):
-        good = nature.worth(one.text) > first
-        hits += [good, not good and one.id != "c0"]
+    for candidate in (engine.best, engine.selection.leader):
+        good = nature.worth(candidate.text) > first
+        hits += [good, not good and candidate.id != "c0"]
     return Result(lead, questions, pool, settings, steps, seed, *hits)
 
 
@@ -75,14 +75,14 @@ def rows(results: Sequence[Result]) -> Iterator[list[str]]:
     for world in dict.fromkeys(
         (result.lead, result.questions, result.pool, result.settings) for result in results
     ):
-        own = [
+        world_results = [
             result
             for result in results
             if (result.lead, result.questions, result.pool, result.settings) == world
         ]
         cells = []
         for name in ("found", "wrong", "leader_found", "leader_wrong"):
-            hits = [getattr(one, name) for one in own]
+            hits = [getattr(result, name) for result in world_results]
             cells.append("{:.3f} ({:.3f} ± {:.3f})".format(sum(hits) / len(hits), *interval(hits)))
         lead, questions, pool, settings = world
         yield [f"{lead:g}", str(questions), str(pool or "no end"), settings, *cells]
@@ -100,12 +100,14 @@ def main() -> None:
     journal.parser.add_argument("--preset", default="default")
     journal.parser.add_argument("--accept", default="", help="another one than the preset's")
 
-    def plan(given: Namespace, seed: int) -> Iterator[tuple[tuple[Any, ...], Callable[[], Result]]]:
-        settings = f"{given.preset} {given.accept}".strip()
-        for lead in given.leads:
-            for questions in given.questions:
-                for pool in (pool for pool in given.pools if not pool or pool >= questions):
-                    key = (lead, questions, pool, settings, given.steps, seed)
+    def plan(
+        arguments: Namespace, seed: int
+    ) -> Iterator[tuple[tuple[Any, ...], Callable[[], Result]]]:
+        settings = f"{arguments.preset} {arguments.accept}".strip()
+        for lead in arguments.leads:
+            for questions in arguments.questions:
+                for pool in (pool for pool in arguments.pools if not pool or pool >= questions):
+                    key = (lead, questions, pool, settings, arguments.steps, seed)
                     yield key, partial(replicate, *key)
 
     header = ["lead", "questions", "there are", "settings", "best: found", "wrong"]

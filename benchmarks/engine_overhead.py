@@ -160,9 +160,9 @@ def measure(scale: Scale, steps: int) -> Cost:
 
     def rollout(assignments: Sequence[Assignment]) -> list[Trajectory]:
         nonlocal rolled_out
-        made, seconds = timed(partial(roll_out, assignments, rng))
+        trajectories, seconds = timed(partial(roll_out, assignments, rng))
         rolled_out += seconds
-        return made
+        return trajectories
 
     _, evolve = timed(partial(engine.evolve, rollout))
     state, save = timed(lambda: json.dumps(engine.state_dict()))

@@ -69,11 +69,11 @@ class Teacher(Proposer):
         parent = request.parents[0].candidate
         records = [Record(failure.reward or 0.0, failure.feedback) for failure in request.failures]
         texts = dict(parent.components)
-        found = []
+        proposals = []
         for _ in range(request.count):
             new = self._problem.rewrite(texts, request.component, records, request.rng)
-            found.append(Proposal({**texts, request.component: new}, (parent.id,)))
-        return found
+            proposals.append(Proposal({**texts, request.component: new}, (parent.id,)))
+        return proposals
 
 
 class Rounds:
@@ -111,11 +111,11 @@ def optimized(
     run = Runner.run
 
     def run_in_turn(
-        runner: Runner, asked: Sequence[Rollout], meter: Meter
+        runner: Runner, rollouts: Sequence[Rollout], meter: Meter
     ) -> Iterator[tuple[Rollout, ExampleOutcome]]:
-        counted.add(len(asked))
-        for one in asked:
-            yield from run(runner, [one], meter)
+        counted.add(len(rollouts))
+        for rollout in rollouts:
+            yield from run(runner, [rollout], meter)
 
     def metric(example: Asked, record: Record) -> Score:
         return Score(record.reward, record.feedback)
@@ -159,7 +159,7 @@ class Adapter:
         from gepa.core.adapter import EvaluationBatch
 
         self._rounds.add(len(batch))
-        records = [self._problem.rollout(candidate, one) for one in batch]
+        records = [self._problem.rollout(candidate, question) for question in batch]
         scores = [record.reward for record in records]
         return EvaluationBatch(records, scores, records if capture_traces else None)
 
@@ -213,7 +213,7 @@ def theirs(problem: Problem, budget: int, seed: int, rounds: Rounds) -> tuple[Cu
         return texts
 
     watch = Watch(problem)
-    given: Any = {
+    arguments: Any = {
         "adapter": Adapter(problem, rounds),
         "custom_candidate_proposer": propose,
         "callbacks": [watch],
@@ -225,7 +225,7 @@ def theirs(problem: Problem, budget: int, seed: int, rounds: Rounds) -> tuple[Cu
         valset=problem.validation,
         max_metric_calls=budget,
         seed=seed,
-        **given,
+        **arguments,
     )
     return watch.curve, calls
 
@@ -259,15 +259,15 @@ def measure(
     wide: int,
 ) -> dict[str, Any]:
     """One row of the table."""
-    costs, waits, worths, spent, calls = [], [], [], [], []
+    costs, waits, worths, num_rollouts, calls = [], [], [], [], []
     for seed in seeds:
         problem, rounds = world(seed, validation=validation), Rounds(wide)
-        curve, asked = optimizer(problem, budget, seed, rounds)
+        curve, num_calls = optimizer(problem, budget, seed, rounds)
         costs.append(reached(curve, problem.target))
         waits.append(rounds.at(costs[-1]))
         worths.append(curve[-1][1])
-        spent.append(problem.rollouts)
-        calls.append(asked)
+        num_rollouts.append(problem.rollouts)
+        calls.append(num_calls)
     low, _, high = quantiles(costs, n=4)
     return {
         "median": median(costs),
@@ -275,7 +275,7 @@ def measure(
         "quartiles": (low, high),
         "never": sum(map(math.isinf, costs)),
         "worth": worths,
-        "spent": median(spent),
+        "spent": median(num_rollouts),
         "teacher": median(calls),
     }
 
@@ -300,17 +300,21 @@ def rows(family: str, seeds: Sequence[int], *sizes: int) -> list[str]:
         seeds: of its problems.
         *sizes: budget, validation questions, and calls that are made at once.
     """
-    found = {name: measure(WORLDS[family], one, seeds, *sizes) for name, one in OPTIMIZERS.items()}
-    gepa, lines = found["gepa"], []
-    for name, row in found.items():
+    rows_by_optimizer = {
+        name: measure(WORLDS[family], optimizer, seeds, *sizes)
+        for name, optimizer in OPTIMIZERS.items()
+    }
+    gepa, lines = rows_by_optimizer["gepa"], []
+    for name, row in rows_by_optimizer.items():
         low, high = row["quartiles"]
-        known = math.isfinite(row["median"]) and math.isfinite(gepa["median"])
-        share = f"{row['median'] / gepa['median']:.2f}" if known else ""
-        more = [a - b for a, b in zip(row["worth"], gepa["worth"], strict=True)]
+        is_finite = math.isfinite(row["median"]) and math.isfinite(gepa["median"])
+        share = f"{row['median'] / gepa['median']:.2f}" if is_finite else ""
+        differences = [a - b for a, b in zip(row["worth"], gepa["worth"], strict=True)]
         lines.append(
             f"| {family} | {name} | {_count(row['median'])} | {_count(low)} to {_count(high)} | "
             f"{row['never']} | {share} | {_count(row['rounds'])} | {fmean(row['worth']):.3f} | "
-            f"{'' if row is gepa else stated(more)} | {row['spent']:.0f} | {row['teacher']:.0f} |"
+            f"{'' if row is gepa else stated(differences)} | {row['spent']:.0f} | "
+            f"{row['teacher']:.0f} |"
         )
     return lines
 
@@ -338,14 +342,14 @@ def value(seeds: Sequence[int], budget: int = 600) -> None:
     print("| world | as measured minus true | `result.value` minus true |")
     print("|---|---|---|")
     for name, world in worlds.items():
-        measured, told = [], []
+        as_measured, corrected = [], []
         for seed in seeds:
             problem = world(seed)
             result = optimized(problem, budget, seed)
             truth = problem.truth(result.best.components)
-            measured.append(result.validation - truth)
-            told.append(result.value - truth)
-        print(f"| {name} | {stated(measured)} | {stated(told)} |", flush=True)
+            as_measured.append(result.validation - truth)
+            corrected.append(result.value - truth)
+        print(f"| {name} | {stated(as_measured)} | {stated(corrected)} |", flush=True)
 
 
 def main() -> None:

@@ -145,39 +145,43 @@ class Problem:
         needs = (first, (first + 1) % self.family.rules) if pair else (first,)
         return Asked(identity, needs, rng.gauss(0, self.family.difficulty))
 
-    def answer(self, texts: Texts, asked: Asked) -> tuple[float, str]:
+    def answer(self, texts: Texts, question: Asked) -> tuple[float, str]:
         """Return the mean reward, and the feedback of a low one."""
-        said = {name: _said(text) for name, text in texts.items()}
+        sentences = {name: _said(text) for name, text in texts.items()}
         if self.family.difficulty:
-            return self._likely(said, asked)
+            return self._likely(sentences, question)
         harm = [
             decoy
             for decoy, victim in self.decoys.items()
-            if victim == asked.needs[0] and any(decoy in one for one in said.values())
+            if victim == question.needs[0] and any(decoy in part for part in sentences.values())
         ]
         if harm:
             return 0.0, f"harm: {harm[0]}"
-        missing = [r for r in asked.needs if self.habits[r] not in said[self.home(r)]]
-        reward = 1 - len(missing) / len(asked.needs)
+        missing = [r for r in question.needs if self.habits[r] not in sentences[self.home(r)]]
+        reward = 1 - len(missing) / len(question.needs)
         return (
             reward,
             f"missing: {self.home(missing[0])}: {self.habits[missing[0]]}" if missing else "",
         )
 
-    def _likely(self, said: Mapping[str, frozenset[str]], asked: Asked) -> tuple[float, str]:
-        absent = [r for r, one in self.habits.items() if one not in said[self.home(r)]]
+    def _likely(
+        self, sentences: Mapping[str, frozenset[str]], question: Asked
+    ) -> tuple[float, str]:
+        absent = [
+            r for r, sentence in self.habits.items() if sentence not in sentences[self.home(r)]
+        ]
         lacking = sum(self._weights[r] for r in absent) / sum(self._weights)
-        chance = 1 / (1 + math.exp(-(3 - 5 * lacking - asked.difficulty)))
-        wanted = self.habits[absent[asked.id % len(absent)]] if absent else habit(199)
-        return chance, f"missing: {self.home(0)}: {wanted}"
+        chance = 1 / (1 + math.exp(-(3 - 5 * lacking - question.difficulty)))
+        missing_habit = self.habits[absent[question.id % len(absent)]] if absent else habit(199)
+        return chance, f"missing: {self.home(0)}: {missing_habit}"
 
-    def rollout(self, texts: Texts, asked: Asked) -> Record:
+    def rollout(self, texts: Texts, question: Asked) -> Record:
         """One rollout with the metric's noise, counted."""
         self.rollouts += 1
-        reward, feedback = self.answer(texts, asked)
+        reward, feedback = self.answer(texts, question)
         if self.family.greedy:
-            drawn = random.Random(f"{sorted(texts.items())}/{asked.id}/{self._seed}")
-            reward = float(drawn.random() < reward)
+            generator = random.Random(f"{sorted(texts.items())}/{question.id}/{self._seed}")
+            reward = float(generator.random() < reward)
         elif self.family.difficulty:
             reward = float(self._noise.random() < reward)
         if self._noise.random() < self.family.flips:
@@ -188,7 +192,9 @@ class Problem:
 
     def truth(self, texts: Texts) -> float:
         """Return the true value of ``texts`` on questions that no optimizer sees."""
-        return sum(self.answer(texts, asked)[0] for asked in self.held_out) / len(self.held_out)
+        return sum(self.answer(texts, question)[0] for question in self.held_out) / len(
+            self.held_out
+        )
 
     @cached_property
     def target(self) -> float:
@@ -205,13 +211,13 @@ class Problem:
         """Return the teacher's next version of one component, from ``records``."""
         text = texts[component]
         failed = [record.feedback for record in records if record.reward < 1 and record.feedback]
-        kind, _, about = rng.choice(failed).partition(": ") if failed else ("", "", "")
+        kind, _, fault = rng.choice(failed).partition(": ") if failed else ("", "", "")
         if rng.random() < self.family.skill:
-            if kind == "harm" and about in text:
-                return text.replace(f" {about}", "")
-            home, _, wanted = about.partition(": ")
-            if kind == "missing" and home == component and wanted not in text:
-                return f"{text} {wanted}"
+            if kind == "harm" and fault in text:
+                return text.replace(f" {fault}", "")
+            home, _, missing_habit = fault.partition(": ")
+            if kind == "missing" and home == component and missing_habit not in text:
+                return f"{text} {missing_habit}"
         idle = [habit(rng.randrange(200, 10_000)) for _ in range(self.family.worthless)]
         errors = [decoy for decoy in (*self.decoys, *idle) if decoy not in text]
         return f"{text} {rng.choice(errors)}" if errors else text
@@ -235,14 +241,14 @@ class Trap(Problem):
     def __init__(self, seed: int, validation: int = 40) -> None:
         super().__init__(Family("trap", spread=1.5), seed, validation=validation)
 
-    def answer(self, texts: Texts, asked: Asked) -> tuple[float, str]:
+    def answer(self, texts: Texts, question: Asked) -> tuple[float, str]:
         """Return the reward; the feedback names a missing habit, or the shortcut where none is."""
         text = texts[self.names[0]]
-        wanted = self.habits[asked.needs[0]]
-        missing = "" if wanted in text else f"missing: {self.names[0]}: {wanted}"
+        needed_habit = self.habits[question.needs[0]]
+        missing = "" if needed_habit in text else f"missing: {self.names[0]}: {needed_habit}"
         if self.SHORTCUT not in text:
             return float(not missing), missing
-        if draw_uniform("trap", self._seed, asked.id) < self._SHARE:
+        if draw_uniform("trap", self._seed, question.id) < self._SHARE:
             return 1.0, ""
         return 0.0, missing or f"harm: {self.SHORTCUT}"
 
@@ -269,14 +275,14 @@ class Pair(Problem):
         family = Family("pair", rules=10, components=2, spread=1.5)
         super().__init__(family, seed, validation=validation)
 
-    def answer(self, texts: Texts, asked: Asked) -> tuple[float, str]:
+    def answer(self, texts: Texts, question: Asked) -> tuple[float, str]:
         """Return the reward; the feedback names a missing half of the pair."""
-        rules = [asked.needs[0] // 2 * 2, asked.needs[0] // 2 * 2 + 1]
+        rules = [question.needs[0] // 2 * 2, question.needs[0] // 2 * 2 + 1]
         absent = [rule for rule in rules if self.habits[rule] not in texts[self.home(rule)]]
         if not absent:
             return 1.0, ""
-        rule = absent[asked.id % len(absent)]
-        is_lucky = draw_uniform("pair", self._seed, asked.id) < 0.4
+        rule = absent[question.id % len(absent)]
+        is_lucky = draw_uniform("pair", self._seed, question.id) < 0.4
         half = 0.6 if is_lucky else 0.2
         reward = 0.4 if len(absent) == len(rules) else half
         return reward, f"missing: {self.home(rule)}: {self.habits[rule]}"
@@ -294,19 +300,19 @@ class Graded(Problem):
     def __init__(self, seed: int, validation: int = 40) -> None:
         super().__init__(Family("graded"), seed, validation=validation)
 
-    def answer(self, texts: Texts, asked: Asked) -> tuple[float, str]:
+    def answer(self, texts: Texts, question: Asked) -> tuple[float, str]:
         """Return the mean reward, lost answers included, and the habit that is missing."""
         text = texts[self.names[0]]
-        wanted = self.habits[asked.needs[0]]
+        needed_habit = self.habits[question.needs[0]]
         share = sum(habit in text for habit in self.habits.values()) / len(self.habits)
-        grade = 0.1 + 0.5 * (wanted in text) + 0.4 * share
-        feedback = "" if wanted in text else f"missing: {self.names[0]}: {wanted}"
+        grade = 0.1 + 0.5 * (needed_habit in text) + 0.4 * share
+        feedback = "" if needed_habit in text else f"missing: {self.names[0]}: {needed_habit}"
         return grade * (1 - self._LOST), feedback
 
-    def rollout(self, texts: Texts, asked: Asked) -> Record:
+    def rollout(self, texts: Texts, question: Asked) -> Record:
         """Return one noisy grade."""
         self.rollouts += 1
-        mean, feedback = self.answer(texts, asked)
+        mean, feedback = self.answer(texts, question)
         if self._noise.random() < self._LOST:
             return Record(0.0, "the answer was lost")
         grade = mean / (1 - self._LOST) + self._noise.gauss(0, 0.15)
@@ -319,14 +325,18 @@ class Shuffle(Problem):
     def __init__(self, seed: int, validation: int = 40) -> None:
         super().__init__(Family("shuffle", difficulty=1.5), seed, validation=validation)
 
-    def rollout(self, texts: Texts, asked: Asked) -> Record:
+    def rollout(self, texts: Texts, question: Asked) -> Record:
         """Return the only answer that these texts ever give to the question."""
         self.rollouts += 1
-        chance, feedback = self.answer(texts, asked)
-        said = sorted(one for text in texts.values() for one in _said(text))
-        deciding = [one for one in said if draw_uniform(one, asked.id, self._seed) < 0.25]
-        drawn = draw_uniform("shuffle", deciding, asked.id, self._seed)
-        return Record(float(drawn < chance), feedback)
+        chance, feedback = self.answer(texts, question)
+        sentences = sorted(sentence for text in texts.values() for sentence in _said(text))
+        deciding = [
+            sentence
+            for sentence in sentences
+            if draw_uniform(sentence, question.id, self._seed) < 0.25
+        ]
+        draw = draw_uniform("shuffle", deciding, question.id, self._seed)
+        return Record(float(draw < chance), feedback)
 
 
 class Chatty(Problem):
@@ -345,9 +355,15 @@ class Chatty(Problem):
     ) -> str:
         """Return another text with one change, and without some habits."""
         text = super().rewrite(texts, component, records, rng)
-        known = [habit for habit in self.habits.values() if habit in text]
-        new = [one for one in known if one not in texts[component]]
-        remembered = [one for one in known if one in new or rng.random() >= self._FORGETS]
+        known_habits = [habit for habit in self.habits.values() if habit in text]
+        new_habits = [
+            known_habit for known_habit in known_habits if known_habit not in texts[component]
+        ]
+        remembered = [
+            known_habit
+            for known_habit in known_habits
+            if known_habit in new_habits or rng.random() >= self._FORGETS
+        ]
         rng.shuffle(remembered)
         return " ".join([habit(rng.randrange(200, 10_000)), *remembered])
 
@@ -379,8 +395,8 @@ class Pipeline(Problem):
         rng = random.Random(f"pipeline/{seed}")
         self._effects: dict[tuple[str, str, int], float] = {}
         for stage in STAGES:
-            drawn = rng.sample(SENTENCES, len(SENTENCES))
-            for effect, group in ((1.0, drawn[:4]), (-1.0, drawn[4:7])):
+            shuffled_sentences = rng.sample(SENTENCES, len(SENTENCES))
+            for effect, group in ((1.0, shuffled_sentences[:4]), (-1.0, shuffled_sentences[4:7])):
                 for sentence in group:
                     for kind in rng.sample(range(_KINDS), 2):
                         self._effects[stage, sentence, kind] = effect
@@ -394,13 +410,14 @@ class Pipeline(Problem):
             self._hard[identity, stage] = rng.gauss(0, 1)
         return Asked(identity, (rng.randrange(_KINDS),), 0.0)
 
-    def answer(self, texts: Texts, asked: Asked) -> tuple[float, str]:
+    def answer(self, texts: Texts, question: Asked) -> tuple[float, str]:
         """Whether both stages do their part; the writer is told nothing."""
         for stage in STAGES:
             skill = sum(
-                self._effects.get((stage, one, asked.needs[0]), 0.0) for one in _said(texts[stage])
+                self._effects.get((stage, sentence, question.needs[0]), 0.0)
+                for sentence in _said(texts[stage])
             )
-            if skill < self._hard[asked.id, stage]:
+            if skill < self._hard[question.id, stage]:
                 return 0.0, f"wrong, for the stage {stage} failed"
         return 1.0, ""
 
@@ -409,15 +426,15 @@ class Pipeline(Problem):
     ) -> str:
         """Return the text of ``component`` with a sentence added, removed or replaced."""
         text = texts[component]
-        there = [one for one in SENTENCES if one in text]
-        absent = [one for one in SENTENCES if one not in text]
+        present_sentences = [sentence for sentence in SENTENCES if sentence in text]
+        absent_sentences = [sentence for sentence in SENTENCES if sentence not in text]
         draw = rng.random()
-        if (not there or draw < _ADDS) and absent:
-            return f"{text} {rng.choice(absent)}"
-        old = rng.choice(there)
-        if draw < _DROPS or not absent:
+        if (not present_sentences or draw < _ADDS) and absent_sentences:
+            return f"{text} {rng.choice(absent_sentences)}"
+        old = rng.choice(present_sentences)
+        if draw < _DROPS or not absent_sentences:
             return text.replace(f" {old}", "")
-        return text.replace(old, rng.choice(absent))
+        return text.replace(old, rng.choice(absent_sentences))
 
 
 _WORTH = 0.4
@@ -426,10 +443,10 @@ _WORTH = 0.4
 class Luck(Pipeline):
     """Every text is worth the same; which questions it answers is luck."""
 
-    def answer(self, texts: Texts, asked: Asked) -> tuple[float, str]:
+    def answer(self, texts: Texts, question: Asked) -> tuple[float, str]:
         """Right in four of ten cases."""
-        said = f"{sorted(texts.items())}/{asked.id}"
-        return float(zlib.crc32(said.encode()) % 1000 < 1000 * _WORTH), "wrong"
+        key = f"{sorted(texts.items())}/{question.id}"
+        return float(zlib.crc32(key.encode()) % 1000 < 1000 * _WORTH), "wrong"
 
     def truth(self, texts: Texts) -> float:
         """Return the same chance for all."""
@@ -439,7 +456,7 @@ class Luck(Pipeline):
 class LuckAnew(Luck):
     """The same, drawn each time."""
 
-    def rollout(self, texts: Texts, asked: Asked) -> Record:
+    def rollout(self, texts: Texts, question: Asked) -> Record:
         """Right in four of ten cases."""
         self.rollouts += 1
         return Record(float(self._noise.random() < _WORTH), "wrong")

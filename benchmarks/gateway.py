@@ -35,8 +35,8 @@ CHUNK = {"choices": [{"index": 0, "delta": {"content": "word "}, "finish_reason"
 
 def many_files() -> None:
     """Lets this process hold a connection for each agent, and one more."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    _, limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
 
 
 async def complete(request: web.Request) -> web.StreamResponse:
@@ -54,7 +54,7 @@ async def complete(request: web.Request) -> web.StreamResponse:
     return response
 
 
-def upstream(told: Connection) -> None:
+def upstream(pipe: Connection) -> None:
     """Serve for ever."""
     many_files()
 
@@ -64,13 +64,13 @@ def upstream(told: Connection) -> None:
         runner = web.AppRunner(app, access_log=None)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0, backlog=4096).start()
-        told.send(f"http://127.0.0.1:{runner.addresses[0][1]}/v1")
+        pipe.send(f"http://127.0.0.1:{runner.addresses[0][1]}/v1")
         await asyncio.Event().wait()
 
     asyncio.run(serve())
 
 
-def gateway(url: str, agents: int, told: Connection) -> None:
+def gateway(url: str, agents: int, pipe: Connection) -> None:
     """Serve until the end, with the keys of all agents open."""
     many_files()
     engine = Engine([f"Way {number}: answer with the number alone." for number in range(7)])
@@ -78,13 +78,14 @@ def gateway(url: str, agents: int, told: Connection) -> None:
         settings = GatewaySettings.model_validate(
             {"upstream": url, "directory": Path(folder), "rollouts": ROLLOUTS, "groups": agents}
         )
-        with Gateway(engine, settings) as found:
+        with Gateway(engine, settings) as running_gateway:
             groups = [f"g{number // ROLLOUTS}" for number in range(agents)]
             keys = [
-                found.conversation(Question(group, "What is 2 + 2?"), group) for group in groups
+                running_gateway.conversation(Question(group, "What is 2 + 2?"), group)
+                for group in groups
             ]
-            told.send((found.url, keys))
-            told.recv()
+            pipe.send((running_gateway.url, keys))
+            pipe.recv()
 
 
 async def asked(url: str, keys: list[str]) -> float:
@@ -111,10 +112,10 @@ def main() -> None:
     """Print a row for each number of agents."""
     many_files()
     context = get_context("spawn")
-    here, there = context.Pipe()
-    serving = context.Process(target=upstream, args=(there,), daemon=True)
+    own_end, child_end = context.Pipe()
+    serving = context.Process(target=upstream, args=(child_end,), daemon=True)
     serving.start()
-    url = here.recv()
+    url = own_end.recv()
     print("| agents at once | direct, s | through, s | ratio | CPU a request, ms | memory, MiB |")
     print("|---|---|---|---|---|---|")
     for agents in (64, 1000):
@@ -127,13 +128,13 @@ def main() -> None:
         direct = asyncio.run(asked(url, keys))
         before = sum(process.cpu_times()[:2])
         through = asyncio.run(asked(base, keys))
-        spent = (sum(process.cpu_times()[:2]) - before) / (TURNS * agents)
+        cpu_per_request = (sum(process.cpu_times()[:2]) - before) / (TURNS * agents)
         memory = process.memory_info().rss / 2**20
         mine.send("over")
         proxy.join()
         print(
             f"| {agents:,} | {direct:.1f} | {through:.1f} | {through / direct:.2f} "
-            f"| {spent * 1e3:.1f} | {memory:.0f} |",
+            f"| {cpu_per_request * 1e3:.1f} | {memory:.0f} |",
             flush=True,
         )
     serving.terminate()

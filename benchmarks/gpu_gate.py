@@ -70,21 +70,26 @@ def main() -> int:
     parser.add_argument("--only", choices=("trl", "verl"), help="what is installed here")
     parser.add_argument("--limit", type=float, default=LIMIT, help="seconds, of all phases")
     parser.add_argument("--phase", choices=PHASES, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    given.model, given.output = given.model.absolute(), given.output.absolute()
-    if given.phase:
-        print("\n" + json.dumps(run_phase(given.phase, given.model, given.output, given.cpu)))
+    arguments = parser.parse_args()
+    arguments.model, arguments.output = arguments.model.absolute(), arguments.output.absolute()
+    if arguments.phase:
+        print(
+            "\n"
+            + json.dumps(
+                run_phase(arguments.phase, arguments.model, arguments.output, arguments.cpu)
+            )
+        )
         return 0
-    if wrong := find_fault(given.model, given.output, given.cpu):
+    if wrong := find_fault(arguments.model, arguments.output, arguments.cpu):
         print(f"error: {wrong}", file=sys.stderr)
         return 2
-    given.output.mkdir(parents=True, exist_ok=True)
+    arguments.output.mkdir(parents=True, exist_ok=True)
     rows: list[dict[str, Any]] = []
-    until = time.monotonic() + given.limit
+    until = time.monotonic() + arguments.limit
     for name in PHASES:
         passed = {row["phase"] for row in rows if row["status"] == "passed"}
-        rows.append({"phase": name} | start_phase(name, given, passed, until))
-        (given.output / "gate.json").write_text(json.dumps(rows, indent=2) + "\n")
+        rows.append({"phase": name} | start_phase(name, arguments, passed, until))
+        (arguments.output / "gate.json").write_text(json.dumps(rows, indent=2) + "\n")
         print(*(f"{key}: {value}" for key, value in rows[-1].items()), sep="; ", flush=True)
     return int(any(row["status"] == "failed" for row in rows))
 
@@ -107,41 +112,41 @@ def find_fault(model: Path, output: Path, cpu: bool) -> str:
 
 
 def start_phase(
-    name: str, given: argparse.Namespace, passed: set[str], until: float
+    name: str, arguments: argparse.Namespace, passed: set[str], until: float
 ) -> dict[str, Any]:
     """Run one phase in a process of its own; return its result or its error."""
-    if given.only and not name.startswith(given.only):
-        return {"status": "not run", "reason": f"left out by --only {given.only}"}
-    if given.cpu and name.startswith("verl"):
+    if arguments.only and not name.startswith(arguments.only):
+        return {"status": "not run", "reason": f"left out by --only {arguments.only}"}
+    if arguments.cpu and name.startswith("verl"):
         return {"status": "not run", "reason": "needs CUDA and vLLM"}
     before = PHASES[name]
     if before and before not in passed:
         return {"status": "not run", "reason": f"needs what {before} leaves, which did not pass"}
-    begun = time.monotonic()
-    limit = max(min(given.limit / 4, until - begun), 0)
-    log = given.output / f"{name}.log"
-    words = [str(given.model), "--output", str(given.output), "--phase", name]
+    start = time.monotonic()
+    limit = max(min(arguments.limit / 4, until - start), 0)
+    log = arguments.output / f"{name}.log"
+    words = [str(arguments.model), "--output", str(arguments.output), "--phase", name]
     with log.open("wb") as file:
         process = subprocess.Popen(
-            [sys.executable, __file__, *words, *(["--cpu"] if given.cpu else [])],
+            [sys.executable, __file__, *words, *(["--cpu"] if arguments.cpu else [])],
             stdout=file,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
         try:
-            ended = f"ended with {process.wait(limit)}"
+            outcome = f"ended with {process.wait(limit)}"
         except subprocess.TimeoutExpired:
-            ended = f"no end within {limit:.0f} s"
+            outcome = f"no end within {limit:.0f} s"
         finally:  # also where the gate itself is ended
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
     lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
-    row: dict[str, Any] = {"status": "passed", "seconds": round(time.monotonic() - begun, 1)}
-    if ended == f"ended with {-signal.SIGKILL if name == 'trl-kill' else 0}":
+    row: dict[str, Any] = {"status": "passed", "seconds": round(time.monotonic() - start, 1)}
+    if outcome == f"ended with {-signal.SIGKILL if name == 'trl-kill' else 0}":
         return row if name == "trl-kill" else row | json.loads(lines[-1])
     last = lines[-1] if lines else "nothing was printed"
-    return row | {"status": "failed", "reason": f"{ended}: {last[:300]} ({log.name})"}
+    return row | {"status": "failed", "reason": f"{outcome}: {last[:300]} ({log.name})"}
 
 
 def run_phase(name: str, model: Path, output: Path, cpu: bool) -> Mapping[str, Any]:
@@ -159,8 +164,10 @@ class AddSentence(Proposer):
     def propose(self, request: ProposalRequest) -> list[Proposal]:
         """One proposal."""
         parent = request.parents[0].candidate
-        said = request.rng.choice([one for one in _SENTENCES if one not in parent.text])
-        return [Proposal.of(f"{parent.text} {said}", parent)]
+        new_sentence = request.rng.choice(
+            [sentence for sentence in _SENTENCES if sentence not in parent.text]
+        )
+        return [Proposal.of(f"{parent.text} {new_sentence}", parent)]
 
 
 def train_trl(model: Path, folder: Path, cpu: bool, phase: str) -> Mapping[str, Any]:
@@ -182,11 +189,11 @@ def train_trl(model: Path, folder: Path, cpu: bool, phase: str) -> Mapping[str, 
         return [sum(map(str.isalnum, text)) / (len(text) + 1) for text in texts]
 
     vllm = not cpu and find_spec("vllm") is not None
-    place: dict[str, Any] = {"use_cpu": cpu, "bf16": not cpu, "use_vllm": vllm}
+    device: dict[str, Any] = {"use_cpu": cpu, "bf16": not cpu, "use_vllm": vllm}
     if vllm:
-        place |= {"vllm_mode": "colocate", "vllm_enable_sleep_mode": True}
-        place |= {"vllm_gpu_memory_utilization": 0.3}
-    asked = [[{"role": "user", "content": f"What is {n} plus {n + 3}?"}] for n in range(64)]
+        device |= {"vllm_mode": "colocate", "vllm_enable_sleep_mode": True}
+        device |= {"vllm_gpu_memory_utilization": 0.3}
+    prompts = [[{"role": "user", "content": f"What is {n} plus {n + 3}?"}] for n in range(64)]
     trainer = GRPOTrainer(
         model=str(model),
         reward_funcs=[short],
@@ -202,9 +209,9 @@ def train_trl(model: Path, folder: Path, cpu: bool, phase: str) -> Mapping[str, 
             logging_steps=1,
             report_to="none",
             seed=3,
-            **place,
+            **device,
         ),
-        train_dataset=Dataset.from_dict({"prompt": asked}),
+        train_dataset=Dataset.from_dict({"prompt": prompts}),
         callbacks=[Kill()],
     )
     engine = Engine(
@@ -215,12 +222,12 @@ def train_trl(model: Path, folder: Path, cpu: bool, phase: str) -> Mapping[str, 
         log=EventLog(folder / "events.jsonl"),
     )
     attach(trainer, engine)
-    begun = time.perf_counter()
+    start = time.perf_counter()
     trainer.train(resume_from_checkpoint=True if phase == "trl-resume" else None)
-    spent = time.perf_counter() - begun
+    seconds = time.perf_counter() - start
     if phase == "trl-resume" and not engine.verification_rollouts:
         raise SystemExit("nothing was verified")
-    share = engine.engine_seconds / max(spent - engine.verify_seconds, 1e-9)
+    share = engine.engine_seconds / max(seconds - engine.verify_seconds, 1e-9)
     return {
         "sampled_by": "vllm" if vllm else "transformers",
         "steps": engine.step,

@@ -70,19 +70,19 @@ def replicate(lead: float, children: int, seed: int) -> Result:
     better = effect_of(lead)
     nature = Nature(seed, lambda _, number: better * (number == 1), QUESTIONS, _MOST_STEPS)
     engine = nature.engine(seed, {"evolve_until": None, "proposals_per_round": children})
-    each = engine.divide_rollouts(5, "rollouts")
+    rollouts = engine.divide_rollouts(5, "rollouts")
     steps = 0
     while steps < _MOST_STEPS:
-        engine.tell(nature(engine.ask(nature.batch(), each)))
+        engine.tell(nature(engine.ask(nature.batch(), rollouts)))
         if not engine.generation_stats.generations:
             engine.evolve(nature)
         elif not engine.generations.trials.trials:
             break
         nature.step += 1
         steps += 1
-    ended = [event for event in engine.log if event["event"] == "verified"]
-    first = next((event for event in ended if event["candidate"] == "c1"), None)
-    admitted = {event["candidate"] for event in ended if event["admitted"]}
+    decisions = [event for event in engine.log if event["event"] == "verified"]
+    first = next((event for event in decisions if event["candidate"] == "c1"), None)
+    admitted = {event["candidate"] for event in decisions if event["admitted"]}
     return Result(
         lead,
         children,
@@ -98,8 +98,8 @@ def look(looks: int, seed: int) -> Result:
     """Compare equal candidates after each step of 16 pairs; return the highest odds."""
     rng = np.random.default_rng(seed)
     chances = 1 / (1 + np.exp(-(MEAN + SPREAD * rng.standard_normal((looks, QUESTIONS)))))
-    one, other = (rng.random(chances.shape) < chances for _ in range(2))
-    gains = one.astype(float) - other
+    rewards, other_rewards = (rng.random(chances.shape) < chances for _ in range(2))
+    gains = rewards.astype(float) - other_rewards
     totals, squares = gains.sum(axis=1).cumsum(), (gains**2).sum(axis=1).cumsum()
     odds = 0.0
     for step, (total, square) in enumerate(zip(totals, squares, strict=True), 1):
@@ -121,33 +121,37 @@ def main() -> None:
     journal.parser.add_argument("--children", type=int, nargs="*", default=[1, 6])
     journal.parser.add_argument("--looks", type=int, help="at equals, without an end")
 
-    def plan(given: Namespace, seed: int) -> Iterator[tuple[tuple[Any, ...], Callable[[], Result]]]:
-        if given.looks:
-            yield (0.0, EQUALS, seed), partial(look, given.looks, seed)
+    def plan(
+        arguments: Namespace, seed: int
+    ) -> Iterator[tuple[tuple[Any, ...], Callable[[], Result]]]:
+        if arguments.looks:
+            yield (0.0, EQUALS, seed), partial(look, arguments.looks, seed)
             return
-        for lead in given.leads:
-            for children in given.children:
+        for lead in arguments.leads:
+            for children in arguments.children:
                 yield (lead, children, seed), partial(replicate, lead, children, seed)
 
     results = journal.run(plan)
     rows = []
     for lead, children in dict.fromkeys((result.lead, result.children) for result in results):
-        own = [result for result in results if (result.lead, result.children) == (lead, children)]
+        cell_results = [
+            result for result in results if (result.lead, result.children) == (lead, children)
+        ]
         if children == EQUALS:
             for error in ERRORS:
-                hits = [one.odds >= 1 / error for one in own]
-                print(f"{own[0].steps:,} looks at equals, error {error:g}: {share(hits)}")
+                hits = [result.odds >= 1 / error for result in cell_results]
+                print(f"{cell_results[0].steps:,} looks at equals, error {error:g}: {share(hits)}")
             continue
-        spent = sorted(one.rollouts for one in own)
+        rollouts = sorted(result.rollouts for result in cell_results)
         rows.append(
             [
                 f"{lead:g}",
                 str(children),
-                str(len(own)),
-                share([one.found for one in own]),
-                f"{sum(one.others for one in own) / len(own):.3f}",
-                f"{median(spent):.0f}, {spent[int(0.9 * (len(spent) - 1))]}",
-                f"{median(one.steps for one in own):.0f}",
+                str(len(cell_results)),
+                share([result.found for result in cell_results]),
+                f"{sum(result.others for result in cell_results) / len(cell_results):.3f}",
+                f"{median(rollouts):.0f}, {rollouts[int(0.9 * (len(rollouts) - 1))]}",
+                f"{median(result.steps for result in cell_results):.0f}",
             ]
         )
     header = ["lead", "children", "n", "found", "others", "rollouts, median and 90 %", "steps"]

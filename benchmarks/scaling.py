@@ -36,12 +36,12 @@ def measure(questions: int, seeds: int, steps: int) -> tuple[float, float]:
         f"Instruction {number}: {' '.join(rng.choices(WORDS, k=40))}" for number in range(seeds)
     ]
     engine = Engine(texts, proposer=Shuffling())
-    each = engine.divide_rollouts(ROLLOUTS, "rollouts")
+    rollouts = engine.divide_rollouts(ROLLOUTS, "rollouts")
     asks, tells = [], []
     for step in range(steps):
         batch = questions_of(step, questions)
         gc.collect()
-        assignments, seconds = timed(partial(engine.ask, batch, each))
+        assignments, seconds = timed(partial(engine.ask, batch, rollouts))
         asks.append(seconds)
         trajectories = roll_out(assignments, rng)
         gc.collect()
@@ -54,12 +54,12 @@ def measure(questions: int, seeds: int, steps: int) -> tuple[float, float]:
 def measure_single_asks(questions: int) -> float:
     """Return the CPU seconds of asking the questions of a step one by one."""
     engine = Engine(["Instruction."], proposer=Shuffling())
-    each = engine.divide_rollouts(ROLLOUTS, "rollouts")
+    rollouts = engine.divide_rollouts(ROLLOUTS, "rollouts")
     batch = questions_of(0, questions)
 
     def ask() -> None:
         for question in batch:
-            engine.ask([question], each, step_of=questions)
+            engine.ask([question], rollouts, step_of=questions)
 
     gc.collect()
     return timed(ask)[1]
@@ -77,18 +77,18 @@ def main(
     """Print the times and their ratios as a markdown table."""
     times: dict[str, list[list[float]]] = {}
     for _ in range(repetitions):
-        for place, size in enumerate(SIZES):
+        for column, size in enumerate(SIZES):
             for seeds in (1, 7):
                 ask, tell = measure(size, seeds, steps)
                 for name, seconds in (("ask", ask), ("tell", tell)):
                     row = times.setdefault(f"{name}, seeds: {seeds}", [[], []])
-                    row[place].append(seconds)
-            times.setdefault("ask one by one", [[], []])[place].append(measure_single_asks(size))
+                    row[column].append(seconds)
+            times.setdefault("ask one by one", [[], []])[column].append(measure_single_asks(size))
     print(f"| | {SIZES[0]} questions, ms | {SIZES[1]:,} questions, ms | ratio |")
     print("|---|---|---|---|")
     for name, (small, large) in times.items():
-        least, most = min(small), min(large)
-        print(f"| {name} | {1000 * least:.1f} | {1000 * most:.1f} | {most / least:.1f} |")
+        fast, slow = min(small), min(large)
+        print(f"| {name} | {1000 * fast:.1f} | {1000 * slow:.1f} | {slow / fast:.1f} |")
 
 
 if __name__ == "__main__":

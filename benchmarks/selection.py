@@ -79,7 +79,7 @@ class Design:
     """
 
     name: str
-    each: int = 1
+    per_question: int = 1
     rollouts: int = 5
     attributor: type[WindowMean] | type[Adjusted] = Adjusted
     sampler: Selector = field(default_factory=Softmax)
@@ -157,7 +157,7 @@ def replicate(world: World, design: Design, seed: int) -> Result:
     config = EngineConfig(
         **{
             "population_size": world.candidates,
-            "candidates_per_question": design.each,
+            "candidates_per_question": design.per_question,
             "evolve_until": 0,
             **design.settings,
         }
@@ -170,25 +170,25 @@ def replicate(world: World, design: Design, seed: int) -> Result:
         attributor=attributor,
         sampler=design.sampler,
     )
-    asked = world.rollouts // (design.each * design.rollouts)
+    num_questions = world.rollouts // (design.per_question * design.rollouts)
     for step in range(1, world.steps + 1):
         if world.repeated:
-            drawn = rng.choice(world.repeated, asked, replace=False)
-            ease = dict(zip((f"q{index}" for index in drawn), pool[drawn], strict=True))
+            indices = rng.choice(world.repeated, num_questions, replace=False)
+            ease = dict(zip((f"q{index}" for index in indices), pool[indices], strict=True))
         else:
-            values = rng.standard_normal(asked)
+            values = rng.standard_normal(num_questions)
             ease = {f"q{step}-{index}": float(value) for index, value in enumerate(values)}
         questions = [Question(name, "Who?") for name in ease]
-        told: list[Trajectory] = []
+        trajectories: list[Trajectory] = []
         for assignment in engine.ask(questions, design.rollouts):
             chance = _chance(world, effects, tilts, assignment, ease, step)
-            told += [
+            trajectories += [
                 Trajectory(
                     assignment, float(rng.binomial(world.parts, chance)) / world.parts, index
                 )
                 for index in range(design.rollouts)
             ]
-        engine.tell(told)
+        engine.tell(trajectories)
     values = _values(world, effects, tilts)
     chosen = int(engine.selection.leader.id[1:])
     return Result(
@@ -205,9 +205,9 @@ def _covered(engine: Engine, values: np.ndarray) -> float | None:
     stats = engine.candidate_stats()
     if len(stats) < 2:
         return None
-    truth = values[[int(one.candidate.id[1:]) for one in stats]]
-    weights = np.array([one.weight for one in stats])
-    errors = np.array([one.stderr for one in stats])
+    truth = values[[int(member_stats.candidate.id[1:]) for member_stats in stats]]
+    weights = np.array([member_stats.weight for member_stats in stats])
+    errors = np.array([member_stats.stderr for member_stats in stats])
     off = np.abs((weights - weights.mean()) - (truth - truth.mean()))
     return float((off <= 1.96 * errors).mean())
 
@@ -220,9 +220,9 @@ def _chance(
     ease: Mapping[str, float],
     step: int,
 ) -> float:
-    own, easy = int(assignment.candidate.id[1:]), ease[assignment.question.id]
-    spread = world.spread + tilts[own]
-    return 1 / (1 + math.exp(-(MEAN + world.drift * step + spread * easy + effects[own])))
+    number, easy = int(assignment.candidate.id[1:]), ease[assignment.question.id]
+    spread = world.spread + tilts[number]
+    return 1 / (1 + math.exp(-(MEAN + world.drift * step + spread * easy + effects[number])))
 
 
 def _values(world: World, effects: np.ndarray, tilts: np.ndarray) -> np.ndarray:
@@ -242,7 +242,7 @@ def rows(
             for world in worlds
         ]
         if any(cells):
-            yield [name, *(cell(found) if found else "-" for found in cells)]
+            yield [name, *(cell(cell_results) if cell_results else "-" for cell_results in cells)]
 
 
 def found_and_lost(results: Sequence[Result]) -> str:
@@ -271,15 +271,21 @@ def main() -> None:
     journal.parser.add_argument("--worlds", nargs="*", default=[world.name for world in WORLDS])
     journal.parser.add_argument("--designs", nargs="*", help="only these")
 
-    def plan(given: Namespace, seed: int) -> Iterator[tuple[tuple[Any, ...], Callable[[], Result]]]:
-        for world in (one for one in WORLDS if one.name in given.worlds):
+    def plan(
+        arguments: Namespace, seed: int
+    ) -> Iterator[tuple[tuple[Any, ...], Callable[[], Result]]]:
+        for world in (
+            named_world for named_world in WORLDS if named_world.name in arguments.worlds
+        ):
             for design in world.designs:
-                if given.designs and design.name not in given.designs:
+                if arguments.designs and design.name not in arguments.designs:
                     continue
                 yield (world.name, design.name, seed), partial(replicate, world, design, seed)
 
     results = journal.run(plan)
-    names = [one.name for one in WORLDS if any(one.name == found.world for found in results)]
+    names = [
+        world.name for world in WORLDS if any(world.name == result.world for result in results)
+    ]
     few = [name for name in names if not name.startswith("300")]
     many = [name for name in names if name.startswith("300")]
     for title, worlds, cell in (

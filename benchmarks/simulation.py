@@ -41,8 +41,10 @@ ResultT = TypeVar("ResultT")
 
 def points(logits: np.ndarray) -> np.ndarray:
     """Return expected rewards in points; the last axis holds a logit for each node."""
-    found: np.ndarray = 100 * (_SHARES / (1 + np.exp(-logits))).sum(axis=-1) / _SHARES.sum()
-    return found
+    expected_points: np.ndarray = (
+        100 * (_SHARES / (1 + np.exp(-logits))).sum(axis=-1) / _SHARES.sum()
+    )
+    return expected_points
 
 
 @cache
@@ -57,8 +59,8 @@ def effect_of(lead: float) -> float:
     low, high = -10.0, 10.0
     for _ in range(60):
         middle = (low + high) / 2
-        found = worth_of(middle) - worth_of(0.0)
-        low, high = (middle, high) if found < lead else (low, middle)
+        gain = worth_of(middle) - worth_of(0.0)
+        low, high = (middle, high) if gain < lead else (low, middle)
     return low
 
 
@@ -76,12 +78,12 @@ def answered(
     assignments: Sequence[Assignment], chances: np.ndarray, rng: np.random.Generator
 ) -> list[Trajectory]:
     """Rewards of 0 or 1, by their chances."""
-    most = max(assignment.rollouts for assignment in assignments)
-    right = (rng.random((len(assignments), most)) < chances[:, None]).tolist()
+    max_rollouts = max(assignment.rollouts for assignment in assignments)
+    right = (rng.random((len(assignments), max_rollouts)) < chances[:, None]).tolist()
     return [
-        Trajectory(one, float(right[index][rollout]), rollout)
-        for index, one in enumerate(assignments)
-        for rollout in range(one.rollouts)
+        Trajectory(assignment, float(right[index][rollout]), rollout)
+        for index, assignment in enumerate(assignments)
+        for rollout in range(assignment.rollouts)
     ]
 
 
@@ -126,17 +128,19 @@ class Nature(Proposer):
     def batch(self) -> list[Question]:
         """Return the questions of this step."""
         if self.pool:
-            drawn = self.rng.choice(self.pool, self.questions, replace=False).tolist()
+            numbers = self.rng.choice(self.pool, self.questions, replace=False).tolist()
         else:
-            drawn = range(self.step * self.questions, (self.step + 1) * self.questions)
-        return [Question(str(number), "Who?") for number in drawn]
+            numbers = range(self.step * self.questions, (self.step + 1) * self.questions)
+        return [Question(str(number), "Who?") for number in numbers]
 
     def chances(self, assignments: Sequence[Assignment], effects: np.ndarray) -> np.ndarray:
         """How likely each is answered right under instructions of these effects."""
-        own = effects[[number_of(assignment.candidate.text) for assignment in assignments]]
+        assignment_effects = effects[
+            [number_of(assignment.candidate.text) for assignment in assignments]
+        ]
         ease = SPREAD * self.ease[[int(assignment.question.id) for assignment in assignments]]
-        found: np.ndarray = 1 / (1 + np.exp(-(MEAN + ease + own)))
-        return found
+        chances: np.ndarray = 1 / (1 + np.exp(-(MEAN + ease + assignment_effects)))
+        return chances
 
     def __call__(self, assignments: Sequence[Assignment], /) -> list[Trajectory]:
         """Rewards of 0 or 1."""
@@ -236,17 +240,17 @@ class Journal(Generic[ResultT]):
         ],
     ) -> list[ResultT]:
         """Run the missing replications of ``plan``, and return all."""
-        given = self.parser.parse_args()
-        given.folder.mkdir(parents=True, exist_ok=True)
-        path = given.folder / "results.jsonl"
+        arguments = self.parser.parse_args()
+        arguments.folder.mkdir(parents=True, exist_ok=True)
+        path = arguments.folder / "results.jsonl"
         lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
         results = [self._kind(**json.loads(line)) for line in lines]
-        known = {tuple(getattr(result, name) for name in self._key) for result in results}
+        finished_keys = {tuple(getattr(result, name) for name in self._key) for result in results}
         warnings.simplefilter("ignore")  # that nothing was admitted
         with path.open("a", encoding="utf-8") as file:
-            for seed in range(given.first_seed, given.first_seed + given.replications):
-                for key, play in plan(given, seed):
-                    if key not in known:
+            for seed in range(arguments.first_seed, arguments.first_seed + arguments.replications):
+                for key, play in plan(arguments, seed):
+                    if key not in finished_keys:
                         results.append(play())
                         file.write(json.dumps(asdict(results[-1])) + "\n")  # type: ignore[call-overload]
                         file.flush()

@@ -45,7 +45,9 @@ def actions_of(tokenizer: Any) -> list[list[int]]:
     return [tokenizer.encode(text, add_special_tokens=False) for text in texts]
 
 
-def by_verl(folder: str, task: Task, section: dict[str, JsonValue], asked: list[Question]) -> float:
+def by_verl(
+    folder: str, task: Task, section: dict[str, JsonValue], questions: list[Question]
+) -> float:
     """CPU seconds of the agent loops; each of eight workers has its episodes side by side."""
     from verl.experimental.agent_loop.agent_loop import DictConfigWrap
     from verl.utils.dataset.rl_dataset import RLHFDataset
@@ -59,15 +61,15 @@ def by_verl(folder: str, task: Task, section: dict[str, JsonValue], asked: list[
         config = compose("ppo_trainer", [f"actor_rollout_ref.model.path={folder}"])
 
     class Replica:
-        said = 0
+        count = 0
 
         async def generate(self, **_: Any) -> TokenOutput:
-            ids = actions[self.said]
-            self.said += 1
+            ids = actions[self.count]
+            self.count += 1
             return TokenOutput(token_ids=ids, log_probs=[-0.5] * len(ids), stop_reason="completed")
 
     async def episode(row: dict[str, Any]) -> None:
-        made = TaskLoop(
+        loop = TaskLoop(
             trainer_config=DictConfigWrap(config),
             server_manager=Replica(),
             tokenizer=tokenizer,
@@ -76,40 +78,42 @@ def by_verl(folder: str, task: Task, section: dict[str, JsonValue], asked: list[
             data_config=DictConfigWrap(config.data),
             task=section,
         )
-        await made.run({"temperature": 1.0, "top_p": 1.0}, **row)
+        await loop.run({"temperature": 1.0, "top_p": 1.0}, **row)
 
     async def worker(mine: Sequence[dict[str, Any]]) -> None:
         await asyncio.gather(*map(episode, mine))
 
-    prompts = [task.render([{"role": "user", "content": one.text}], seed) for one in asked]
-    told = zip(rows(asked, "train", "evoprompt", "x"), prompts, strict=True)
-    given = [{**row, "raw_prompt": prompt} for row, prompt in told]
-    asyncio.run(worker(given[:2]))  # what is made once
+    prompts = [
+        task.render([{"role": "user", "content": question.text}], seed) for question in questions
+    ]
+    pairs = zip(rows(questions, "train", "evoprompt", "x"), prompts, strict=True)
+    prompt_rows = [{**row, "raw_prompt": prompt} for row, prompt in pairs]
+    asyncio.run(worker(prompt_rows[:2]))  # what is made once
     started = time.process_time()
     for number in range(WORKERS):
-        asyncio.run(worker(given[number::WORKERS]))
+        asyncio.run(worker(prompt_rows[number::WORKERS]))
     return time.process_time() - started
 
 
-def by_trl(folder: str, task: Task, asked: list[Question]) -> float:
+def by_trl(folder: str, task: Task, all_questions: list[Question]) -> float:
     """CPU seconds of all rollouts in one process."""
     tokenizer: Any = AutoTokenizer.from_pretrained(folder)
     actions, seed = actions_of(tokenizer), Candidate.of(task.seeds[0])
     runner = EpisodeRunner(task, tokenizer)
 
     def sample(episodes: Sequence[Episode], sampling: Sampling, *, greedy: bool) -> list[Action]:
-        said = [actions[len(episode.turns)] for episode in episodes]
-        return [Action(ids, [-0.5] * len(ids)) for ids in said]
+        token_ids = [actions[len(episode.turns)] for episode in episodes]
+        return [Action(ids, [-0.5] * len(ids)) for ids in token_ids]
 
     def step(questions: Sequence[Question]) -> None:
         plays = [runner.play(task.render(runner.prompt(question), seed)) for question in questions]
         episodes = play(plays, sample, task.caller("train"))
-        for one, question in zip(episodes, questions, strict=True):
-            scored(task, one, question)
+        for episode, question in zip(episodes, questions, strict=True):
+            scored(task, episode, question)
 
-    step(asked[:2])
+    step(all_questions[:2])
     started = time.process_time()
-    step(asked)
+    step(all_questions)
     return time.process_time() - started
 
 
@@ -119,8 +123,11 @@ def main(
 ) -> None:
     """Print CPU seconds as rows of a markdown table."""
     with passages.open(encoding="utf-8") as file:
-        found = [json.loads(line) for line in islice(file, 2000)]
-    texts, rng = [f'"{one["title"]}"\n{one["text"]}' for one in found], random.Random(0)
+        passages_read = [json.loads(line) for line in islice(file, 2000)]
+    texts, rng = (
+        [f'"{passage["title"]}"\n{passage["text"]}' for passage in passages_read],
+        random.Random(0),
+    )
 
     async def search(client: RetrievalClient, query: str) -> list[str]:
         return rng.sample(texts, 3)
@@ -129,13 +136,13 @@ def main(
     files: dict[str, JsonValue] = dict.fromkeys(("train", "validation", "test"), "none.parquet")
     section: dict[str, JsonValue] = {"name": "search-qa-open", "model": folder, **files}
     task: Task = build("task", section)
-    asked = [
+    questions = [
         Question(f"q{n}", f"In which year was town {n} founded?", ("Ulm",), {SOURCE: "nq"})
         for n in range(QUESTIONS)
         for _ in range(ROLLOUTS)
     ]
-    print(f"| veRL's agent loops | {by_verl(folder, task, section, asked):.1f} |")
-    print(f"| TRL's rollouts | {by_trl(folder, task, asked):.1f} |")
+    print(f"| veRL's agent loops | {by_verl(folder, task, section, questions):.1f} |")
+    print(f"| TRL's rollouts | {by_trl(folder, task, questions):.1f} |")
 
 
 if __name__ == "__main__":

@@ -109,10 +109,10 @@ def replicate(
     """Plays one engine until its rollouts are spent."""
     leads = WRITERS[writer] + 0.3 * np.random.default_rng([seed, 2]).standard_normal(10_000)
     played = DESIGNS[design]
-    kept = 0.0 if played.blind else 0.7
+    inheritance = 0.0 if played.blind else 0.7
 
     def child(parent: float, number: int) -> float:
-        return kept * parent + float(leads[number])
+        return inheritance * parent + float(leads[number])
 
     steps = budget // (5 * questions) + 2
     nature = WORLDS[world](seed, child, questions, steps)
@@ -123,24 +123,26 @@ def replicate(
         played.pool,
         **{role: Deap("random") for role in roles},
     )
-    each = engine.divide_rollouts(5, "rollouts")
+    rollouts = engine.divide_rollouts(5, "rollouts")
     engine.budget = budget
     training: list[float] = []
-    written: list[int] = []
+    candidate_counts: list[int] = []
     worse = 0
     while engine.rollouts < budget:
-        asked = engine.ask(nature.batch(), each)
+        assignments = engine.ask(nature.batch(), rollouts)
         effects = np.array(nature.effects)
-        more = nature.chances(asked, effects) - nature.chances(asked, np.zeros(len(effects)))
-        training.append(100 * float(more.mean()))
+        chance_gains = nature.chances(assignments, effects) - nature.chances(
+            assignments, np.zeros(len(effects))
+        )
+        training.append(100 * float(chance_gains.mean()))
         before, bar = list(engine.population.members), effects[number_of(used(engine))]
-        engine.tell(nature(asked))
+        engine.tell(nature(assignments))
         engine.evolve(nature)
         new = [
             number_of(member.text) for member in engine.population.members if member not in before
         ]
         worse += sum(bool(nature.effects[number] < bar) for number in new)
-        written.append(len(nature.effects))
+        candidate_counts.append(len(nature.effects))
         nature.advance()
     return Result(
         world,
@@ -155,18 +157,18 @@ def replicate(
         engine.verification_rollouts / engine.rollouts,
         engine.generation_stats.generations,
         worse,
-        informed_gain(WORLDS[world](seed, child, questions, steps), written),
+        informed_gain(WORLDS[world](seed, child, questions, steps), candidate_counts),
     )
 
 
-def informed_gain(nature: Nature, written: list[int]) -> float:
+def informed_gain(nature: Nature, candidate_counts: list[int]) -> float:
     """Return the gain of an oracle, in points.
 
     Args:
         nature: a fresh world.
-        written: number of candidates that exist after each step.
+        candidate_counts: number of candidates that exist after each step.
     """
-    for count in written:
+    for count in candidate_counts:
         parent = max(nature.effects)
         first = len(nature.effects)
         nature.effects += [nature.child(parent, number) for number in range(first, count)]
@@ -189,36 +191,44 @@ def main() -> None:
     journal.parser.add_argument("--world", choices=list(WORLDS), default="still")
     journal.parser.add_argument("--designs", nargs="*", default=list(DESIGNS))
 
-    def plan(given: Namespace, seed: int) -> Iterator[tuple[tuple[Any, ...], Callable[[], Result]]]:
-        for questions in given.questions:
-            rollouts = given.rollouts or SIZES[questions]
+    def plan(
+        arguments: Namespace, seed: int
+    ) -> Iterator[tuple[tuple[Any, ...], Callable[[], Result]]]:
+        for questions in arguments.questions:
+            rollouts = arguments.rollouts or SIZES[questions]
             for writer in WRITERS:
-                for design in given.designs:
-                    names = given.world, writer, questions, rollouts, design
+                for design in arguments.designs:
+                    names = arguments.world, writer, questions, rollouts, design
                     yield (*names, seed), partial(replicate, *names, seed)
 
     results = journal.run(plan)
     groups: dict[tuple[str, str, int, int, str], list[Result]] = {}
     for result in results:
-        place = result.world, result.writer, result.questions, result.rollouts
-        groups.setdefault((*place, result.design), []).append(result)
+        cell = result.world, result.writer, result.questions, result.rollouts
+        groups.setdefault((*cell, result.design), []).append(result)
     rows = []
-    for (world, writer, questions, rollouts, design), found in sorted(groups.items()):
+    for (world, writer, questions, rollouts, design), cell_results in sorted(groups.items()):
         base = groups.get((world, writer, questions, rollouts, BASE), [])
-        gained = {one.seed: one.gain for one in base}
-        generations = sum(one.generations for one in found)
+        gained = {result.seed: result.gain for result in base}
+        generations = sum(result.generations for result in cell_results)
         rows.append(
             [
                 f"{world}, {writer}, {questions}, {rollouts:,}",
                 design,
-                str(len(found)),
-                mean([one.gain for one in found]),
-                mean([one.gain - gained[one.seed] for one in found if one.seed in gained]),
-                mean([one.best for one in found]),
-                mean([one.oracle for one in found]),
-                mean([one.training for one in found]),
-                mean([one.verification for one in found]),
-                f"{sum(one.worse for one in found) / (generations or 1):.2f}",
+                str(len(cell_results)),
+                mean([result.gain for result in cell_results]),
+                mean(
+                    [
+                        result.gain - gained[result.seed]
+                        for result in cell_results
+                        if result.seed in gained
+                    ]
+                ),
+                mean([result.best for result in cell_results]),
+                mean([result.oracle for result in cell_results]),
+                mean([result.training for result in cell_results]),
+                mean([result.verification for result in cell_results]),
+                f"{sum(result.worse for result in cell_results) / (generations or 1):.2f}",
             ]
         )
     header = [

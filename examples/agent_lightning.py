@@ -31,23 +31,23 @@ def answer(question: str, client: OpenAI) -> str:
 
 
 class Calculator:
-    """One rollout, which the controller runs in a process of its own."""
+    """Rollout that the controller runs in a process of its own."""
 
     def run(self) -> None:
-        """Answers, and tells the reward to both sides."""
+        """Answer the question; send the reward to the gateway and to the controller."""
         task, token = json.loads(os.environ["TASK"]), os.environ["AGL_KEY"] or "none"
-        opened = {
+        request = {
             "question": {"id": task["id"], "text": task["question"], "answers": [task["answer"]]},
             "upstream": os.environ["AGL_OPENAI_BASE_URL"],
         }
-        came = httpx.post(f"{GATEWAY}/conversations", json=opened, headers=TRAINER)
-        came.raise_for_status()
-        key = came.json()["key"]
-        shown = {"X-Evoprompt-Conversation": key}
-        client = OpenAI(base_url=f"{GATEWAY}/v1", api_key=token, default_headers=shown)
+        response = httpx.post(f"{GATEWAY}/conversations", json=request, headers=TRAINER)
+        response.raise_for_status()
+        key = response.json()["key"]
+        key_header = {"X-Evoprompt-Conversation": key}
+        client = OpenAI(base_url=f"{GATEWAY}/v1", api_key=token, default_headers=key_header)
         reward = float(answer(task["question"], client) == task["answer"])
-        rewarded = f"{GATEWAY}/conversations/{key}/reward"
-        httpx.post(rewarded, json={"reward": reward}, headers=TRAINER).raise_for_status()
+        reward_url = f"{GATEWAY}/conversations/{key}/reward"
+        httpx.post(reward_url, json={"reward": reward}, headers=TRAINER).raise_for_status()
         event = {"event_type": "reward", "data": {"value": reward}}
         headers = {"Authorization": f"Bearer {token}"}
         httpx.post(os.environ["AGL_EVENT_URL"], json=event, headers=headers).raise_for_status()

@@ -37,10 +37,12 @@ def right(
     completions: list[list[dict[str, str]]], answer: list[str], **columns: object
 ) -> list[float | None]:
     """1 where the last number of an answer is the right one."""
-    said = [re.findall(r"\d+", completion[-1]["content"]) for completion in completions]
+    completion_numbers = [
+        re.findall(r"\d+", completion[-1]["content"]) for completion in completions
+    ]
     return [
         float(bool(numbers) and numbers[-1] == expected)
-        for numbers, expected in zip(said, answer, strict=True)
+        for numbers, expected in zip(completion_numbers, answer, strict=True)
     ]
 
 
