@@ -32,11 +32,11 @@ rows = [
 rows[0]
 
 # %% [markdown]
-# ## A reward, and why
+# ## A reward, with a reason
 #
-# An episode here is the policy's first action, which is worth 1 if it is a valid call of the calculator. TRL hands every
-# reward function a `log_extra`: what is logged under `feedback` is what a proposer reads about a failure. A number says
-# that something is wrong, a sentence says what.
+# An episode here is the policy's first action, with a reward of 1 for a valid call of the calculator. TRL passes every
+# reward function a `log_extra`: a proposer reads the texts that are logged under `feedback`. A number shows
+# a failure, a sentence shows its cause.
 
 # %%
 CALL = re.compile(
@@ -45,11 +45,11 @@ CALL = re.compile(
 
 
 def valid_call(completions, log_extra, **columns):
-    said = [completion[-1]["content"] for completion in completions]
-    right = [bool(CALL.match(text)) for text in said]
+    texts = [completion[-1]["content"] for completion in completions]
+    right = [bool(CALL.match(text)) for text in texts]
     feedback = [
         "" if ok else "no valid call" if "<tool_call>" in text else "answered without a call"
-        for ok, text in zip(right, said, strict=True)
+        for ok, text in zip(right, texts, strict=True)
     ]
     log_extra("feedback", feedback)
     return [float(ok) for ok in right]
@@ -79,7 +79,7 @@ trainer.remove_callback(PrinterCallback)  # which would print every metric here
 # %% [markdown]
 # ## An engine, and one call
 #
-# The engine holds the population. Its proposer is `SentenceEdit`, which edits sentences of a bank and asks no language
+# The engine holds the population. Its proposer is `SentenceEdit`, which edits sentences of a bank and needs no language
 # model; `diagnose` turns the feedback of a failure into a name under which the bank lists remedies. To let a language
 # model write instead, take `build("proposer", {"name": "reflection", "lm": {"model": "openai/gpt-5-mini"}})`
 # from `evoprompt.plugins`; it reads the feedback itself. Everything else is the default: new instructions are
@@ -96,11 +96,11 @@ evoprompt.attach(trainer, engine)
 trainer.train().global_step
 
 # %% [markdown]
-# ## What happened
+# ## The result
 #
-# Rewards were credited to the instructions that the rollouts had. From step 1 on new ones were written from the failures,
-# passed screening and were tried beside their parent, in ordinary steps, until each took its place or was dropped; then the
-# next were written. Who is left, and when each of its line took its parent's place:
+# Rewards were credited to the instructions of the rollouts. From step 1 on new instructions were written from the failures,
+# passed screening and were on trial beside the incumbent, in ordinary steps, until each was admitted or rejected; then the
+# next ones were written. These are the members at the end, and the steps at which candidates were admitted:
 
 # %%
 for stats in sorted(engine.candidate_stats(), key=lambda stats: stats.weight or 0, reverse=True):
@@ -109,12 +109,12 @@ for stats in sorted(engine.candidate_stats(), key=lambda stats: stats.weight or 
 # %%
 for event in engine.log:
     if event["event"] == "verified" and event["admitted"]:
-        print(f"step {event['step']}: {event['candidate']} took its parent's place")
+        print(f"step {event['step']}: {event['candidate']} was admitted")
 metrics = engine.metrics()
 {name: metrics[name] for name in ("training_rollouts", "verification_rollouts", "generations")}
 
 # %% [markdown]
-# The reward of each step, and where a generation began:
+# The plot shows the reward of each step, and the start of each generation:
 
 # %%
 rewards = [(log["step"], log["reward"]) for log in trainer.state.log_history if "reward" in log]
@@ -132,5 +132,5 @@ engine.best.text
 # %% [markdown]
 # One seed and 48 steps show that the parts work together, not that an instruction is better than another: run
 # both arms with several seeds for that (`evoprompt run`, [Run, compare, resume](../running.md)). `trainer.save_model()`
-# saves the policy, and its instruction belongs to it: it was trained under it. What `attach` does to TRL, and what
-# it promises not to do, is in [TRL](../adapters.md).
+# saves the policy, and its instruction belongs to it, as it was trained under it. [TRL](../adapters.md) describes the changes that `attach`
+# makes to TRL, and its guarantees.

@@ -2,7 +2,7 @@
 # # Tune the prompt of a real language model
 #
 # SmolLM2-135M-Instruct answers questions about short notes. This notebook looks for a better instruction
-# with `evoprompt.optimize`, and says what it is worth: on questions that played no part in the choice, with an interval.
+# with `evoprompt.optimize`, and measures its value: on questions that played no part in the choice, with an interval.
 #
 # The model's answers are recorded, so that the page needs no weights. To run it yourself, install the packages and get the
 # model (93 MB, once); without that folder the cells read the recording, [smollm2.json](smollm2.json), which
@@ -44,36 +44,36 @@ DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
 GOODS = ("lamps", "carpets", "bicycles", "mirrors", "violins", "kettles", "helmets")
 
 
-def made(number, seed):
-    rng, found = random.Random(seed), []
+def make_examples(number, seed):
+    rng, examples = random.Random(seed), []
     for _ in range(number):
-        who, town, day, goods = map(rng.choice, (PEOPLE, TOWNS, DAYS, GOODS))
-        note = f"On {day} {rng.randint(3, 90)} {goods} were sent by train to the shop of Ms {who} in {town}."
-        asked, answer = rng.choice(
+        person, town, day, goods = map(rng.choice, (PEOPLE, TOWNS, DAYS, GOODS))
+        note = f"On {day} {rng.randint(3, 90)} {goods} were sent by train to the shop of Ms {person} in {town}."
+        question, answer = rng.choice(
             [
-                ("Who owns the shop?", who),
+                ("Who owns the shop?", person),
                 ("In which town is the shop?", town),
                 ("On which day were the goods sent?", day),
                 ("What was sent?", goods),
             ]
         )
-        found.append({"question": f"{note} {asked}", "answer": answer})
-    return found
+        examples.append({"question": f"{note} {question}", "answer": answer})
+    return examples
 
 
-train, validation, test = made(60, 1), made(60, 2), made(150, 3)
+train, validation, test = make_examples(60, 1), make_examples(60, 2), make_examples(150, 3)
 train[0]
 
 # %% [markdown]
 # ## The program and the metric
 #
 # The instruction stands before the question. The metric is F1: how many words of the answer are right, and how many are too
-# many. The feedback says what was wrong; a language model that writes instructions would read it.
+# many. The feedback names the fault; a language model that writes instructions would read it.
 
 
 # %%
 def load():
-    """A function that answers prompts, or None without the model's folder."""
+    """Return a function that answers prompts, or None without the model's folder."""
     if not MODEL.exists():
         return None
     import torch
@@ -85,12 +85,12 @@ def load():
 
     def answers(prompts):
         chats = [[{"role": "user", "content": prompt}] for prompt in prompts]
-        given = tokenizer.apply_chat_template(
+        inputs = tokenizer.apply_chat_template(
             chats, add_generation_prompt=True, padding=True, return_tensors="pt", return_dict=True
         )
         with torch.inference_mode():
-            said = model.generate(**given, max_new_tokens=16, do_sample=False)
-        new = said[:, given["input_ids"].shape[1] :]
+            output = model.generate(**inputs, max_new_tokens=16, do_sample=False)
+        new = output[:, inputs["input_ids"].shape[1] :]
         return [text.strip() for text in tokenizer.batch_decode(new, skip_special_tokens=True)]
 
     return answers
@@ -113,9 +113,9 @@ def words(text):
 
 
 def metric(example, output):
-    right, said = words(example["answer"]), words(output)
-    common = sum(word in said for word in right)
-    reward = 2 * common / (len(right) + len(said)) if common else 0.0
+    expected, answered = words(example["answer"]), words(output)
+    common = sum(word in answered for word in expected)
+    reward = 2 * common / (len(expected) + len(answered)) if common else 0.0
     return Score(reward, "" if reward == 1 else f"expected {example['answer']}, got: {output}")
 
 
@@ -142,23 +142,28 @@ SENTENCES = (
 )
 
 
+def changed_parts(parts, sentence):
+    if sentence in parts:
+        return [part for part in parts if part != sentence]
+    return [*parts, sentence]
+
+
 class AddOrDrop(Proposer):
-    """Adds a sentence to a text, or takes one out."""
+    """Proposer that adds a sentence to a text, or removes one."""
 
     def propose(self, request):
         parent = request.parents[0].candidate
         head, *parts = re.findall(r"[^.]+\.", parent.text)
         parts = [part.strip() for part in parts]
-        drawn = request.rng.sample(SENTENCES, request.count)
+        sentences = request.rng.sample(SENTENCES, request.count)
         return [
-            Proposal.of(" ".join([head, *kept]), parent)
-            for one in drawn
-            for kept in [[p for p in parts if p != one] if one in parts else [*parts, one]]
+            Proposal.of(" ".join([head, *changed_parts(parts, sentence)]), parent)
+            for sentence in sentences
         ]
 
 
 # %% [markdown]
-# ## Optimize, and test what came of it
+# ## Optimize, and test the result
 #
 # The budget counts every answer of the model. The test questions are answered afterwards, under the first and under the best
 # instruction.
@@ -179,7 +184,9 @@ def optimized():
         options=evoprompt.OptimizeOptions(max_concurrency=1, progress=False),
     )
     texts = {"before": SEED, "after": result.best.text}
-    answers = {name: model([prompt(text, one) for one in test]) for name, text in texts.items()}
+    answers = {
+        name: model([prompt(text, example) for example in test]) for name, text in texts.items()
+    }
     return {
         "texts": texts,
         "curve": [list(point) for point in result.curve],
@@ -190,38 +197,38 @@ def optimized():
 
 if model:
     RECORDING.write_text(json.dumps(optimized(), indent=1))
-found = json.loads(RECORDING.read_text())
-for name, text in found["texts"].items():
+recording = json.loads(RECORDING.read_text())
+for name, text in recording["texts"].items():
     print(f"{name}: {text}")
-print(fill(found["stopped"], 90))
+print(fill(recording["stopped"], 90))
 
 # %%
 for number in range(3):
     print(test[number]["question"])
-    for name, answers in found["answers"].items():
+    for name, answers in recording["answers"].items():
         print(f"  {name}: {answers[number]}")
 
 # %% [markdown]
-# ## What is it worth?
+# ## Its value
 #
-# Both instructions answered the same 150 test questions, so the difference is taken question by question. An interval that
-# holds 0 would mean: not shown.
+# Both instructions were tested on the same 150 questions, so the difference is taken question by question. An interval that
+# holds 0 means that no difference is shown.
 
 # %%
 scores = {
-    name: [metric(one, answer).reward for one, answer in zip(test, answers, strict=True)]
-    for name, answers in found["answers"].items()
+    name: [metric(example, answer).reward for example, answer in zip(test, answers, strict=True)]
+    for name, answers in recording["answers"].items()
 }
-gained = [after - before for before, after in zip(scores["before"], scores["after"], strict=True)]
-half = NormalDist().inv_cdf(0.975) * stdev(gained) / len(gained) ** 0.5
-low, high = fmean(gained) - half, fmean(gained) + half
+gains = [after - before for before, after in zip(scores["before"], scores["after"], strict=True)]
+half = NormalDist().inv_cdf(0.975) * stdev(gains) / len(gains) ** 0.5
+low, high = fmean(gains) - half, fmean(gains) + half
 print({name: round(fmean(values), 3) for name, values in scores.items()})
-print(f"gain {fmean(gained):+.3f}, 95 % interval {low:+.3f} to {high:+.3f}:", end=" ")
+print(f"gain {fmean(gains):+.3f}, 95 % interval {low:+.3f} to {high:+.3f}:", end=" ")
 print("shown" if low > 0 else "worse" if high < 0 else "not shown")
 
 # %%
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3), width_ratios=[2, 1])
-rollouts, values, _ = zip(*found["curve"], strict=True)
+rollouts, values, _ = zip(*recording["curve"], strict=True)
 left.step(rollouts, values, where="post", marker="o")
 left.set(xlabel="answers of the model", ylabel="F1, validation", ylim=(0, 0.3))
 names = list(scores)
@@ -232,11 +239,11 @@ right.set(ylabel="F1, 150 test questions", ylim=(0, 0.3), xlim=(-0.5, 1.5))
 figure.tight_layout()
 
 # %% [markdown]
-# **In this recording nothing is shown**: the text that led on the validation questions it answered is no better on fresh
-# ones. A budget of 200 answers, a writer that reads no failures and a model that seldom heeds an instruction are reasons;
-# more answers, `lm=` and your own model are what to change. Without test questions the curve on the left would have been
+# **In this recording no gain is shown**: the text that led on its validation questions is no better on fresh
+# ones. A budget of 200 answers, a proposer that reads no failures and a model that seldom heeds an instruction are reasons;
+# so try more answers, `lm=` and your own model. Without test questions the curve on the left would have been
 # taken for a gain. Where the same model was trained, [no gain of co-evolution is shown](../notes/2026-11-24-smollm2.md) either.
 #
-# With `directory="runs/first"` every answer is written down, and `OptimizeOptions(resume=True)` goes on after a kill. Budgets,
+# With `directory="runs/first"` every answer is saved, and `OptimizeOptions(resume=True)` continues after a kill. Budgets,
 # servers and the command line are in [Tune the prompt of a frozen model](../frozen.md), DSPy programs in
 # [their own guide](../dspy.md).

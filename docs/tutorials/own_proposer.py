@@ -21,7 +21,7 @@ package = Path("evoprompt-rulebook")
 # %% [markdown]
 # ## The package
 #
-# The entry point in the group `evoprompt` is what makes a distribution a plugin.
+# The entry point in the group `evoprompt` makes a distribution a plugin.
 
 # %%
 project = """\
@@ -42,14 +42,14 @@ rulebook = "evoprompt_rulebook"
 # ## The proposer
 #
 # It inherits `Proposer` and has a method `propose`. The request holds the parents, best first, their failures with the
-# feedback of the metric, how many texts are wanted, and a generator; there is no other source of randomness, or no run
+# feedback of the metric, the number of texts, and a generator; with another source of randomness no run
 # could be repeated. This one has a book of rules: where the feedback of a failure contains a word, a sentence helps.
 #
 # Settings are a model of pydantic's. `extra="forbid"` refuses a misspelt one before anything is spent.
 
 # %%
 module = '''\
-"""Adds the sentence that a book of rules has for what was said about a failure."""
+"""Proposer that adds the sentence that a book of rules has for the feedback of a failure."""
 
 from pydantic import BaseModel, Field
 
@@ -57,10 +57,10 @@ from evoprompt import Component, Proposal, ProposalRequest, Proposer, hookimpl
 
 
 class Rulebook(Proposer):
-    """Rules for what went wrong"""
+    """Proposer with a rule for each kind of failure."""
 
     class Settings(BaseModel, extra="forbid"):
-        """The rules: what the feedback contains, and the sentence that helps."""
+        """Rules: a word of the feedback, and the sentence that helps."""
 
         rules: dict[str, str] = Field(
             default={
@@ -75,8 +75,8 @@ class Rulebook(Proposer):
 
     def propose(self, request: ProposalRequest) -> list[Proposal]:
         parent = request.parents[0].candidate
-        said = " ".join(failure.feedback for failure in request.failures)
-        fitting = [text for word, text in self.rules.items() if word in said]
+        feedback = " ".join(failure.feedback for failure in request.failures)
+        fitting = [text for word, text in self.rules.items() if word in feedback]
         new = [text for text in fitting or self.rules.values() if text not in parent.text]
         drawn = request.rng.sample(new, min(request.count, len(new)))
         return [Proposal.of(f"{parent.text} {text}", parent, rationale=text) for text in drawn]
@@ -90,9 +90,9 @@ def evoprompt_components() -> list[type[Component]]:
 # %% [markdown]
 # ## Install it and check it
 #
-# `evoprompt plugins` lists it beside what is built in. The conformance suite of its role asks what every proposer must
-# keep: that it repeats itself with the same generator, changes nothing that it is given, survives a request without
-# failures, and more. With `pip install -e` you can go on editing.
+# `evoprompt plugins` lists it beside the built-in components. The conformance suite of its role checks every proposer:
+# it repeats itself with the same generator, does not change its arguments, accepts a request without
+# failures, and more. With `pip install -e` you can continue to edit it.
 
 # %%
 package.mkdir(exist_ok=True)
@@ -112,7 +112,7 @@ for name, text in {"pyproject.toml": project, "evoprompt_rulebook.py": module}.i
 # ## Use it
 #
 # From now on `rulebook` is a name like any other. The program is a stand-in for your model: it shows off, and is
-# careless with large numbers, unless the instruction says otherwise.
+# careless with large numbers, unless the instruction forbids it.
 
 # %%
 import evoprompt
@@ -160,7 +160,7 @@ axes.set(xlabel="rollouts", ylabel="mean reward, validation", ylim=(0, 1.05))
 figure.tight_layout()
 
 # %% [markdown]
-# With other settings it is built by name, as a configuration builds it, and given as an object. What it does not know
+# With other settings it is built by name, as a configuration builds it, and passed as an object. An unknown setting
 # is refused:
 
 # %%
@@ -186,8 +186,8 @@ except EvopromptError as error:
 #
 # ## What to read next
 #
-# - [Plugins](../plugins.md): all roles and hooks, what each owes the engine, testing with pytest, and what happens when a
-#   plugin is broken.
+# - [Plugins](../plugins.md): all roles and hooks with their contracts, testing with pytest, and faulty
+#   plugins.
 # - [Proposers and their budget](../proposers.md): those that are built in, from editing sentences to a language model
 #   that reflects, and how to mix them.
 # - [Tests for plugins](../api/testing.md): `ProposerSuite` as a class of your own tests.

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # A tool of your own
 #
-# A task is a tool, questions, and what an answer is worth. This notebook writes one, checks it, lets a model play it and
+# A task is a tool, questions, and the reward of an answer. This notebook writes one, checks it, runs a model on it and
 # improves the model's instruction. The model is a script behind a server on this machine, so that everything runs in
 # seconds without a key; give `Endpoint` the name of your model in its place.
 #
@@ -29,8 +29,8 @@ from evoprompt.testing.openai_server import Calls
 # %% [markdown]
 # ## The tool
 #
-# A function with types and a docstring: this is what the model is shown. An exception is not the end of an episode; the
-# model reads its text and may try again, so say what is wrong and what is required.
+# A tool is a function with types and a docstring, which the model reads. An exception does not end an episode: the
+# model reads its text and may try again, so name the fault and the requirement.
 
 # %%
 SHELVES = {
@@ -39,7 +39,7 @@ SHELVES = {
 
 
 def stock(article: str) -> int:
-    """How many screws of an article there are, such as M4x20: diameter, x, length."""
+    """Count the screws of an article, such as M4x20: diameter, x, length."""
     if article not in SHELVES:
         raise ValueError(f"no article {article!r}; required: a name such as M4x20")
     return SHELVES[article]
@@ -49,9 +49,9 @@ def stock(article: str) -> int:
 # ## The task
 #
 # `questions` must have the splits `train`, `validation` and `test`, and no question in two of them. `score` reads an
-# episode: the final answer, and the turns before it. The feedback beside the reward is what a proposer learns from.
+# episode: the final answer, and the turns before it. A proposer learns from the feedback beside the reward.
 #
-# `bank` and `diagnose` are for proposers that ask no language model: sentences by the idea they express, and which ideas
+# `bank` and `diagnose` are for proposers without a language model: sentences by the idea they express, and which ideas
 # are remedies of which failure. Leave both out if a language model writes your instructions.
 
 # %%
@@ -84,14 +84,14 @@ class Stock(Task):
         ]
 
     def score(self, episode, question):
-        said, right = (episode.answer or "").strip(), question.answers[0]
-        if said == right:
+        answer, expected = (episode.answer or "").strip(), question.answers[0]
+        if answer == expected:
             return Score(1.0)
         if not episode.tool_calls:
             return Score(0.0, "answered without looking at the stock")
-        if right in said.split():
-            return Score(0.6, f"expected {right} and nothing else, got {said!r}")
-        return Score(0.3, f"looked, but expected {right}, got {said!r}")
+        if expected in answer.split():
+            return Score(0.6, f"expected {expected} and nothing else, got {answer!r}")
+        return Score(0.3, f"looked, but expected {expected}, got {answer!r}")
 
     def diagnose(self, trajectory):
         if "without" in trajectory.feedback:
@@ -100,7 +100,7 @@ class Stock(Task):
 
 
 # %% [markdown]
-# The conformance suite asks what every task must keep. In a package it is a class of your tests, and
+# The conformance suite checks every task. In a package it is a class of your tests, and
 # `evoprompt plugins --check NAME` runs it, too.
 
 
@@ -114,7 +114,7 @@ for result in run(StockSuite()):
     print("ok  " if result.passed else "FAIL", result.name, result.detail)
 
 # %% [markdown]
-# ## A model to play it
+# ## A model for it
 #
 # `TaskAgent` is the agent of a task: it shows the model the instruction and the tools, runs what the model calls and
 # returns the episode. `Endpoint` is the model. Here a script answers in its place. It guesses unless the instruction says to look;
@@ -123,16 +123,16 @@ for result in run(StockSuite()):
 
 # %%
 def answer(request):
-    told, question = (message["content"] for message in request["messages"][:2])
+    instruction, question = (message["content"] for message in request["messages"][:2])
     last = request["messages"][-1]
     if last["role"] == "tool":
         number = last["content"] if last["content"].isdigit() else "perhaps 100"
-        alone = "number alone" in told or "nothing but the number" in told
-        return number if alone else f"We have {number} of them."
-    if not re.search("stock", told):
+        is_brief = "number alone" in instruction or "nothing but the number" in instruction
+        return number if is_brief else f"We have {number} of them."
+    if not re.search("stock", instruction):
         return "We should have about 100."
     article = re.search(r"M\d+ x \d+", question)[0]
-    if "M4x20" in told or "without spaces" in told:
+    if "M4x20" in instruction or "without spaces" in instruction:
         article = article.replace(" ", "")
     return Calls([("stock", f'{{"article": "{article}"}}')])
 
@@ -142,8 +142,8 @@ def agent_of(server):
 
 
 # %% [markdown]
-# One episode, under an instruction that is not yet enough. What the model says and is shown is written down in the tags
-# of a chat template, whichever server answers:
+# This is one episode, under an instruction that is not sufficient yet. The texts of model and tools stand in the tags
+# of a chat template, with any server:
 
 # %%
 with OpenAIServer([], answer) as server:
@@ -151,8 +151,8 @@ with OpenAIServer([], answer) as server:
     question = agent.validation[0]
     episode = await agent("Look every article up in the stock.", question)
 for turn in episode.turns:
-    print("said: ", turn.action)
-    print("shown:", turn.observation.rstrip() or "nothing, this was the answer")
+    print("action:     ", turn.action)
+    print("observation:", turn.observation.rstrip() or "none, this was the answer")
 
 # %%
 score = agent.metric(question, episode)
@@ -161,7 +161,7 @@ score.reward, score.feedback
 # %% [markdown]
 # ## Improve the instruction
 #
-# The proposer edits sentences of the bank where the failures point. `lm="openai/gpt-5-mini"` in its place lets a
+# The proposer edits sentences of the bank where the failures point. `lm="openai/gpt-5-mini"` in its place makes a
 # language model read the same failures and write freely. The validation questions choose the instruction, so they
 # flatter it; the test questions do not.
 
@@ -199,9 +199,9 @@ for text, value in zip(texts, tested, strict=True):
 # %% [markdown]
 # ## What to read next
 #
-# - `evoprompt new task NAME` writes such a task as a package with tests, and [Tasks](../tasks.md) tells everything a task
-#   may say. Installed, it has a name: `evoprompt optimize NAME --model openai:gpt-4.1-nano`.
+# - `evoprompt new task NAME` writes such a task as a package with tests, and [Tasks](../tasks.md) lists all members of a
+#   task. Installed, it has a name: `evoprompt optimize NAME --model openai:gpt-4.1-nano`.
 # - The same class is trained without a change: `evoprompt run` with a model of your own, under TRL or veRL; see
 #   [Run, compare, resume](../running.md).
-# - [Agents and tools](../agents.md) tells how a model's text becomes a call, and how to change it.
+# - [Agents and tools](../agents.md) explains how a model's text becomes a call, and how to change that.
 # - Budgets in requests, tokens and USD: [Tune the prompt of a frozen model](../frozen.md).

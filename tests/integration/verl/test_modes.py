@@ -177,4 +177,4 @@ def test_trajectories_of_a_run_without_an_engine_are_not_attributed(tmp_path: Pa
         found = done(replace(job, engine=STATIC, steps=4, resume=True), tmp_path, ASYNC)
     assert [len(told) for told in found.told] == [0, 12]
     notices = [event["message"] for event in told_of(found, "notice")]
-    assert any("3 groups of step 3 were not asked by this engine" in text for text in notices)
+    assert any("3 groups of step 3 have no assignment of this engine" in text for text in notices)
