@@ -218,3 +218,16 @@ def test_images_are_pinned_by_digest_and_hold_what_is_named_alone(file: Path) ->
     left = [line.removeprefix("**/") for line in rest if not line.startswith("!")]
     for name in (".env", "id_rsa", "me.pem", "me.p12", "credentials.json", "client_secret.json"):
         assert any(fnmatch(name, one) for one in left), name
+
+
+def test_actions_are_named_by_commit() -> None:
+    root = Path(__file__).parents[1]
+    lines = [
+        line.strip()
+        for file in (root / ".github" / "workflows").glob("*.yml")
+        for line in file.read_text(encoding="utf-8").splitlines()
+        if "uses:" in line
+    ]
+    assert lines
+    for line in lines:
+        assert re.fullmatch(r"- uses: [\w/-]+@[0-9a-f]{40} # v[\d.]+", line), line

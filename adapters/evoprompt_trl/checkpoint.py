@@ -26,6 +26,7 @@ from evoprompt.support.storage import (
     remove,
     require_whole,
 )
+from evoprompt.support.trainer_files import require_readable
 from evoprompt_trl.collectives import Collectives
 from evoprompt_trl.host import HostTrainer
 
@@ -133,15 +134,18 @@ class EngineCheckpoint(TrainerCallback):
         """Return the folder to resume from; remove incomplete checkpoints if none was named.
 
         Raises:
-            StateError: the named folder is an incomplete checkpoint.
+            StateError: the named folder is an incomplete checkpoint, or a file is damaged.
         """
         auto = self._binding.resume == "auto" and checkpoint in (None, True)
         if checkpoint is True or auto:
             whole_folders = mend(self._output, PREFIX)
-            fallback = None if auto else True  # of which the trainer says that there is none
-            return str(whole_folders[-1]) if whole_folders else fallback
-        if checkpoint:
+            if not whole_folders:
+                return None if auto else True  # of which the trainer says that there is none
+            checkpoint = str(whole_folders[-1])
+        elif checkpoint:
             require_whole(Path(checkpoint))
+        if isinstance(checkpoint, str):
+            require_readable(Path(checkpoint), "resume from an older checkpoint")
         return checkpoint
 
     def on_train_begin(

@@ -21,10 +21,12 @@ from evoprompt.support.storage import (
     require_whole,
     write_whole,
 )
+from evoprompt.support.trainer_files import require_readable
 
 PREFIX = "global_step_"
 """How veRL names its folders, before the number of the step."""
 
+_OLDER = "resume from an older checkpoint"  # remedy for a damaged one
 TRACKER = "latest_checkpointed_iteration.txt"
 """veRL's file with the number of the step to resume from."""
 
@@ -88,18 +90,25 @@ class StepFolders:
         Call it before veRL looks for one. Checkpoints without an engine are left alone.
 
         Raises:
-            StateError: the named folder is an incomplete checkpoint.
+            StateError: the named folder is an incomplete checkpoint, or a file of the trainer in
+                the folder to resume from is damaged.
         """
         if self._trainer.resume_mode == "resume_path":
-            require_whole(Path(self._trainer.resume_from_path))
+            named = Path(self._trainer.resume_from_path)
+            require_whole(named)
+            require_readable(named, _OLDER)
         if self._trainer.resume_mode != "auto":
             return
         whole = mend(self._root, PREFIX)
         tracker = self._root / TRACKER
-        if not tracker.exists() or _named_by(tracker).is_dir():
+        if not tracker.exists():
+            return
+        if _named_by(tracker).is_dir():
+            require_readable(_named_by(tracker), _OLDER)
             return
         complete = [folder for folder in whole if (folder / STATE_FILE).exists()]
         if complete:
+            require_readable(complete[-1], _OLDER)
             write_whole(tracker, complete[-1].name.removeprefix(PREFIX))
         else:
             tracker.unlink()

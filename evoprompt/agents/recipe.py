@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from evoprompt.agents.tokenizer import described
 from evoprompt.hosting.prompts import (
@@ -21,8 +21,8 @@ from evoprompt.hosting.prompts import (
     replace_system_message,
 )
 from evoprompt.support.errors import InputError
-from evoprompt.support.storage import RECIPE_FILE
-from evoprompt.support.validation import read_json
+from evoprompt.support.storage import RECIPE_FILE, read_checked
+from evoprompt.support.validation import explain
 from evoprompt.types import Candidate
 
 PROBES = ("What is the capital of France?", " {{ two }}\n\nlines, an é and 東京 ")
@@ -103,8 +103,15 @@ class Recipe(BaseModel):
         Raises:
             InputError: the recipe is missing or damaged.
         """
+        file = folder / RECIPE_FILE
         try:
-            return read_json(folder / RECIPE_FILE, cls, "is damaged", "export again")
+            return cls.model_validate(read_checked(file))
+        except ValueError as error:
+            reason = explain(error, cls) if isinstance(error, ValidationError) else error
+            raise InputError(
+                f"{file} is damaged ({reason}); required: the file as it was written; name another "
+                "checkpoint or export again"
+            ) from error
         except FileNotFoundError as error:
             raise InputError(
                 f"{folder} holds no {RECIPE_FILE}; required: a folder that evoprompt export wrote, "

@@ -36,7 +36,7 @@ from evoprompt.log.events import Evaluated, Event, Notice, Told
 from evoprompt.plugins import build, plugins
 from evoprompt.support.credentials import masked
 from evoprompt.support.errors import EvopromptError, EvopromptWarning, InputError, StateError
-from evoprompt.support.storage import RECIPE_FILE, only_writer, write_whole
+from evoprompt.support.storage import RECIPE_FILE, only_writer, save_state, write_whole
 from evoprompt.support.text import format_error
 from evoprompt.types import Candidate
 
@@ -230,7 +230,7 @@ def _write_recipe(attachment: Attachment, engine: Engine, policy: Path, task: st
         recipe = None if attachment.prompts is None else attachment.prompts.recipe(engine)
         if recipe is not None:
             recipe = recipe.model_copy(update={"task": task})
-            write_whole(policy / RECIPE_FILE, recipe.model_dump_json(indent=2))
+            save_state(policy / RECIPE_FILE, recipe.model_dump(mode="json"))
     except Exception as error:  # also errors of a foreign template or tokenizer
         engine.log.append(
             Notice(engine.step, f"{policy} cannot be exported: {format_error(error)}")

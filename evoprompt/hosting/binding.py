@@ -20,7 +20,7 @@ from evoprompt.hosting.requests import supervise
 from evoprompt.log.evaluation import MainMetric
 from evoprompt.log.events import Evaluated, Notice
 from evoprompt.support.errors import AttachError, InputError
-from evoprompt.support.storage import RECIPE_FILE, STATE_FILE, load_state, saving, write_whole
+from evoprompt.support.storage import RECIPE_FILE, STATE_FILE, load_state, save_state, saving
 from evoprompt.support.text import format_error, many
 from evoprompt.types import (
     Assignment,
@@ -423,7 +423,7 @@ class Binding:
             )
             return
         if recipe is not None:
-            write_whole(folder / RECIPE_FILE, recipe.model_dump_json(indent=2))
+            save_state(folder / RECIPE_FILE, recipe.model_dump(mode="json"))
 
     def _begin_anew(self) -> None:
         """Set the log of an earlier attempt aside, where ``resume`` is ``"auto"``."""

@@ -35,6 +35,7 @@ RECIPE_FILE = "evoprompt.json"
 BEGUN_FILE = "evoprompt_state.begun.json"
 """Name of the engine's file while the checkpoint is being written."""
 
+_CHECKSUM = "checksum"  # first key of evoprompt's files in a checkpoint
 _REMOVED_PREFIX = "removed-"
 _SENTINEL = "checkpoint-is-incomplete.txt"  # transformers', before a save on SIGTERM
 
@@ -231,29 +232,57 @@ class LineFile:
 
 
 def save_state(path: Path, state: Mapping[str, JsonValue]) -> None:
-    """Write ``state`` to ``path``, completely or not at all.
+    """Write ``state`` and its checksum to ``path``, completely or not at all.
 
     Raises:
         ValueError: the state holds a NaN or an infinity; an earlier file stays as it was.
     """
-    write_whole(path, json.dumps(state, ensure_ascii=False, allow_nan=False))
+    text = _to_json(state)
+    checksum = _to_json({_CHECKSUM: _digest(text)})
+    write_whole(path, f"{checksum[:-1]}, {text[1:]}" if state else checksum)
+
+
+def read_checked(path: Path) -> JsonValue:
+    """Return the JSON value in ``path``, without its checksum; one without a checksum, too.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: the file is not JSON, holds a NaN or an infinity, is nested too deeply, or was
+            changed since it was written.
+    """
+    try:
+        value: JsonValue = json.loads(path.read_text(encoding="utf-8"))
+        checksum = value.pop(_CHECKSUM, None) if isinstance(value, dict) else None
+        text = _to_json(value)
+    except RecursionError as error:
+        raise ValueError(str(error)) from error
+    if checksum is not None and checksum != _digest(text):
+        raise ValueError("its contents do not match its checksum: it was changed or damaged")
+    return value
+
+
+def _to_json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def _digest(text: str) -> str:
+    return hashlib.blake2b(text.encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()
 
 
 def load_state(path: Path) -> dict[str, JsonValue]:
     """Return the state in ``path``.
 
     Raises:
-        StateError: the file is missing, not a JSON object, or holds a NaN or an infinity.
+        StateError: the file is missing, damaged, not a JSON object, or holds a NaN or an infinity.
     """
     try:
-        state = json.loads(path.read_text(encoding="utf-8"))
-        json.dumps(state, allow_nan=False)
+        state = read_checked(path)
     except OSError as error:
         raise StateError(
             f"no engine state can be read from {path}: {error.strerror}; required: the file "
             "written at a checkpoint; check the path"
         ) from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise StateError(
             f"{path} does not hold an engine state: {error}; required: the JSON file written at a "
             "checkpoint; resume from an older checkpoint or start afresh"

@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import JsonValue, TypeAdapter, ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
-from ruamel.yaml.events import AliasEvent
+from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent
 from ruamel.yaml.nodes import ScalarNode
 from ruamel.yaml.representer import SafeRepresenter
 
@@ -17,6 +17,7 @@ from evoprompt.support.errors import InputError
 from evoprompt.support.text import format_error
 
 _JSON: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
+_MAX_DEPTH = 100
 
 
 def parse(text: str, source: str) -> JsonValue:
@@ -26,12 +27,21 @@ def parse(text: str, source: str) -> JsonValue:
         InputError: the text is not YAML; the message names ``source``, line and column.
     """
     try:
+        depth = 0
         for event in _reader().parse(text):
+            depth += isinstance(event, CollectionStartEvent)
+            depth -= isinstance(event, CollectionEndEvent)
+            fault = ""
             if isinstance(event, AliasEvent):  # an alias may refer to itself
-                location = f"{source}:{event.start_mark.line + 1}:{event.start_mark.column + 1}"
-                raise InputError(
-                    f"{location}: an alias (*name) is used; required: the value itself"
+                fault = "an alias (*name) is used; required: the value itself"
+            elif depth > _MAX_DEPTH:  # the parser's time grows with the square of the depth
+                fault = (
+                    f"lists and mappings are nested more than {_MAX_DEPTH} deep; required: at most "
+                    f"{_MAX_DEPTH}; correct it"
                 )
+            if fault:
+                mark = event.start_mark
+                raise InputError(f"{source}:{mark.line + 1}:{mark.column + 1}: {fault}")
         value = _JSON.validate_python(_reader().load(text))
     except MarkedYAMLError as error:
         mark = error.problem_mark

@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from counted import counted
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -54,3 +55,18 @@ def test_two_spaces_stay_two_wherever_they_stand(before: int) -> None:
 def test_reads_back_what_it_writes(value: dict[str, object]) -> None:
     twice = {"one": value, "other": value}  # the same object, written out both times
     assert yamlfile.parse(yamlfile.dump(twice), "here") == twice  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("text", ["[" * 50_000, "[\n" * 50_000, "{a: " * 50_000, "- " * 50_000])
+def test_what_is_nested_without_end_is_refused_before_it_is_read(text: str) -> None:
+    with counted() as work, pytest.raises(InputError, match=r"nested more than 100 deep; required"):
+        yamlfile.parse(text, "f.yaml")
+    assert work.calls < 10_000_000
+
+
+def test_a_hundred_levels_are_read() -> None:
+    value = yamlfile.parse("[" * 100 + "1" + "]" * 100, "f.yaml")
+    for _ in range(100):
+        assert isinstance(value, list)
+        (value,) = value
+    assert value == 1

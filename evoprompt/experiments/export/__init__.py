@@ -26,6 +26,8 @@ from evoprompt.experiments.export.source import checkpoint_of
 from evoprompt.experiments.export.template import require_same_tokens, template_of
 from evoprompt.support.errors import InputError
 from evoprompt.support.storage import RECIPE_FILE, require_folder, write_whole
+from evoprompt.support.text import format_error
+from evoprompt.support.trainer_files import require_readable
 
 __all__ = ["export"]
 
@@ -58,14 +60,17 @@ def export(
         Lines to print.
 
     Raises:
-        InputError: there is nothing to export, ``folder`` holds something, or the prompts of the
-            export differ from those of the training.
+        InputError: there is nothing to export, ``folder`` holds something, the recipe or the
+            tokenizer is damaged, or the prompts of the export differ from those of the training.
+        StateError: another file of the checkpoint is damaged.
     """
     require_folder(folder, "the export")
     if folder.is_dir() and any(folder.iterdir()):
         raise InputError(f"{folder} holds something; required: a new or empty folder; name another")
     saved = checkpoint_of(source, arm, seed)
     recipe = Recipe.read(saved)
+    remedy = "export an older checkpoint, or save this one again"
+    require_readable(saved, remedy)
     scratch = folder.with_name(f".{folder.name}.partial")
     try:
         scratch.mkdir(parents=True, exist_ok=True)
@@ -77,7 +82,14 @@ def export(
 
             is_processor = (scratch / "processor_config.json").exists()
             loads = AutoProcessor if is_processor else AutoTokenizer
-            require_same_tokens(loads.from_pretrained(scratch), recipe, folder)
+            try:
+                tokenizer = loads.from_pretrained(scratch)
+            except Exception as error:  # transformers and tokenizers raise errors of any type
+                raise InputError(
+                    f"the tokenizer in {saved} cannot be read ({format_error(error)}); required: "
+                    f"the files as the trainer wrote them; {remedy}"
+                ) from error
+            require_same_tokens(tokenizer, recipe, folder)
             checked = "checked: it asks a question by the very tokens of the training"
         if folder.is_dir():
             folder.rmdir()
