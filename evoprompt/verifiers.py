@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 
 from evoprompt.roles import RolloutFn, TrainingScale, VerificationRequest, Verifier
 from evoprompt.support.failures import EMPTY, FailureCount
-from evoprompt.support.leads import USEFUL, Lead, Verdict
+from evoprompt.support.leads import TRIAL_ODDS, USEFUL, Lead, Verdict
 from evoprompt.types import (
     ADMITTED,
     REJECTED,
@@ -217,10 +217,11 @@ class InTraining(Verifier):
 
     There are no extra rollouts: candidates on trial have a share of each question's rollouts, the
     policy is trained on these as well, and the attributor compares them with the incumbent.
-    After each step a candidate is admitted whose lead is shown at odds of 5 : 1, one is rejected
-    that is unlikely to have a lead worth waiting for, and the other candidates stay on trial
+    After each step a candidate is admitted that is better at odds of 2 : 1, one is rejected that is
+    at such odds without a lead worth waiting for, and the other candidates stay on trial
     (:meth:`evoprompt.support.leads.Lead.verdict`). Of several that are better, the one with the
-    greatest lead is admitted, and the other candidates are compared with it.
+    greatest lead is admitted, and the other candidates are compared with it. To become the
+    incumbent takes odds of 5 : 1.
 
     Where a question has one candidate, as under veRL, candidates on trial have questions of their
     own, which are compared through the mean of the step. That takes some four times the rollouts
@@ -315,7 +316,9 @@ class InTraining(Verifier):
 
     def _verdict(self, lead: Lead, request: VerificationRequest) -> Verdict:
         low, high = request.scale.rewards
-        return lead.verdict(self.worthwhile_lead(request.scale), useful=USEFUL * (high - low))
+        return lead.verdict(
+            self.worthwhile_lead(request.scale), useful=USEFUL * (high - low), odds=TRIAL_ODDS
+        )
 
     def _worthwhile_share(self, scale: TrainingScale) -> float:
         return _WORTHWHILE_LEAD[scale.questions >= _LARGE_STEP]

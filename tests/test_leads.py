@@ -365,11 +365,11 @@ class TestVerdict:
         loose, strict = (sum(top >= most for top in tops) / len(tops) for most in (5, 20))
         assert loose <= 0.2 + 3 * math.sqrt(0.2 * 0.8 / len(tops))
         assert strict <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / len(tops))
-        assert Lead(0.0, 0.1).verdict(0.05, error=0.01) != "better"
+        assert Lead(0.0, 0.1).verdict(0.05, odds=100) != "better"
 
     def test_finds_leads_and_drops_those_without(self) -> None:
         assert Lead(0.06, 0.02).verdict(0.05) == "better"
-        assert Lead(0.06, 0.02).verdict(0.05, error=0.001) == ""
+        assert Lead(0.06, 0.02).verdict(0.05, odds=1000) == ""
         assert Lead(0.0, 0.02).verdict(0.05) == "drop"
         assert Lead(0.03, 0.02).verdict(0.05) == ""
         assert Lead(0.0, math.inf).verdict(0.05) == ""

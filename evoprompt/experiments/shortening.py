@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Generic, TypeVar
 
 from evoprompt.support.errors import InputError
-from evoprompt.support.leads import DROP, Lead
+from evoprompt.support.leads import TRIAL_ODDS, Lead
 from evoprompt.support.text import tags
 
 ExampleT = TypeVar("ExampleT")
@@ -163,7 +163,7 @@ def _loses_little(rewards: _Rewards[ExampleT], shorter: str, best: str, delta: f
         if decided := spared.verdict(allowed, useful=allowed):
             return decided == "better"
         odds = spared.odds(allowed)
-    return odds >= DROP
+    return odds >= TRIAL_ODDS
 
 
 def _check_points(count: int) -> Iterator[int]:
