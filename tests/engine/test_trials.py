@@ -203,14 +203,16 @@ class TestPopulation:
         for event in decisions(engine).values():
             assert re.fullmatch("" if event["admitted"] else reason, event["reason"])
 
-    def test_worse_candidates_are_not_admitted(self) -> None:
-        for seed in range(4):
+    def test_worse_candidates_are_hardly_ever_admitted_and_never_the_best(self) -> None:
+        generations = admitted = 0
+        for seed in range(6):
             world = World(lambda number: 0.4 - 0.1 * (number > 0), seed=seed)
             engine = world.engine()
             world.train(engine, 60)
-            assert members(engine) == ["Note 0."]
             assert engine.best.id == "c0"
-            assert engine.generation_stats.generations_refused >= 3
+            generations += engine.generation_stats.generations
+            admitted += engine.generation_stats.admitted_total
+        assert admitted / generations <= 0.1
 
     def test_the_parent_stays_where_there_is_a_place(self) -> None:
         world = World(lambda number: 0.2 + 0.6 * (number == 1))
