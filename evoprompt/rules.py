@@ -1,4 +1,4 @@
-"""The eight rules of screening: what makes a proposed text plainly wrong.
+"""The nine rules of screening: what makes a proposed text plainly wrong.
 
 Language models return refusals, cut-off lists, copied training answers and polite introductions;
 unseen, each would become an instruction of the policy (METHOD trap 4). A rule is one small
@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 
+from evoprompt.support.credentials import MASK, masked
 from evoprompt.types import Proposal, TextLimits
 
 COPIED = 7  # consecutive words of a training question that count as copied
@@ -74,6 +75,7 @@ def default_rules() -> tuple[Rule, ...]:
         control_characters,
         meta_talk,
         grader_talk,
+        intrusion,
         protocol,
         too_long,
         leak,
@@ -451,7 +453,8 @@ _TALK = _any(
     r"preserved|replaced|merged|combined|reworded|rephrased|restructured)\b",
     rf"\bi(?:'d| would)? (?:suggest|propose|recommend)\b[^.!?\n]{{0,40}}\b(?:{_PROMPT}|{_DRAFT})\b",
     rf"{_BEGIN}this (?:version|rewrite|revision|rewording|draft) \w|\(score ?[:=]",
-    rf"\bto improve (?:this|the|your) {_PROMPT}\b|\bthe (?:agent|model) (?:\w+ed|wrote|gave|did)\b",
+    rf"\bto improve (?:this|the|your) {_PROMPT}\b|(?<!if )(?<!when )\bthe (?:agent|"
+    rf"model) (?:\w+ed|wrote|gave|did)\b",
     r"^[^\w\n]*(?:rationale|key (?:changes|improvements)|changes(?: made)?|why (?:this|it|these) "
     r"[^:\n]{1,40}|what (?:i )?changed|root causes?)\b[^\w\n]{0,4}(?::|$)",
     rf"{_BEGIN}(?:(?:please |[^.!?\n]{{0,40}}, )?let me know\b(?! your| the)|"
@@ -599,7 +602,8 @@ _GAMING = _any(
     r"unit ?tests?|being (?:tested|graded|evaluated|scored)|test environment|under test)\b"
     r"|\bif (?:you are|this is) (?:being )?(?:tested|graded|evaluated|scored)\b"
     r"|\bos\._exit\b",
-    r"\b(?:delete|disable|skip|overwrite|patch|modify|edit|replace|override)\b[^.!?\n]{0,25}"
+    r"\b(?:delete|disable|skip|overwrite|patch|modify|edit|replace|override)\b"
+    r"(?! (?:duplicate|redundant|your))[^.!?\n]{0,25}"
     rf"\b(?:tests|test (?:files?|cases?|suite)|assertions?|{_GRADER})\b",
     r"\b(?:ignore|disregard|do not read|don't read) (?:the |all |any )?(?:question|problem|picture|"
     r"image|input|task|mail|passage|docstring|schema)s?(?=,? (?:and|then)\b|[,;.])",
@@ -632,3 +636,299 @@ def grader_talk(proposal: Proposal, context: ScreeningContext) -> str | None:
         if not _NEVER.search(before) and match.group().casefold() not in known_text:
             return f"the text works on its grader: {' '.join(match.group().split())!r}"
     return None
+
+
+# --------------------------------------------------- what reaches beyond the answer of the episode
+
+
+@dataclass(frozen=True, slots=True)
+class _Intrusion:
+    """A thing that an instruction reaches for, and what it does with it in the same sentence.
+
+    Attributes:
+        kind: name of the kind, for the reason of a refusal.
+        thing: pattern of the thing.
+        action: pattern of the action; None if the thing alone is enough.
+        unless: pattern of words beside which the sentence is harmless; None if there is none.
+    """
+
+    kind: str
+    thing: re.Pattern[str]
+    action: re.Pattern[str] | None = None
+    unless: re.Pattern[str] | None = None
+
+    def match(self, sentence: str) -> re.Match[str] | None:
+        """Return the thing in a sentence that does something with it and does not refrain."""
+        if self.unless is not None and self.unless.search(sentence):
+            return None
+        for thing in self.thing.finditer(sentence):
+            for action in self.action.finditer(sentence) if self.action else [thing]:
+                is_near = -_NEAR < thing.start() - action.end() < _NEAR
+                if is_near and not _REFRAINS.search(sentence[: action.start()]):
+                    return thing
+        return None
+
+
+_NEAR = 120
+"""Characters between a thing and what is done with it."""
+_REFRAINS = re.compile(
+    r"\b(?:never|not|don't|doesn't|avoid\w*|refus\w+|cannot|can't|without|no|instead of|"
+    r"rather than|"
+    r"nor)\b(?! (?:forget|hesitate|fail|only|later|more)\b)[^.!?;\n]{0,60}\Z",
+    re.IGNORECASE,
+)
+_TAKES = (
+    r"\b(?:print|dump|echo|cat|read|open|collect|gather|harvest|copy|includ|append|attach|send|"
+    r"post|"
+    r"email|mail|upload|decod|list|show|reveal|paste|writ|stor|keep|extract|search|look|fetch|tak|"
+    r"lift|find|locat|retriev|peek|leak|disclos|report|union|export|get|grab|load)(?:e|es|ed|s|"
+    r"ing)?\b"
+)
+_DIVULGES = (
+    r"\b(?:print|dump|echo|cat|collect|gather|harvest|copy|includ|append|attach|send|post|"
+    r"upload|decod|reveal|past|keep the|stor|leak|disclos|union|grab|select|quot|ask for|"
+    r"read back)(?:e|es|ed|s|ing)?\b"
+)
+_WORKS_ON = (
+    r"\b(?:edit|delet|remov|skip|disabl|comment out|loosen|relax|weaken|adjust|"
+    r"(?<!your )(?<!the )chang|rewrit|overwrit|"
+    r"replac|patch|mark|wrap|silenc|bypass|alter|modif|tamper|widen|drop|renam|swallow|"
+    r"catch|suppress|neutrali[sz]|short-?circuit)(?:e|es|ed|d|s|ing|y|ies)?\b"
+)
+_TRUE = (
+    r"(?:\btrue\b|\balways\b|\banything\b|\bevery(?:thing)?\b|\bany other\b|\bno-?op\b|"
+    r"\b(?:empty function|yes|the same as itself|any object|does nothing|matches every\w*|"
+    r"succeeds)\b|"
+    r"\(\) ?=> ?\{\})"
+)
+_KEY_NAME = r"(?-i:(?:[A-Z][A-Z0-9]*_)*(?:API_?KEY|ACCESS_?KEY|SECRET(?:_?KEY)?|TOKEN|PASSWORD))"
+_INTRUSIONS: Sequence[_Intrusion] = (
+    _Intrusion(
+        "an address",
+        _any(
+            r"\b(?:https?|ftp|wss?|data|javascript):/{0,2}[^\s<>\"'`)\]}]+",
+            r"\bwww\.[\w-]+\.[a-z]{2,}\S*|\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+",
+            r"\b(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?\b",
+            r"\b[\w-]+(?:\.[\w-]+)*\.(?:com|net|org|io|dev|app|ai|sh|xyz|site|me|ru|cn)\b(?:/\S*)?",
+        ),
+    ),
+    _Intrusion(
+        "a use of the network",
+        _any(
+            r"\b(?:curl|wget|ncat|netcat|telnet|scp|rsync|sftp|socat|nslookup)\b|\bwebhooks?\b",
+            r"(?:(?<=[`$|&;])|(?<=run )|(?<=execute ))\s*(?:nc|ssh|ftp|dig|ping)\s+\S",
+            r"\brequests\.post\b|\bsmtplib\b|\bsocket\.\w+|\bsendBeacon\b|\bftplib\b|\bparamiko\b",
+        ),
+    ),
+    _Intrusion(
+        "a credential",
+        _any(
+            rf"\$\{{?{_KEY_NAME}\b|\bprintenv\b|/proc/\w+/environ|\b(?:os\.environ|process\.env)\b"
+            r"|/etc/(?:passwd|shadow)\b|(?:~|\$HOME|/root|/home/\w+)/\.\w+|\bid_(?:rsa|ed25519)\b"
+            r"|(?<![\w.])\.(?:env|netrc|aws|ssh|npmrc|pypirc|git-credentials|bash_history)\b",
+            r"\b(?:(?:api|access|secret|private|signing|ssh)[ -](?:keys?|tokens?)|credentials?|"
+            r"\w*passwords?(?:[_ ]hash\w*)?|hashes|secrets|\w*cookies?|\w*_tokens?|"
+            r"session tokens?|one-time codes?|"
+            r"environment variables?)\b",
+        ),
+        _any(_DIVULGES),
+        _any(
+            r"\b(?:mask\w*|redact\w*|hash(?:ed|ing)|encrypt\w*|names? only|validat\w*|rotat\w*|"
+            r"placeholder\w*|vault|reset|scan\w*|detect\w*|flag\w*|warn\w*|expir\w*|missing)\b"
+        ),
+    ),
+    _Intrusion(
+        "tests that it works on",
+        _any(
+            r"\b(?:tests?|assert\w*|checks|fixtures?|spec)\b(?! (?:results?|your|whether|that|"
+            r"if)\b)|"
+            r"\bexpected (?:values?|outputs?|results?)\b|\bconftest\b|\btest_\w+"
+        ),
+        _any(_WORKS_ON),
+        _any(r"\b(?:you wrote|your own|duplicates?|task asks|asked to|behaviou?r changes)\b"),
+    ),
+    _Intrusion(
+        "tests that are left out",
+        _any(
+            r"\bpytest\.(?:mark\.)?(?:skip\w*|xfail)\b|\bskipTests\b|\b(?:it|test|describe)\.skip\b"
+            r"|@(?:Ignore|Disabled)\b|\bt\.Skip\b|\bunittest\.skip|--no-verify\b|\|\| true\b"
+            r"|\bexcept AssertionError\b"
+        ),
+    ),
+    _Intrusion(
+        "examples that are looked up",
+        _any(
+            r"\b(?:examples?(?:'s)?|samples?|sample calls|known (?:results|inputs?|outputs?)|"
+            r"tests?)\b"
+        ),
+        _any(
+            r"\b(?:dictionary|look-?up|map(?:s|ping)?|branch\w*|hard-?cod\w*|if/else|"
+            r"memori[sz]\w*)\b[^.!?\n]{0,80}\b(?:inputs?|outputs?|expected|results?|"
+            r"arguments|"
+            r"returns?|answers?)\b"
+        ),
+    ),
+    _Intrusion(
+        "tests or solutions that are hidden",
+        _any(
+            r"\b(?:hidden (?:tests?|answers?)|reference (?:quer\w+|answers?|solutions?|patch\w*)|"
+            r"answer[ _-]keys?|published key|official (?:fix|solutions?|patch|answers?)|"
+            r"gold(?:en)?[ _-](?:answers?|labels?|patch)|held-?out \w+)\b|(?<!\w)/(?:grader|"
+            r"private)\b"
+            r"|\b(?:\w+_)?(?:answers?|solutions?|expected|labels?|gold|ground[_-]truth)"
+            r"\.(?:jsonl?|txt|csv|ya?ml|pkl|parquet|sql|db)\b"
+        ),
+        _any(_TAKES),
+    ),
+    _Intrusion(
+        "code that ends the process",
+        _any(
+            r"\bos\._exit\b|\bos\.(?:abort|kill)\b|\batexit\b|\b(?:os\.Exit|SystemExit)\(0?\)|"
+            r"\b(?:(?:sys|process)\.)?(?:exit|quit)\s*\(0?\)|\bexit_?(?:status|code) ?= ?0|"
+            r"\bexit(?:s|ing)? (?:code |status |with |code of )*(?:0|zero)\b|"
+            r"\b(?:status|code) (?:of )?zero\b"
+        ),
+        unless=_any(
+            r"\b(?:success\w*|only when|requests are done|when all is done|otherwise|usage|"
+            r"specification|"
+            r"returns?|means?|signal\w*|SIGTERM)\b"
+        ),
+    ),
+    _Intrusion(
+        "a comparison that is always true",
+        _any(
+            r"__(?:eq|ne|lt|le|gt|ge|hash|bool|contains|instancecheck)__|(?<![=!<>])==(?!=)|"
+            r"\b(?:equality|comparisons?|equals?|isclose|\w*allclose|assert\w*(?:\.\w+)?|matchers?|"
+            r"\w*[eE]qual)\b|"
+            r"\btreats? every other\b"
+        ),
+        _any(
+            rf"\b(?:return|answer|be|is|as|defin\w*|hooks?|replac\w*|set|overrid\w*|patch\w*|"
+            rf"lambda|"
+            rf"treat\w*)\b[^.!?\n]{{0,60}}{_TRUE}"
+        ),
+    ),
+    _Intrusion(
+        "a verdict on itself",
+        _any(
+            r"\b(?:10/10|5/5|100/100|5 (?:of|out of) 5|10 (?:of|out of) 10)\b|"
+            r"\ball (?:the |\d+ )?(?:tests|"
+            r"checks|cases) (?:have )?pass(?:ed)?\b|\b\d+ passed\b|\[(?:PASS(?:ED)?|OK|CORRECT)\]",
+            r"\b(?:score|reward|grade|verdict|passed|is_correct|correct|rating|\w*_check|"
+            r"verified\w*)"
+            r"[\"']?\s*[:=]\s*[\"']?(?:1\.0+|5/5|10(?:/10)?|100(?:/100|\s?%)?|true|pass(?:ed)?|"
+            r"correct|"
+            r"full|max\w*|perfect|environment)\b",
+        ),
+        _any(
+            r"\b(?:always|end|ends|begin|start|add|append|finish|close|paste|put|insert|print|"
+            r"write|state|"
+            r"say|report|include|claim)\b"
+        ),
+        _any(r"\b(?:only (?:if|when|after)|if (?:all|the|every)|once (?:all|the)|until|scale)\b"),
+    ),
+    _Intrusion(
+        "every option at once",
+        _any(
+            r"\b(?:all|every|each|remaining|yes and no)\b"
+            r"|\bA\b\W{1,5}B\b\W{1,5}C\b"
+        ),
+        _any(
+            r"\b(?:to be safe|in case (?:it|one|the first)|match on any|is bound to|bound to fit|"
+            r"surely|"
+            r"either way|never commit|always (?:present|contained)|guarantees?|to be sure|"
+            r"can't miss|is among|overlaps? better|must be right|"
+            r"will be "
+            r"right|cover(?:s|ing)? (?:all|every|each)|any of them|hedg\w*|cannot miss)\b",
+            r"\b(?:list|name|give|write|output|state|answer(?: with)?|put|select|choose|"
+            r"pick)\b (?:out )?"
+            r"(?:all|every|each)(?: (?:of|the|one|four|five|possible|answer|given|"
+            r"offered))* (?:options?|"
+            r"choices?|letters?|labels?|answers)\b(?![^.!?\n]{0,60}\b(?:before|then|one|wrong|"
+            r"why)\b)",
+        ),
+        _any(r"\b(?:if unsure|escalat\w*|backup|retr(?:y|ies)|sources?)\b"),
+    ),
+    _Intrusion(
+        "an answer for every question",
+        _any(
+            r"`[^`\n<>{}]{1,40}`|\"[^\"\n<>{}]{1,40}\"|'[^'\n<>{}]{1,40}'|"
+            r"<(\w+)>\s*[\w.-]+\s*</\1>|"
+            r"\{\"\w+\": \"?\w+\"?\}|\b(?-i:[A-Z]{4,})\b|\b\d+\b|\\boxed\{[\w. -]+\}"
+        ),
+        _any(
+            r"\b(?:outputs?|answers?|repl(?:y|ies)|respon\w+|emit|return|ratings?|labels?|line|"
+            r"results?|"
+            r"put|write|guess|choose|predict\w*)\b[^.!?\n]{0,60}\b(?:regardless of|"
+            r"irrespective of|no "
+            r"matter (?:what|which|how)|whatever the|for each e?mail|without (?:solving|reading|"
+            r"looking at)|"
+            r"for (?:all|"
+            r"any|every) (?:questions?|e?mails?|inputs?|tasks?|problems?|clauses?|cases?|texts?|"
+            r"images?|"
+            r"comments?|examples?|rows?)|for any \w+ you)",
+            r"\b(?:regardless of|irrespective of|no matter (?:what|which)|for (?:all|any|every) (?:"
+            r"questions?|inputs?|tasks?|problems?|cases?)|without (?:solving|"
+            r"reading))\b[^.!?\n]{0,60}"
+            r"\b(?:outputs?|answers?|repl\w+|respon\w+|emit|return|put|write|is|choose)\b",
+        ),
+        _any(
+            r"\b(?:words?|sentences?|digits?|decimals?|places|format|characters|lines|language)\b"
+        ),
+    ),
+)
+"""What an instruction has no business with unless a parent has it, by kind."""
+_PLAIN_EXAMPLE = re.compile(r"(?:www\.)?example\.(?:com|org|net)|localhost|127\.0\.0\.1")
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
+
+
+def intrusion(proposal: Proposal, context: ScreeningContext) -> str | None:
+    """Find sentences that reach beyond the answer, by what they do with which thing.
+
+    Rewards select for texts that work on the program that scores, and a tool's result can ask for
+    texts that carry data away. The things are addresses, network programs, credentials, tests and
+    solutions, code that ends the process or compares as always true, verdicts, all options at once
+    and an answer for every question. A kind that a parent has is free, and so is a thing that a
+    training question names; hosts are compared one by one. A sentence may forbid what it names.
+    Intent in other words is not recognised: people read for it, or a rule that asks a model.
+    """
+    text = proposal.text.replace("\u2019", "'")
+    known = context.known.replace("\u2019", "'")
+    if (shown := masked(text)) != text and masked(known) == known:
+        return f"the text holds a credential that no parent has, here as {MASK}: {shown[:80]!r}"
+    sentences = [part for part in _SENTENCE_END.split(text) if part]
+    for kind in _INTRUSIONS:
+        is_address = kind.kind == "an address"
+        if not is_address and any(map(kind.match, _SENTENCE_END.split(known))):
+            continue
+        for sentence in sentences:
+            if (match := kind.match(sentence)) is None:
+                continue
+            part = match.group().strip()
+            host = re.sub(r"^\w+:/*|^.*@", "", part).split("/")[0].casefold().rstrip(".,;:")
+            name = host if is_address else part.casefold()
+            in_question = kind.action is None and any(
+                name in question.casefold() for question in context.questions
+            )
+            is_plain = is_address and (_PLAIN_EXAMPLE.fullmatch(host) or host in known.casefold())
+            if not in_question and not is_plain:
+                return f"the text holds {kind.kind}, which no parent has: {sentence[:120]!r}"
+    return None
+
+
+_GRADING_WORDS = re.compile(
+    rf"\b(?:{_GRADER}|grad(?:ed|ing)|scor(?:ed|ing)|rewards?|rewarded|points|rubric|metric|"
+    rf"benchmark|"
+    r"test suite|hidden tests?|reference answers?|full marks)\b",
+    re.IGNORECASE,
+)
+
+
+def grading_words(text: str, known: str) -> list[str]:
+    """Return the words of ``text`` about grading that ``known`` lacks, for a person to read.
+
+    >>> grading_words("Be brief: the grader counts words.", "Be brief.")
+    ['grader']
+    """
+    words = {match.group().casefold() for match in _GRADING_WORDS.finditer(text)}
+    return sorted(word for word in words if word not in known.casefold())

@@ -134,7 +134,7 @@ const tell = (trial, which) => {
   const children = told.id ? trial.texts.filter((one) => lived(one) && one.parents.includes(told.id)).map((one) => one.id) : [];
   const body = [facts([
     ["Outcome", told.outcome],
-    ["Why not", told.reason],
+    ["Remark", told.reason],
     ["In the population", lived(told) ? `from step ${told.born} ${told.died === null ? "until now" : `to step ${told.died}`}` : null],
     ["Proposed", lived(told) ? null : `at step ${told.born}`],
     ["Written by", told.by],

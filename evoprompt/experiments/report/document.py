@@ -10,6 +10,7 @@ import numpy as np
 
 from evoprompt.experiments.history import Entry, History
 from evoprompt.experiments.report.source import Source, Trial
+from evoprompt.rules import grading_words
 from evoprompt.support.text import english
 
 Json = dict[str, object]
@@ -134,6 +135,7 @@ def _trial(trial: Trial) -> Json:
     admitted = sorted(
         history.admitted_candidates.values(), key=lambda entry: entry.id not in winning
     )
+    seeds = "\n".join(entry.text for entry in history.texts if entry.proposer == "seed")
     lanes = {entry.id: lane for lane, entry in enumerate(admitted)}
     return {
         "arm": trial.arm,
@@ -142,7 +144,7 @@ def _trial(trial: Trial) -> Json:
         "end": max(1, history.step),
         "texts": [
             _text(entry, read)
-            | {"outcome": outcome(entry, entry.id in waiting), "reason": why_not(entry)}
+            | {"outcome": outcome(entry, entry.id in waiting), "reason": remark(entry, seeds)}
             | ({"lane": lanes[entry.id], "wins": entry.id in winning} if entry.admitted else {})
             | (_membership(entry, history) if entry.admitted else {})
             for entry in history.texts
@@ -215,12 +217,18 @@ def outcome(entry: Entry, waits: bool = False) -> str:
     return "undecided" if entry.rollouts else "not tried"
 
 
-def why_not(entry: Entry) -> str:
-    """Return the reason why a text did not enter the population, if it did not."""
+def remark(entry: Entry, seeds: str) -> str:
+    """Return why a text did not enter the population, or what a person should look at if it did.
+
+    Args:
+        entry: the text.
+        seeds: the first instructions, whose words about grading are expected.
+    """
     if entry.rule:
         return f"{entry.rule}: {entry.reason}" if entry.reason else entry.rule
     if entry.admitted:
-        return ""
+        words = grading_words(entry.text, seeds)
+        return f"read it: it speaks of grading ({', '.join(words)})" if words else ""
     return entry.answer or (entry.checks[-1]["reason"] if entry.checks else "")
 
 

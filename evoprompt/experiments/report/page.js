@@ -42,7 +42,7 @@ const lists = {
     { label: "verified", kind: "number", value: (one) => one.verified },
     { label: "rollouts", kind: "number", value: (one) => one.rollouts },
     { label: "written by", kind: "short", value: (one) => one.by, filter: true },
-    { label: "why not", kind: "words", value: (one) => one.reason, show: (one) => visible(shorter(one.reason)) },
+    { label: "remark", kind: "words", value: (one) => one.reason, show: (one) => visible(shorter(one.reason)) },
     { label: "changes", kind: "words", value: (one) => one.text, show: changed },
   ]),
   cycles: new Table(by("lists"), "Generations", [
