@@ -34,6 +34,7 @@ class AnswerReader:
         self.error = ""
         self.finish_reason: object = None
         self.is_complete = False
+        self._is_done = False
 
     def read_whole(self, content: bytes) -> None:
         """Read an answer that came in one piece."""
@@ -41,12 +42,12 @@ class AnswerReader:
         self.is_complete = True
 
     def read_events(self, events: Iterable[ServerEvent]) -> None:
-        """Read the next events of an answer; nothing is read after an error."""
+        """Read the next events of an answer; nothing is read after an error or ``[DONE]``."""
         for event in events:
-            if self.error or not event.data.strip():
+            if self.error or self._is_done or not event.data.strip():
                 continue
             if event.data.strip() == b"[DONE]":
-                self.is_complete = True
+                self.is_complete = self._is_done = True  # clients read no further
             elif event.name == b"error":
                 self.error = f"it reports an error: {event.data[:200]!r}"
             else:

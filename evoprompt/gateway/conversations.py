@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
 import threading
 import time
@@ -34,6 +35,7 @@ from evoprompt.types import Assignment, Candidate, Question, Turn
 CHECKPOINT = "checkpoint-"
 JOURNAL = "conversations.jsonl"
 
+_KEY = re.compile(r"[!-~]{0,512}")
 _MIN_FREE_BYTES = 2**16  # for a line; a checkpoint that does not fit does no harm
 _MAX_TEXT_CHARS = 1600  # of a stored text: a proposer reads 3,200 of a whole episode
 _MAX_TURNS = 8  # the latest turns of a conversation, which are stored
@@ -191,6 +193,11 @@ class Conversations:
             InputError: the group or key belongs to another question, or the group is full or over.
             ValueError: the question is not text and a row of JSON values, or upstream is no URL.
         """
+        if not _KEY.fullmatch(key):
+            raise InputError(
+                f"the key is {key!r:.100}; required: at most 512 visible ASCII characters, as in "
+                "the header of a request"
+            )
         question = _QUESTION.validate_json(_QUESTION.dump_json(question))  # as a restart reads it
         with self._require_running():
             conversation = self._state.conversations.get(key)

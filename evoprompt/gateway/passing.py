@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
@@ -35,11 +37,14 @@ KEY_HEADER = "X-Evoprompt-Conversation"
 _OWN_HEADERS = {  # of one connection alone, a secret of one side, or a way around the gateway
     *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer"),
     *("transfer-encoding", "upgrade", "accept-encoding", "expect", "date", "server", "host"),
-    *("content-length", "authorization", "x-api-key", "api-key", "cookie", "set-cookie"),
-    *("x-goog-api-key", "x-goog-user-project", "ocp-apim-subscription-key", "proxy-connection"),
-    *("x-amz-security-token", "forwarded", "x-real-ip", "via", "origin", "referer"),
+    *("content-length", "x-goog-user-project", "proxy-connection"),
+    *("forwarded", "x-real-ip", "via", "origin", "referer"),
     *("location", "content-location", "refresh", "alt-svc", KEY_HEADER.lower()),
 }
+_SECRET_NAME = re.compile(
+    r"(^|[-_]|api)(key|token|secret|auth|authorization|credentials?|password|cookie2?)$"
+)
+_PUBLIC_KEYS = ("idempotency-key", "x-idempotency-key")
 _OWN_PREFIXES = ("x-forwarded-", "sec-fetch-", "access-control-")
 _UNPACKED = (
     "gzip",
@@ -118,6 +123,7 @@ class UpstreamClient:
     def __init__(self, secret: str) -> None:
         self._secret = secret.encode(errors="surrogateescape")
         self._session: aiohttp.ClientSession
+        self._proxies: dict[str, str | None] = {}
 
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[None]:
@@ -138,7 +144,7 @@ class UpstreamClient:
 
     async def pass_on(
         self,
-        request: web.Request,
+        request: web.BaseRequest,
         url: str,
         sent: bytes,
         headers: Mapping[str, str],
@@ -153,7 +159,7 @@ class UpstreamClient:
                     data=sent or None,
                     headers=headers,
                     allow_redirects=False,
-                    proxy=proxy_of(url),
+                    proxy=self._proxy_of(url),
                     trace_request_ctx=exchange,
                 ) as answer:
                     exchange.status, exchange.content_type = answer.status, answer.content_type
@@ -171,8 +177,16 @@ class UpstreamClient:
             exchange.error = f"the upstream does not answer: {format_error(error)}"
         return refusal(502, exchange.decide()[1])
 
+    def _proxy_of(self, url: str) -> str | None:
+        """Return the proxy for a URL; the environment is read once for each server."""
+        parts = urlsplit(url)
+        server = f"{parts.scheme}://{parts.netloc}"
+        if server not in self._proxies:
+            self._proxies[server] = proxy_of(url)
+        return self._proxies[server]
+
     async def _answer(
-        self, request: web.Request, answer: aiohttp.ClientResponse, exchange: PassedExchange
+        self, request: web.BaseRequest, answer: aiohttp.ClientResponse, exchange: PassedExchange
     ) -> web.StreamResponse:
         beginning = await _beginning(answer, exchange)
         exchange.beginning = beginning[:200]
@@ -187,7 +201,7 @@ class UpstreamClient:
         content = await _read_all(answer, beginning)
         exchange.beginning = content[:200]
         if answer.status < 300 and not exchange.is_read:
-            return web.Response(body=content, headers=passed_headers(answer.headers))
+            return web.Response(body=content, headers=passed_headers(answer.headers, self._masked))
         if answer.status < 300:
             exchange.reader.read_whole(content)
         exchange.is_account_empty = is_account_empty(answer.status, content)
@@ -205,7 +219,7 @@ class UpstreamClient:
 
     async def _stream(
         self,
-        request: web.Request,
+        request: web.BaseRequest,
         answer: aiohttp.ClientResponse,
         beginning: bytes,
         exchange: PassedExchange,
@@ -226,16 +240,13 @@ class UpstreamClient:
                     raise LmError(f"the stream has more than {MAX_BODY_BYTES:,} bytes")
                 new_events = events.read(piece)
                 reader.read_events(new_events)
-                output = _without_usage(new_events) if exchange.hides_usage else piece
-                if output:
-                    await response.write(self._without_secret(output) if reader.error else output)
+                await self._write(response, new_events, exchange)
                 if reader.error:
                     break
             else:
                 last_events = events.end()
                 reader.read_events(last_events)
-                if exchange.hides_usage and (output := _without_usage(last_events)):
-                    await response.write(output)
+                await self._write(response, last_events, exchange)
         except (aiohttp.ClientError, TimeoutError, OSError, LmError) as error:
             if isinstance(error, aiohttp.ClientConnectionResetError):
                 exchange.is_left = True
@@ -244,6 +255,17 @@ class UpstreamClient:
         if exchange.decide()[0] is ExchangeOutcome.BROKEN and request.transport is not None:
             request.transport.close()
         return response
+
+    async def _write(
+        self, response: web.StreamResponse, events: Sequence[ServerEvent], exchange: PassedExchange
+    ) -> None:
+        """Write whole events: a secret of an error may come in two pieces."""
+        output = b"".join(
+            event.raw for event in events if not (exchange.hides_usage and _is_usage(event.data))
+        )
+        if output:
+            is_error = bool(exchange.reader.error)
+            await response.write(self._without_secret(output) if is_error else output)
 
     def _without_secret(self, content: bytes) -> bytes:
         return content.replace(self._secret, MASK.encode()) if self._secret else content
@@ -259,11 +281,18 @@ def passed_headers(headers: Mapping[str, str], mask: Callable[[str], str] = str)
     return {
         name: mask(value)
         for name, value in headers.items()
-        if (lower := name.lower()) not in _OWN_HEADERS
-        and lower not in of_connection
-        and not lower.startswith(_OWN_PREFIXES)
-        and not (lower == "content-encoding" and value.strip().lower() in _UNPACKED)
+        if _is_passed(name)
+        and name.lower() not in of_connection
+        and not (name.lower() == "content-encoding" and value.strip().lower() in _UNPACKED)
     }
+
+
+@lru_cache(maxsize=1024)
+def _is_passed(name: str) -> bool:
+    """Return whether a header is neither of one connection nor by its name a secret."""
+    lower = name.lower()
+    is_secret = _SECRET_NAME.search(lower) is not None and lower not in _PUBLIC_KEYS
+    return not is_secret and lower not in _OWN_HEADERS and not lower.startswith(_OWN_PREFIXES)
 
 
 def refusal(status: int, reason: str) -> web.Response:
@@ -315,11 +344,6 @@ async def _read_all(answer: aiohttp.ClientResponse, beginning: bytes) -> bytes:
         if size > MAX_BODY_BYTES:
             raise LmError(f"the answer has more than {MAX_BODY_BYTES:,} bytes")
     return b"".join(pieces)
-
-
-def _without_usage(events: list[ServerEvent]) -> bytes:
-    """Return the bytes of all events except the one that holds only the usage."""
-    return b"".join(event.raw for event in events if not _is_usage(event.data))
 
 
 def _is_usage(data: bytes) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, Literal, NamedTuple, cast
 
 from evoprompt.hosting.prompts import Message, Render
@@ -48,13 +49,13 @@ class Body:
         self.protocol = protocol
         try:
             self.text = raw.decode()
-            self.fields: Mapping[str, Any] = dict(json.loads(self.text))
-            parts = list(_parts(self.text, _skip(self.text, 0)))
-        except (ValueError, TypeError, RecursionError) as error:
+            parts = _read_object(self.text)
+        except (ValueError, LookupError, RecursionError) as error:
             raise InputError(
                 f"the body is no JSON object ({error}); required: a request of OpenAI's protocol"
             ) from error
         self._parts = {part.name: part for part in parts}
+        self.fields: Mapping[str, Any] = {part.name: part.value for part in parts}
         if len(self._parts) < len(parts):
             raise InputError("the body names a value twice; required: each once")
 
@@ -93,7 +94,8 @@ class Body:
         """Return a request with the option for the usage at the end of its stream."""
         options = self.fields.get("stream_options")
         new_options = {**(options if isinstance(options, dict) else {}), "include_usage": True}
-        return Body(sent)._edited([self._field(Body(sent), "stream_options", new_options)])
+        body = Body(sent)
+        return body._edited([self._field(body, "stream_options", new_options)])
 
     @staticmethod
     def _field(body: Body, name: str, value: object) -> tuple[int, int, str]:
@@ -165,14 +167,14 @@ class Body:
         self, items: Sequence[Message], rendered: Sequence[Message]
     ) -> Iterator[tuple[int, int, str]]:
         """Yield the edit of the messages before the unchanged ones; those keep their bytes."""
-        parts = list(self._items(self._items_name))
         num_same = 0
         shorter = min(len(items), len(rendered))
         while num_same < shorter and rendered[-1 - num_same] is items[-1 - num_same]:
             num_same += 1
+        parts = list(islice(self._items(self._items_name), max(1, len(items) - num_same)))
         texts = {
             id(value): self.text[part.start : part.end]
-            for value, part in zip(items, parts, strict=True)
+            for value, part in zip(items, parts, strict=False)
         }
         head = rendered[: len(rendered) - num_same]
         head_texts = [texts.get(id(message)) or json.dumps(message) for message in head]
@@ -180,7 +182,7 @@ class Body:
             if head_texts:
                 yield parts[0].start, parts[0].start, "".join(f"{text}, " for text in head_texts)
             return
-        yield parts[0].start, parts[-1 - num_same].end, ", ".join(head_texts)
+        yield parts[0].start, parts[-1].end, ", ".join(head_texts)
 
     def _prompt(self, candidate: Candidate, render: Render) -> tuple[int, int, str]:
         part = self._parts.get("prompt")
@@ -234,20 +236,57 @@ def _text_of_item(item: Mapping[str, Any]) -> str:
     return "\n".join(filter(None, [*results, text_of(content)]))
 
 
+def _read_object(text: str) -> list[_Part]:
+    """Return the values of a text that is one JSON object.
+
+    Raises:
+        ValueError: it is another text.
+        LookupError: it ends too early.
+    """
+    start = _skip(text, 0)
+    if text[start] != "{":
+        raise ValueError("it begins otherwise")
+    parts = list(_parts(text, start))
+    end = _skip(text, parts[-1].end if parts else start + 1)  # of the closing brace
+    if _skip(text, end + 1) != len(text):
+        raise ValueError("it is followed by another text")
+    return parts
+
+
 def _parts(text: str, at: int) -> Iterator[_Part]:
-    """Yield the values of the object or the array at a position of a valid JSON text."""
-    named = text[at] == "{"
+    """Yield the values of the object or the array at a position of a text.
+
+    Raises:
+        ValueError: the text is no JSON.
+    """
+    is_object = text[at] == "{"
+    end_mark = "}" if is_object else "]"
     at = _skip(text, at + 1)
-    while text[at] not in "]}":
+    while text[at] != end_mark:
         name = ""
-        if named:
+        if is_object:
+            if text[at] != '"':
+                raise ValueError(f"a name is missing at character {at}")
             name, at = _DECODER.raw_decode(text, at)
-            at = _skip(text, _skip(text, at) + 1)
+            at = _require(text, _skip(text, at), ":")
         value, end = _DECODER.raw_decode(text, at)
         yield _Part(name, value, at, end)
         at = _skip(text, end)
-        if text[at] == ",":
-            at = _skip(text, at + 1)
+        if text[at] != end_mark:
+            at = _require(text, at, ",")
+            if text[at] == end_mark:
+                raise ValueError(f"a value is missing at character {at}")
+
+
+def _require(text: str, at: int, mark: str) -> int:
+    """Return the position after a mark and white space.
+
+    Raises:
+        ValueError: another character is there.
+    """
+    if text[at] != mark:
+        raise ValueError(f"{mark!r} is missing at character {at}")
+    return _skip(text, at + 1)
 
 
 def _skip(text: str, at: int) -> int:

@@ -10,21 +10,21 @@ from __future__ import annotations
 import asyncio
 import hmac
 import os
+import re
 import secrets
 import socket
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from ipaddress import ip_address
 from typing import Any, Self, TypeVar, cast
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 try:
     from aiohttp import web
-    from aiohttp.typedefs import Handler
 except ModuleNotFoundError as error:
     if error.name == "aiohttp":
         error.add_note('required: aiohttp; pip install "evoprompt[gateway]"')
@@ -43,8 +43,9 @@ from evoprompt.gateway.passing import (
 from evoprompt.gateway.rewriting import Body, Protocol
 from evoprompt.gateway.settings import GatewaySettings
 from evoprompt.hosting.prompts import PLACEMENTS, marked_prompt
-from evoprompt.lm.budget import Attempt, Spending, SpendTracker, require_prices
+from evoprompt.lm.budget import Attempt, Charge, Spending, SpendTracker, require_prices
 from evoprompt.lm.connections import (
+    HEAD_SECONDS,
     MAX_BODY_BYTES,
     MAX_HEADER_BYTES,
     join_url,
@@ -74,13 +75,32 @@ _PROTOCOLS: Mapping[str, Protocol] = {
     "/v1/messages": "messages",
 }
 _PLAIN_PATHS = ("/v1/embeddings", "/v1/rerank", "/v1/tokenize", "/v1/messages/count_tokens")
+_REWARD_PATH = re.compile(r"/conversations/(?P<key>[^/]+)/reward")
+_MODEL_PATH = re.compile(r"/v1/models/(?!(.*(/|%2f|\\|%5c))?(\.|%2e){1,2}([/;\\%]|$)).+", re.I)
+"""Path of a model, without steps to a folder above."""
+
 _OWN_SITES = ("none", "same-origin")
+_AGENT_PATHS = (*_PROTOCOLS, *_PLAIN_PATHS)  # plain HTTP clients send no type with bytes
 _SERVED_PATHS = ", ".join([*_PROTOCOLS, *_PLAIN_PATHS, "/v1/models", "/health, /conversations"])
 _BODY_SECONDS = 60.0  # for the body of a request
 _MAX_ANSWER_TOKENS = 32_768  # for the budget, of an answer without a limit of its length
 _MAX_CONTEXT_TOKENS = 10_000_000  # for the budget: no model has a longer context
 _LIMIT_FIELDS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 _CHOICE_FIELDS = ("n", "best_of")
+
+
+_Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+
+class _PathError(EvopromptError):
+    """No such path is served, or not with this method."""
+
+    def __init__(self, request: web.BaseRequest, status: int) -> None:
+        self.status = status
+        reason = "Not Found" if status == 404 else "Method Not Allowed"
+        super().__init__(
+            f"{request.method} {request.path:.200}: {reason}; required: one of {_SERVED_PATHS}"
+        )
 
 
 class _TokenError(EvopromptError):
@@ -99,6 +119,25 @@ class _MediaTypeError(EvopromptError):
     """The body is of a type that is not served."""
 
     status = 415
+
+
+class _Connection(web.RequestHandler):
+    """Connection of an agent; a request that is no HTTP is refused in the form of the protocol."""
+
+    __slots__ = ()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """Return the refusal of a request that cannot be read."""
+        reason = " ".join(str(message or exc).split())
+        response = refusal(status, f"the request cannot be read: {reason:.300}; required: HTTP/1.1")
+        response.force_close()
+        return response
 
 
 class Gateway(Conversations):
@@ -142,6 +181,7 @@ class Gateway(Conversations):
         limited = settings.budget != BudgetSettings()  # a journal takes a millisecond of a request
         tracker = SpendTracker(settings.directory / SPENDING if limited else None)
         self._spending = Spending(tracker, settings.budget, settings.prices)
+        self._is_limited = limited
         self._counts_tokens = (settings.budget.tokens, settings.budget.usd) != (None, None)
         self._client = UpstreamClient(self._upstream_key)
         self._hosts = {"localhost", settings.host, socket.gethostname(), *settings.hosts}
@@ -197,29 +237,22 @@ class Gateway(Conversations):
         super().close()
 
     async def _serve(self, listening: socket.socket) -> None:
-        app = web.Application(middlewares=[self._guarding], client_max_size=MAX_BODY_BYTES)
-        app.router.add_post("/conversations", self._handle_opening)
-        app.router.add_post("/conversations/{key}/reward", self._handle_reward)
-        for path in _PROTOCOLS:
-            app.router.add_post(path, self._handle_completion)
-        for path in _PLAIN_PATHS:
-            app.router.add_post(path, self._handle_passing)
-        app.router.add_get("/v1/models", self._handle_passing)
-        app.router.add_get("/v1/models/{name:.+}", self._handle_passing)
-        app.router.add_get("/health", self._handle_health)
-        runner = web.AppRunner(
-            app,
-            access_log=None,
-            shutdown_timeout=2.0,
-            handler_cancellation=True,
-            lingering_time=2.0,  # in which the rest of a refused body is thrown away
-            auto_decompress=False,  # a body is not unpacked before its agent is known
-            max_line_size=MAX_HEADER_BYTES,
-            max_field_size=MAX_HEADER_BYTES,
-        )
+        server = web.Server(self._answer, request_factory=_request, handler_cancellation=True)
+
+        def connect() -> _Connection:
+            return _Connection(
+                server,
+                loop=self._loop,
+                access_log=None,  # type: ignore[arg-type]
+                keepalive_timeout=HEAD_SECONDS,  # until the head of a request has come
+                lingering_time=2.0,  # in which the rest of a refused body is thrown away
+                auto_decompress=False,  # a body is not unpacked before its agent is known
+                max_line_size=MAX_HEADER_BYTES,
+                max_field_size=MAX_HEADER_BYTES,
+            )
+
         async with self._client.connected():
-            await runner.setup()
-            await web.SockSite(runner, listening, backlog=4096).start()
+            listener = await self._loop.create_server(connect, sock=listening, backlog=4096)
             while not self._stopped.is_set():
                 with suppress(TimeoutError):
                     await asyncio.wait_for(
@@ -227,21 +260,27 @@ class Gateway(Conversations):
                     )
                 with suppress(Exception):  # the gateway has stopped, which each request reports
                     await _in_thread(self.expire)
-            await runner.cleanup()
+            listener.close()
+            server.pre_shutdown()
+            await server.shutdown(2.0)
 
-    @web.middleware
-    async def _guarding(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Refuse foreign requests, and answer every error in the form of the protocol."""
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer a request, and every error in the form of the protocol."""
+        response = await self._guarded(request)
+        if request.writer.output_size and not response.prepared:  # an error after half a stream
+            raise ConnectionError
+        return response
+
+    async def _guarded(self, request: web.BaseRequest) -> web.StreamResponse:
         try:
             self._require_own_host(request)
-            return await handler(request)
-        except web.HTTPException as error:
-            reason = (
-                f"{request.method} {request.path}: {error.reason}; required: one of {_SERVED_PATHS}"
-            )
-            return refusal(error.status, reason)
+            return await self._handler_of(request)(request)
+        except web.HTTPException as error:  # of the body's size
+            return refusal(error.status, f"{error.reason}; required: {MAX_BODY_BYTES:,} bytes")
         except ValidationError as error:
-            return refusal(400, f"the body cannot be read: {error.errors()[0]['msg']}")
+            fault = error.errors()[0]
+            place = ".".join(map(str, fault["loc"])) or "the body"
+            return refusal(400, f"{place:.100} cannot be read: {fault['msg']}")
         except EvopromptError as error:
             return refusal(getattr(error, "status", 400), str(error))
         except OSError as error:
@@ -250,7 +289,32 @@ class Gateway(Conversations):
             reason = f"the gateway failed at this request: {format_error(error)}"
             return refusal(500, f"{reason}; required: a report of it, with the request")
 
-    def _require_own_host(self, request: web.Request) -> None:
+    def _handler_of(self, request: web.BaseRequest) -> _Handler:
+        """Return the handler of a request.
+
+        Raises:
+            _PathError: the path is not served, or not with this method.
+        """
+        path = request.rel_url.raw_path
+        if path in _PROTOCOLS:
+            method, handler = "POST", self._handle_completion
+        elif path in _PLAIN_PATHS:
+            method, handler = "POST", self._handle_passing
+        elif path == "/v1/models" or _MODEL_PATH.fullmatch(path):
+            method, handler = "GET", self._handle_passing
+        elif path == "/health":
+            method, handler = "GET", self._handle_health
+        elif path == "/conversations":
+            method, handler = "POST", self._handle_opening
+        elif _REWARD_PATH.fullmatch(path):
+            method, handler = "POST", self._handle_reward
+        else:
+            raise _PathError(request, 404)
+        if request.method != method:
+            raise _PathError(request, 405)
+        return handler
+
+    def _require_own_host(self, request: web.BaseRequest) -> None:
         """Make sure that a request is not from another site or by a name of its choice.
 
         Raises:
@@ -263,8 +327,9 @@ class Gateway(Conversations):
             raise _ForbiddenError(
                 f"the origin is {origin!r:.100}; required: no page of another site"
             )
-        name = urlsplit(f"//{request.host}").hostname or ""
+        name = ""
         with suppress(ValueError):
+            name = urlsplit(f"//{request.host}").hostname or ""
             ip_address(name)
             return
         if name not in self._hosts and request.path != "/health":
@@ -273,19 +338,23 @@ class Gateway(Conversations):
                 f"{', '.join(sorted(self._hosts))}; add it to hosts of the gateway"
             )
 
-    async def _handle_health(self, request: web.Request) -> web.Response:
+    async def _handle_health(self, request: web.BaseRequest) -> web.Response:
         return web.json_response({"status": "ok"})
 
-    async def _body(self, request: web.Request) -> bytes:
+    async def _body(self, request: web.BaseRequest) -> bytes:
         """Return the body of a request whose agent or trainer is known, unpacked.
 
         Raises:
             _MediaTypeError: the body is not JSON.
             InputError: the body cannot be unpacked, its coding is unknown, or it does not come.
         """
-        kind = request.content_type  # without one it is no form of a page
-        if request.headers.get("Content-Type") and kind != "application/json":
-            raise _MediaTypeError(f"the content type is {kind[:100]}; required: application/json")
+        content_type = request.headers.get("Content-Type")
+        is_left_out = content_type is None and request.path in _AGENT_PATHS
+        if not is_left_out and request.content_type != "application/json":
+            required = "required: application/json"
+            raise _MediaTypeError(f"the content type is {content_type!r:.100}; {required}")
+        if request.headers.get("Expect", "").lower() == "100-continue" and request.transport:
+            request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         try:
             async with asyncio.timeout(_BODY_SECONDS):
                 content = await request.read()
@@ -295,7 +364,7 @@ class Gateway(Conversations):
 
     # -------------------------------------------------------------------------------- for trainers
 
-    async def _handle_opening(self, request: web.Request) -> web.Response:
+    async def _handle_opening(self, request: web.BaseRequest) -> web.Response:
         fields = await self._read_trainer_body(request)
         upstream = fields.get("upstream") or ""
         if upstream and not _is_allowed(str(upstream), self.settings.upstreams):
@@ -303,15 +372,19 @@ class Gateway(Conversations):
                 f"the upstream is {upstream!r:.200}; required: one below those of the setting "
                 f"upstreams ({', '.join(self.settings.upstreams) or 'none'})"
             )
+        if fields.get("key") == self.token:
+            raise InputError("the key is the token of trainers; required: another key")
         return web.json_response({"key": self._open_validated(**fields)})
 
-    async def _handle_reward(self, request: web.Request) -> web.Response:
+    async def _handle_reward(self, request: web.BaseRequest) -> web.Response:
         fields = await self._read_trainer_body(request)
-        end_conversation = partial(self._reward_validated, request.match_info["key"], **fields)
+        path = _REWARD_PATH.fullmatch(request.rel_url.raw_path)
+        key = unquote(path["key"] if path else "")
+        end_conversation = partial(self._reward_validated, key, **fields)
         reason = await _in_thread(end_conversation)
         return web.json_response({"counted": not reason, "why": reason})
 
-    async def _read_trainer_body(self, request: web.Request) -> dict[str, Any]:
+    async def _read_trainer_body(self, request: web.BaseRequest) -> dict[str, Any]:
         """Return the fields of a request with the token of trainers.
 
         Raises:
@@ -328,12 +401,10 @@ class Gateway(Conversations):
 
     # ---------------------------------------------------------------------------------- for agents
 
-    async def _handle_passing(self, request: web.Request) -> web.StreamResponse:
+    async def _handle_passing(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer a request that has no place for an instruction, and needs none."""
         key = _key_of(request)
         self.upstream(key)
-        if any(part in (".", "..") for part in request.path.split("/")):
-            raise web.HTTPNotFound
         sent = await self._body(request) if request.method == "POST" else b""
         exchange = PassedExchange(is_read=False)
         if not sent:
@@ -344,11 +415,11 @@ class Gateway(Conversations):
                 attempt.used(0, 0)
         return response
 
-    async def _handle_completion(self, request: web.Request) -> web.StreamResponse:
+    async def _handle_completion(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request of an agent, under the instruction of its conversation."""
         key = _key_of(request)
         self.upstream(key)  # the body is read only if the key is known
-        body = Body(await self._body(request), _PROTOCOLS[request.path])
+        body = Body(await self._body(request), _PROTOCOLS[request.rel_url.raw_path])
         async with self._candidate_of(key) as candidate:
             sent = body.place_texts(candidate, self._render)
             self._record_context(body)
@@ -396,7 +467,7 @@ class Gateway(Conversations):
             calling.__exit__(None, None, None)
 
     async def _ask(
-        self, request: web.Request, body: Body, sent: bytes, exchange: PassedExchange
+        self, request: web.BaseRequest, body: Body, sent: bytes, exchange: PassedExchange
     ) -> web.StreamResponse:
         """Send one request to the upstream, and pay for it."""
         with self._paid(body, sent, _MAX_ANSWER_TOKENS) as attempt:
@@ -417,7 +488,9 @@ class Gateway(Conversations):
             self.record_answer(key, body.read_observation(), action, reason, body.text)
 
     def _paid(self, body: Body, sent: bytes, longest: int) -> AbstractContextManager[Attempt]:
-        """Reserve the most that a request can cost."""
+        """Reserve the most that a request can cost, if there is a budget."""
+        if not self._is_limited:
+            return nullcontext(Attempt(self._spending, Charge()))
         limits = [body.fields.get(name) for name in _LIMIT_FIELDS]
         limit = max((_limit_of(limit) for limit in limits if limit is not None), default=longest)
         choices = max(1, *(_number_of(body.fields.get(name)) for name in _CHOICE_FIELDS))
@@ -425,7 +498,7 @@ class Gateway(Conversations):
         return self._spending.paid(model, sent.decode(), limit * choices)
 
     async def _pass(
-        self, request: web.Request, sent: bytes, exchange: PassedExchange
+        self, request: web.BaseRequest, sent: bytes, exchange: PassedExchange
     ) -> web.StreamResponse:
         """Send a request to the upstream of its conversation, with the key of that upstream."""
         own_upstream = self.upstream(_key_of(request))
@@ -450,6 +523,16 @@ class Gateway(Conversations):
             prompt = marked_prompt(chat, self._render)
             schemas = tools if isinstance(tools, list) else ()
             self.engine.setting = replace(self.engine.setting, prompt=prompt, tools=schemas)
+
+
+def _request(
+    message: Any, payload: Any, protocol: Any, writer: Any, task: asyncio.Task[None]
+) -> web.BaseRequest:
+    """Return a request whose body has the size that is allowed."""
+    loop = asyncio.get_running_loop()
+    return web.BaseRequest(
+        message, payload, protocol, writer, task, loop, client_max_size=MAX_BODY_BYTES
+    )
 
 
 async def _in_thread(function: Callable[[], ResultT]) -> ResultT:
@@ -508,12 +591,12 @@ def _number_of(value: object) -> int:
         return 0
 
 
-def _key_of(request: web.Request, *, with_header: bool = True) -> str:
+def _key_of(request: web.BaseRequest, *, with_header: bool = True) -> str:
     """Return the API key of a request, from any of the protocols' headers."""
     header_key = request.headers.get(KEY_HEADER, "") if with_header else ""
     return header_key or _bearer_of(request) or request.headers.get("X-Api-Key", "")
 
 
-def _bearer_of(request: web.Request) -> str:
+def _bearer_of(request: web.BaseRequest) -> str:
     scheme, _, key = request.headers.get("Authorization", "").partition(" ")
     return key.strip() if scheme.lower() == "bearer" else ""

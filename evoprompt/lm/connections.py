@@ -21,6 +21,9 @@ MAX_BODY_BYTES = 2**26
 IDLE_SECONDS = 4.0
 """Seconds until an unused connection is closed: uvicorn closes it after 5."""
 
+HEAD_SECONDS = 75.0
+"""Seconds until the head of a request has come, on a new connection or after the last answer."""
+
 CONNECT_SECONDS = 30.0
 """Seconds until a server has accepted a connection."""
 

@@ -54,6 +54,7 @@ class Upstream:
         headers: of them.
         sent: what was answered to each, to the byte.
         reply: what to answer to a body.
+        model_headers: of the list of models, beside the usual ones.
     """
 
     url: str = ""
@@ -61,6 +62,7 @@ class Upstream:
     headers: list[dict[str, str]] = field(default_factory=list)
     sent: list[bytes] = field(default_factory=list)
     reply: Callable[[dict[str, Any]], Reply] = lambda body: Reply()
+    model_headers: dict[str, str] = field(default_factory=dict)
 
     @property
     def asked(self) -> list[dict[str, Any]]:
@@ -71,7 +73,7 @@ class Upstream:
         """The list of models."""
         self.headers.append(dict(request.headers))
         listed = {"object": "list", "data": [{"id": MODEL, "object": "model", "owned_by": "us"}]}
-        return web.json_response(listed, headers={"x-request-id": "m1"})
+        return web.json_response(listed, headers={"x-request-id": "m1", **self.model_headers})
 
     async def complete(self, request: web.Request) -> web.StreamResponse:
         """One answer."""

@@ -9,14 +9,20 @@ from __future__ import annotations
 import gzip
 import http.client
 import json
+import logging
+import socket
+import threading
 import zlib
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
 from contract_runs import EngineSpec
-from socket_upstream import send
+from socket_upstream import LIMIT, event, send, stream_head
+from socket_upstream import build as build_gateway
+from socket_upstream import serving as serving_socket
 from upstream import KEY, MODEL, Reply, Upstream, serving
 
 from evoprompt import Question
@@ -106,6 +112,9 @@ def test_the_body_of_a_stranger_is_not_read(gateway: Gateway, path: str, body: b
         {"Host": "127.0.0.1.evil.example"},
         {"Host": "localhost.evil.example:80"},
         {"Host": "user@127.0.0.1@evil.example"},
+        {"Host": "[::1"},
+        {"Host": ""},
+        {"Content-Type": ""},
         {"Content-Type": "text/plain"},
         {"Content-Type": "application/x-www-form-urlencoded"},
         {"Content-Type": "multipart/form-data; boundary=x"},
@@ -200,6 +209,11 @@ def test_a_packed_body_is_bounded(gateway: Gateway, key: str, coding: str, body:
         *((path, "GET") for path in ("/", "/metrics", "/v1", "/conversations/mine", "/status")),
         *((path, "GET") for path in ("/v1/../conversations", "/v1/models/../../admin")),
         *((path, "GET") for path in ("/v1/models/%2e%2e/%2e%2e/admin", "/v1/models/a/../b")),
+        *((path, "GET") for path in ("/v1/models/..;/admin", "/v1/models/..%5cadmin")),
+        *((path, "GET") for path in ("/v1/models/a%2f..%2fb", "/v1/models/", "/v1/models/.")),
+        *((path, "POST") for path in ("/v1/%63hat/completions", "/v1/chat%2fcompletions")),
+        *((path, "OPTIONS") for path in ("*", "/v1/chat/completions")),
+        *((path, "TRACE") for path in ("/v1/models", "/v1/chat/completions")),
         *((path, "DELETE") for path in ("/v1/models/m", "/conversations/mine")),
         *((path, "PUT") for path in ("/v1/chat/completions", "/conversations/mine/reward")),
         ("/v1/chat/completions/../../conversations", "POST"),
@@ -223,6 +237,7 @@ def test_no_path_leads_elsewhere(
         *("X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "Forwarded", "X-Real-IP"),
         *("X-Goog-Api-Key", "X-Api-Key", "Api-Key", "Cookie", "Proxy-Authorization"),
         *("Ocp-Apim-Subscription-Key", "X-Amz-Security-Token", "Via", "Referer"),
+        *("X-Portkey-Api-Key", "Helicone-Auth", "X-Auth-Token", "X-Client-Secret", "apikey"),
     ],
 )
 def test_a_secret_of_the_agent_stays_here(
@@ -272,3 +287,301 @@ def test_no_number_breaks_the_journal(gateway: Gateway, key: str, name: str, lim
 def test_a_probe_of_health_needs_no_key(gateway: Gateway) -> None:
     headers = {"Host": "gateway.cluster.local"}
     assert send(gateway, "/health", b"", method="GET", headers=headers)[0] == 200
+
+
+# ------------------------------------------------------------------------- requests byte by byte
+
+
+def head_of(gateway: Gateway, key: str, path: str = TALK[0], method: str = "POST") -> bytes:
+    """Return the head of a request, except for its length and the empty line."""
+    fields = (
+        f"Host: 127.0.0.1:{gateway.port}",
+        f"Authorization: Bearer {key}",
+        "Content-Type: application/json",
+    )
+    return "\r\n".join([f"{method} {path} HTTP/1.1", *fields, ""]).encode()
+
+
+def exchange(gateway: Gateway, content: bytes) -> tuple[int, bytes]:
+    """Send bytes, and return the status and the body of the answer."""
+    with socket.create_connection(("127.0.0.1", gateway.port), timeout=LIMIT) as connection:
+        connection.sendall(content)
+        response = http.client.HTTPResponse(connection)
+        response.begin()
+        return response.status, response.read()
+
+
+SENT = json.dumps(CHAT).encode()
+LENGTH = b"Content-Length: %d\r\n" % len(SENT)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        b"Content-Length: -5\r\n",
+        b"Content-Length: 3\r\n" + LENGTH,
+        b"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n",
+        b"Transfer-Encoding: xchunked\r\n",
+        b"Content-Type: text/plain\r\n" + LENGTH,
+        b"Host: evil.example\r\n" + LENGTH,
+        b"X-A: a\x00b\r\n" + LENGTH,
+        b"X-A: a\r\n b\r\n" + LENGTH,
+        b"X A: a\r\n" + LENGTH,
+        b"X-A: " + b"a" * 70_000 + b"\r\n" + LENGTH,
+        b"".join(b"X-%d: a\r\n" % number for number in range(10_000)) + LENGTH,
+    ],
+    ids=lambda fields: repr(fields[:30]),
+)
+def test_a_request_that_can_be_read_in_two_ways_is_refused(
+    gateway: Gateway, key: str, fields: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.ERROR):
+        status, content = exchange(gateway, head_of(gateway, key) + fields + b"\r\n" + SENT)
+    assert status == 400
+    assert not caplog.records  # strangers write no log
+    require_refused(gateway, status, content)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(100),
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"POST /v1/chat/completions HTTP/3.0\r\nHost: 127.0.0.1\r\n\r\n",
+        b"POST /v1/chat/completions HTTP/1.1\r\n\r\n",
+        b"POST /v1/chat/completions HTTP/1.1\nHost: 127.0.0.1\n\n",
+        b"POST /v1/\xff HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+        b"hello\r\n\r\n",
+        b"\x00" * 100 + b"\r\n\r\n",
+    ],
+    ids=lambda content: repr(content[:20]),
+)
+def test_another_protocol_is_refused_in_the_form_of_ours(gateway: Gateway, content: bytes) -> None:
+    status, came = exchange(gateway, content)
+    assert status == 400
+    require_refused(gateway, status, came)
+
+
+def test_a_request_for_another_host_is_refused(gateway: Gateway, key: str) -> None:
+    head = head_of(gateway, key, f"http://evil.example{TALK[0]}")
+    status, content = exchange(gateway, head + LENGTH + b"\r\n" + SENT)
+    assert status == 403
+    require_refused(gateway, status, content)
+
+
+def test_a_body_is_invited_if_its_agent_is_known(gateway: Gateway, key: str) -> None:
+    fields = LENGTH + b"Expect: 100-continue\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", gateway.port), timeout=LIMIT) as connection:
+        connection.sendall(head_of(gateway, key) + fields)
+        assert connection.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        connection.sendall(SENT)
+        response = http.client.HTTPResponse(connection)
+        response.begin()
+        assert response.status == 200
+        assert response.read()
+    status, content = exchange(gateway, head_of(gateway, "sk-nobody") + fields)
+    assert status == 404
+    require_refused(gateway, status, content)
+
+
+def test_requests_one_after_another_are_answered_in_order(gateway: Gateway, key: str) -> None:
+    request = head_of(gateway, key) + LENGTH + b"\r\n" + SENT
+    models = head_of(gateway, key, "/v1/models", "GET") + b"Connection: close\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", gateway.port), timeout=LIMIT) as connection:
+        connection.sendall(request + request + models)
+        with connection.makefile("rb") as content:
+            came = content.read()
+    assert came.count(b"HTTP/1.1 200 OK") == 3
+    assert came.index(b'"choices"') < came.index(b'"owned_by"')
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"POST /v1",
+        b"POST /v1/chat/completions HTTP/1.1\r\n",
+        b"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nX-A: a",
+    ],
+)
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_head_that_does_not_come_ends_its_connection(
+    upstream: Upstream,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    sent: bytes,
+    is_first: bool,
+) -> None:
+    monkeypatch.setattr("evoprompt.gateway.server.HEAD_SECONDS", 0.2)
+    engine = EngineSpec(("Be brief.",), evolves=False).build()
+    with (
+        build_gateway(engine, tmp_path, upstream.url) as gateway,
+        socket.create_connection(("127.0.0.1", gateway.port), timeout=LIMIT) as connection,
+    ):
+        if not is_first:
+            connection.sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            response = http.client.HTTPResponse(connection)
+            response.begin()
+            assert response.read()
+        connection.sendall(sent)
+        try:
+            while connection.recv(100) != b"":
+                pass
+        except ConnectionError:
+            pass
+
+
+def test_a_head_that_comes_byte_by_byte_ends_its_connection(
+    upstream: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("evoprompt.gateway.server.HEAD_SECONDS", 0.2)
+    engine = EngineSpec(("Be brief.",), evolves=False).build()
+    with (
+        build_gateway(engine, tmp_path, upstream.url) as gateway,
+        socket.create_connection(("127.0.0.1", gateway.port), timeout=LIMIT) as connection,
+    ):
+        connection.sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nX-A: ")
+        with pytest.raises(ConnectionError):
+            send_slowly(gateway, connection)
+
+
+def send_slowly(gateway: Gateway, connection: socket.socket) -> None:
+    """Send a byte of a header between any two requests of others."""
+    for _ in range(20_000):
+        connection.sendall(b"a")
+        assert send(gateway, "/health", b"", method="GET")[0] == 200
+
+
+def test_a_body_that_does_not_come_is_refused(
+    upstream: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("evoprompt.gateway.server._BODY_SECONDS", 0.2)
+    engine = EngineSpec(("Be brief.",), evolves=False).build()
+    with build_gateway(engine, tmp_path, upstream.url) as gateway:
+        key = gateway.conversation(QUESTION, "g")
+        head = head_of(gateway, key) + b"Content-Length: 100\r\n\r\n{"
+        status, content = exchange(gateway, head)
+        assert status == 400
+        require_refused(gateway, status, content)
+
+
+# --------------------------------------------------------------------------- secrets and own keys
+
+
+def test_a_secret_in_two_pieces_of_a_stream_stays_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    has_begun = threading.Event()
+
+    def handler(upstream: Any, connection: socket.socket, number: int) -> bool:
+        del upstream, number
+        first = stream_head() + event({"content": "4"})
+        connection.sendall(first + b'data: {"error": {"message": "no ' + KEY[:12].encode())
+        assert has_begun.wait(LIMIT)
+        connection.sendall(KEY[12:].encode() + b' may"}}\n\n')
+        return False
+
+    engine = EngineSpec(("Be brief.",), evolves=False).build()
+    with (
+        serving_socket(handler) as upstream,
+        build_gateway(engine, tmp_path, f"http://127.0.0.1:{upstream.port}/v1") as gateway,
+    ):
+        key = gateway.conversation(QUESTION, "g")
+        sent = json.dumps({**CHAT, "stream": True}).encode()
+        length = b"Content-Length: %d\r\n\r\n" % len(sent)
+        with socket.create_connection(("127.0.0.1", gateway.port), timeout=LIMIT) as connection:
+            connection.sendall(head_of(gateway, key) + length + sent)
+            came = b""
+            while b'"4"' not in came:
+                came += connection.recv(2**16)
+            has_begun.set()
+            with connection.makefile("rb") as content:
+                came += content.read()
+    assert b"no ***" in came
+    assert KEY[12:].encode() not in came
+
+
+def test_the_gateways_key_comes_back_in_no_header(
+    gateway: Gateway, upstream: Upstream, key: str
+) -> None:
+    upstream.model_headers = {"X-Shown": KEY}
+    head = head_of(gateway, key, "/v1/models", "GET") + b"Connection: close\r\n\r\n"
+    try:
+        with socket.create_connection(("127.0.0.1", gateway.port), timeout=LIMIT) as connection:
+            connection.sendall(head)
+            with connection.makefile("rb") as content:
+                came = content.read()
+    finally:
+        upstream.model_headers = {}
+    assert b"X-Shown: ***" in came
+    assert KEY.encode() not in came
+
+
+def test_the_key_of_an_attempt_passes(gateway: Gateway, upstream: Upstream, key: str) -> None:
+    headers = {"Idempotency-Key": "attempt-1"}
+    assert send(gateway, TALK[0], CHAT, key, headers=headers)[0] == 200
+    assert upstream.headers[-1]["Idempotency-Key"] == "attempt-1"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [" a ", "a b", "a\r\nX: y", "\u043a\u043b\u044e\u0447", "a" * 513, 5, [], "token"],
+)
+def test_a_key_that_no_agent_can_show_is_refused(gateway: Gateway, name: object) -> None:
+    name = gateway.token if name == "token" else name
+    status, content = send(gateway, "/conversations", {**OPENED, "key": name}, gateway.token)
+    assert status == 400
+    assert b"key" in content
+    assert gateway.token.encode() not in content
+
+
+def test_a_key_with_a_slash_has_its_reward(gateway: Gateway) -> None:
+    opened = {**OPENED, "key": "step 1/0".replace(" ", "-")}
+    assert send(gateway, "/conversations", opened, gateway.token)[0] == 200
+    path = "/conversations/step-1%2F0/reward"
+    assert send(gateway, path, {"reward": None}, gateway.token)[0] == 200
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"reward": 1.0, "key": "x"},
+        {"reward": 1.0, "self": "x"},
+        {"reward": float("nan")},
+        {"reward": float("inf")},
+        {"reward": 1e200},
+        {},
+        {"reward": "much"},
+        {"reward": 1.0, "metrics": {"a": "much"}},
+        {"reward": 1.0, "metrics": {"a": float("nan")}},
+        {"reward": 1.0, "metrics": {"\ud800": 1.0}},
+        {"reward": 1.0, "feedback": "\ud800"},
+        {"reward": 1.0, "feedback": 3},
+        {"reward": 1.0, "unknown": 3},
+    ],
+    ids=str,
+)
+def test_a_reward_that_cannot_be_read_ends_nothing(
+    gateway: Gateway, key: str, fields: dict[str, Any]
+) -> None:
+    path = f"/conversations/{key}/reward"
+    status, content = send(gateway, path, fields, gateway.token)
+    assert status == 400
+    require_refused(gateway, status, content)
+    assert send(gateway, TALK[0], key=key)[0] == 200
+
+
+def test_a_request_of_a_trainer_has_a_type_and_an_agent_may_leave_it_out(
+    gateway: Gateway, key: str
+) -> None:
+    def send_without_type(path: str, body: object, shown: str) -> tuple[int, bytes]:
+        content = json.dumps(body).encode()
+        head = head_of(gateway, shown, path).replace(b"Content-Type: application/json\r\n", b"")
+        return exchange(gateway, head + b"Content-Length: %d\r\n\r\n" % len(content) + content)
+
+    for path, body in (("/conversations", OPENED), (f"/conversations/{key}/reward", {"reward": 1})):
+        status, content = send_without_type(path, body, gateway.token)
+        assert status == 415
+        require_refused(gateway, status, content)
+    assert send_without_type(TALK[0], CHAT, key)[0] == 200

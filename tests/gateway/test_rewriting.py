@@ -99,3 +99,38 @@ def test_what_an_agent_said_last_is_what_follows_the_last_answer() -> None:
         {"role": "user", "content": [{"type": "text", "text": "Go on."}]},
     ]
     assert Body(json.dumps({"messages": messages}).encode()).read_observation() == "12\nGo on."
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        *(
+            "",
+            " ",
+            "null",
+            "[]",
+            "3",
+            '"a"',
+            "{",
+            "}",
+            '{"a"',
+            '{"a":',
+            '{"a":1',
+            '{"a":1,',
+            '{"a":1,}',
+        ),
+        *('{"a" 1}', '{"a"::1}', '{"a":1 "b":2}', '{"a":1,,"b":2}', "{'a':1}", "{a:1}", "{1:2}"),
+        *('{"a":[1,]}', '{"a":[1 2]}', '{"a":1]', '{"a":1}}', '{"a":1} x', '{"a":1}{"a":1}'),
+        *('{"a":01}', '{"a":+1}', '{"a":.5}', '{"a":tru}', '{"a":"\t"}', '{"a":1;"b":2}', '{"a":}'),
+    ],
+)
+def test_what_is_no_json_object_is_refused(raw: str) -> None:
+    with pytest.raises(InputError, match="no JSON object"):
+        Body(raw.encode())
+
+
+@pytest.mark.parametrize(
+    "raw", ["{}", " { } ", '{"a":{"b":[]}, "c" :[{},[1]] }\n', '{"a":NaN}', '{"\\u0061":"\\ud800"}']
+)
+def test_values_are_those_of_json(raw: str) -> None:
+    assert repr(Body(raw.encode()).fields) == repr(json.loads(raw))
