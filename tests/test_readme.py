@@ -76,7 +76,7 @@ def test_attaching_trains_under_the_instruction_and_evolves_it(
 
 def test_what_needs_no_model_runs_as_it_stands(capsys: pytest.CaptureFixture[str]) -> None:
     exec(block("SentenceBank"), {})
-    assert capsys.readouterr().out == "Add. The number alone.\n"
+    assert capsys.readouterr().out == "Add. Write only the number.\n"
 
 
 @pytest.mark.lm
