@@ -29,10 +29,10 @@ from evoprompt.log.summaries import (
     summarise_ask,
     summarise_tell,
 )
-from evoprompt.plugins import naming, require_type
+from evoprompt.plugins import calling, naming, require_type
 from evoprompt.populations import SteadyPopulation
 from evoprompt.proposers.combinators import NoProposer
-from evoprompt.proposing import ProposalRequests
+from evoprompt.proposing import ProposalRequests, ProposerState
 from evoprompt.replay import ReplayBuffer
 from evoprompt.roles import (
     Attributor,
@@ -321,7 +321,7 @@ class Engine:
             "rollouts_failed": float(self.failure_watch.failed),
             **self.generation_stats.metrics(),
         }
-        with naming("proposer", self.proposer):
+        with naming("proposer", self.proposer, self.log.report_wait):
             values["proposer_failures"] += self.proposer.failures_caught
             totals = self.proposer.metrics()
         return values | {f"proposer/{name}": number for name, number in totals.items()}
@@ -336,7 +336,8 @@ class Engine:
         Raises:
             InputError: the proposer cannot work.
         """
-        self.proposer.check(probe)
+        with calling("proposer", self.proposer, self.log.report_wait):
+            self.proposer.check(probe)
 
     @property
     def grouping(self) -> Grouping:
@@ -523,6 +524,8 @@ class Engine:
         rolled = VerificationRollouts(rollout, self.rollouts_left, max(group, 1))
         self._announce_sentences()
         offspring = self._breed(rolled)
+        if offspring.is_postponed:
+            return EvolveReport(self.step)
         report = self._record(offspring, rolled)
         warning = self.generation_stats.count(self.step, offspring)
         warned = [warning] if warning else []
@@ -549,6 +552,8 @@ class Engine:
     def _breed(self, rolled: VerificationRollouts) -> Offspring:
         """Offspring of the best, admitted."""
         offspring = self.generations.breed(self.step, rolled, self.waits)
+        if offspring.is_postponed:
+            return offspring
         start = time.perf_counter()
         offspring.admitted = self._approve(offspring.admitted)
         self.verify_seconds += rolled.seconds + time.perf_counter() - start
@@ -753,7 +758,7 @@ class Engine:
             "generation_stats": self.generation_stats,
             "rewards": self.reward_watch,
             "failures": self.failure_watch,
-            "proposer": self.proposer,
+            "proposer": ProposerState(self.requests),
         }
 
     # ----------------------------------------------------------------------------------- details

@@ -23,8 +23,7 @@ from evoprompt.log.eventlog import EventLog
 from evoprompt.log.events import Notice, Verified
 from evoprompt.log.summaries import TRIED, rollout_events
 from evoprompt.plugins import naming
-from evoprompt.proposers.combinators import signed
-from evoprompt.proposing import ProposalRequests
+from evoprompt.proposing import ProposalRequests, StillProposingError
 from evoprompt.replay import rollouts_to_keep
 from evoprompt.roles import TrainingScale, VerificationRequest, Verifier
 from evoprompt.screening import Finding, Screening, summarise
@@ -150,6 +149,7 @@ class Offspring:
         findings: findings of screening against the rejected proposals.
         obstacle: why none could be tried in the last round; empty if one was.
         is_cut: whether the budget had no room for the last verification.
+        is_postponed: whether the proposer has not returned, so that the generation is still due.
     """
 
     step: int
@@ -168,6 +168,7 @@ class Offspring:
     findings: list[Finding] = field(default_factory=list)
     obstacle: str = ""
     is_cut: bool = False
+    is_postponed: bool = False
 
     @property
     def failure(self) -> str:
@@ -311,7 +312,7 @@ class Generations:
         Args:
             step: the engine step.
             rollout: rolls the current policy out.
-            waits: whether to wait for a proposer that is still thinking.
+            waits: whether to wait for a proposer that does not return.
         """
         members = self.selection.candidate_stats()
         self.selection.remember(step, members)
@@ -326,7 +327,7 @@ class Generations:
         offspring = Offspring(step, members, parents, free_places, self.most_rounds(waits))
         self.screening.begin_generation()
         while offspring.free_places > 0 and offspring.rounds < offspring.max_rounds:
-            proposals = self._propose(offspring)
+            proposals = self._propose(offspring, waits)
             if not proposals:
                 break
             fresh = self._screen(proposals, offspring)
@@ -401,10 +402,10 @@ class Generations:
             trials=[trial.result for trial in trials.trials],
             scale=self.scale(rollouts_left),
         )
-        with naming("verifier", self.verifier):
+        with naming("verifier", self.verifier, self.log.report_wait):
             verification = self.verifier.verify(request)
             _require_sound(verification, candidates, slots, self.verifier)
-        limit = self.verifier.max_trial_rollouts(request.scale)
+            limit = self.verifier.max_trial_rollouts(request.scale)
         overdue = {trial.candidate.id for trial in trials.trials if trial.scored >= limit}
         decided = [
             self._reject_undecided(result, limit, step) if result.is_on_trial else result
@@ -455,8 +456,7 @@ class Generations:
             self.log.append(Verified.of(result, step, 1, parent=False))
             if not result.is_admitted:
                 self.screening.reject(result.candidate)
-        with naming("proposer", self.requests.proposer):
-            self.requests.proposer.feedback(decided)
+        self.requests.give_feedback(decided)
         self.stats.admitted_total += sum(result.is_admitted for result in decided)
         self.stats.generations_refused += not self.trials.trials and not self.trials.admitted
 
@@ -468,7 +468,7 @@ class Generations:
 
     # ------------------------------------------------------------------------------- one round
 
-    def _propose(self, offspring: Offspring) -> Sequence[Proposal]:
+    def _propose(self, offspring: Offspring, waits: bool) -> Sequence[Proposal]:
         step = offspring.step
         count = self.requests.wanted(
             offspring.free_places, step, offspring.max_rounds, self.scale()
@@ -477,9 +477,10 @@ class Generations:
         offspring.has_requested = True
         proposals: list[Proposal] = []
         try:
-            proposer = self.requests.proposer
-            proposals = signed(proposer.propose(request), proposer.name)
+            proposals = self.requests.propose(request, waits)
             offspring.obstacle = "" if proposals else "the proposer proposed nothing"
+        except StillProposingError:
+            offspring.is_postponed = not offspring.rounds
         except Exception as error:  # a proposer's failure must never end a training run
             offspring.obstacle = f"the proposer failed ({format_error(error)})"
             offspring.proposer_failures += 1
@@ -564,7 +565,7 @@ class Generations:
         )
         started = time.perf_counter()
         try:
-            with naming("verifier", self.verifier, rollout.errors):
+            with naming("verifier", self.verifier, self.log.report_wait, rollout.errors):
                 verification = self.verifier.verify(request)
                 _require_sound(verification, fresh, offspring.free_places, self.verifier)
             return verification
@@ -599,8 +600,7 @@ class Generations:
             self._notify(step, notice)
         decided = [result for result in verification.results if not result.is_on_trial]
         if decided:
-            with naming("proposer", self.requests.proposer):
-                self.requests.proposer.feedback(decided)
+            self.requests.give_feedback(decided)
         for result in verification.results:
             if result.is_admitted:
                 offspring.admitted.append(result)

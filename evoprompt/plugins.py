@@ -9,6 +9,7 @@ of installation. A plugin that fails is named with the distribution that it come
 from __future__ import annotations
 
 import functools
+import inspect
 import logging
 import os
 import re
@@ -35,6 +36,7 @@ from evoprompt.components import BuildContext, Component
 from evoprompt.roles import Attributor, Population, Proposer, Selector, Verifier
 from evoprompt.support.errors import ComponentError, EvopromptError, InputError, PluginError
 from evoprompt.support.validation import explain, nearest
+from evoprompt.support.waiting import Report, monitor
 
 if TYPE_CHECKING:
     import typer
@@ -226,7 +228,7 @@ class Plugins:
                 built.check()
         except EvopromptError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise PluginError(f"{component} could not be built: {_cause(error)}") from error
         if role == Proposer.role:
             return self._wrapped(cast(Proposer, built), around, context)
@@ -264,6 +266,7 @@ class Plugins:
             # Both are asked in one thread.
             second = self.build("proposer", {"background": False, **around.fallback}, context)
             proposer = Fallback(proposer, cast(Proposer, second))
+        proposer.is_waited_for = around.background is False
         return Background(proposer) if background else proposer
 
     def commands(self) -> list[typer.Typer]:
@@ -433,8 +436,11 @@ def installed_sources() -> list[PluginSource]:
 
 
 def origin_of(component: object) -> str:
-    """Return distribution and version of the class of ``component``, if they are known."""
-    module = type(component).__module__
+    """Return distribution and version of a function, or of the class of another object.
+
+    If they are unknown, return the module.
+    """
+    module = str(getattr(_definition_of(component), "__module__", None))
     package = module.partition(".")[0]
     for entry_point in metadata.entry_points(group=hookspecs.GROUP):
         if entry_point.dist and entry_point.module.partition(".")[0] == package:
@@ -482,19 +488,62 @@ def build(role: str, settings: Mapping[str, object], context: BuildContext | Non
 
 
 @contextmanager
-def naming(role: str, component: object, passed_on: Sequence[Exception] = ()) -> Iterator[None]:
-    """Raise an error that names ``component`` if the body raises.
+def calling(
+    role: str,
+    component: object,
+    report: Report | None = None,
+    meanwhile: str = "everything waits for it",
+) -> Iterator[None]:
+    """Name ``component`` if the body, which calls it, does not return or would end the process.
+
+    Args:
+        role: role of the component, such as ``"reward function"``.
+        component: the component or function that the body calls.
+        report: takes the line that names a component that does not return; a warning by default.
+        meanwhile: what happens until it returns, for that line.
+
+    Raises:
+        ComponentError: the component raised ``SystemExit``.
+    """
+
+    def describe_wait() -> str:
+        return (
+            f"the {role} {describe(component)} has not returned after {monitor.patience:g} s; "
+            f"{meanwhile}; required: a result or an exception; look at what it waits for, and let "
+            "it give up after a time of its own"
+        )
+
+    with monitor.watching(describe_wait, report):
+        try:
+            yield
+        except SystemExit as error:
+            raise ComponentError(
+                f"the {role} {describe(component)} would end the process ({_cause(error)}); "
+                "required: a result or another exception; let it raise RuntimeError instead"
+            ) from error
+
+
+@contextmanager
+def naming(
+    role: str,
+    component: object,
+    report: Report | None = None,
+    passed_on: Sequence[Exception] = (),
+) -> Iterator[None]:
+    """Raise an error that names ``component`` if the body raises; otherwise as ``calling``.
 
     Args:
         role: role of the component, by the name of the engine's argument.
         component: the component that the body calls.
+        report: takes the line that names a component that does not return; a warning by default.
         passed_on: errors with another cause, which pass unchanged.
 
     Raises:
         ComponentError: the component failed.
     """
     try:
-        yield
+        with calling(role, component, report):
+            yield
     except Exception as error:
         if error in passed_on or isinstance(error, ComponentError):
             raise
@@ -505,8 +554,18 @@ def naming(role: str, component: object, passed_on: Sequence[Exception] = ()) ->
 
 
 def describe(component: object) -> str:
-    """Return the class of ``component`` and its distribution, in words."""
-    return f"{type(component).__name__} of {origin_of(component)}"
+    """Return the name of a function, or of the class of another object, and its distribution."""
+    definition = _definition_of(component)
+    return f"{getattr(definition, '__name__', definition)} of {origin_of(component)}"
+
+
+def _definition_of(component: object) -> object:
+    """Return the function, also of a partial or wrapped one, or the class of another object."""
+    component = inspect.unwrap(component) if callable(component) else component
+    while isinstance(component, functools.partial):
+        component = component.func
+    is_definition = inspect.isroutine(component) or isinstance(component, type)
+    return component if is_definition else type(component)
 
 
 def require_type(name: str, value: object, *kinds: type) -> None:

@@ -1,22 +1,48 @@
-"""Requests to the proposer: what it is asked, and when. Training never waits for its answer."""
+"""Requests to the proposer: their content and their time, and how the proposals are received.
+
+An attached trainer waits for proposals for :data:`GRACE` seconds at most. A proposer with
+``anticipate`` works beside the training by itself; any other proposer is called in a thread.
+"""
 
 from __future__ import annotations
 
+import random
+import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from concurrent.futures import Future, wait
+from contextvars import copy_context
+from dataclasses import dataclass, field, replace
 
 from pydantic import BaseModel, JsonValue, NonNegativeInt
 
 from evoprompt.config import EngineConfig
 from evoprompt.log.eventlog import EventLog
 from evoprompt.log.events import Notice
-from evoprompt.plugins import naming
+from evoprompt.plugins import calling, describe, naming
+from evoprompt.proposers.combinators import note_cut, signed
 from evoprompt.roles import ProposalRequest, Proposer, TrainingScale, Verifier
 from evoprompt.screening import Screening
 from evoprompt.selection import Selection
-from evoprompt.types import Candidate, CandidateStats, TaskContext
+from evoprompt.types import (
+    Candidate,
+    CandidateStats,
+    Proposal,
+    TaskContext,
+    VerificationResult,
+)
 
 _FAILURES_OFFERED = 8  # times as many failures as are shown are handed over for each parent
+
+
+GRACE = 2.0
+"""Seconds for which an attached trainer waits for a proposer that has no ``anticipate``. Within
+them a run is a function of its seed, as if the proposer had been called directly."""
+
+_IN_BACKGROUND = "training goes on without it"
+
+
+class StillProposingError(Exception):
+    """The proposer has not returned; the training goes on, and the request stays open."""
 
 
 class _State(BaseModel):
@@ -61,6 +87,10 @@ class ProposalRequests:
     setting: TaskContext = field(default_factory=TaskContext, init=False)
     _state: _State = field(default_factory=_State, init=False)
     _is_resumed: bool = field(default=False, init=False)
+    _draft: Future[list[Proposal]] | None = field(default=None, init=False)
+    _turn: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _state_before: dict[str, JsonValue] = field(default_factory=dict, init=False)
+    _undelivered: list[VerificationResult] = field(default_factory=list, init=False)
 
     # ---------------------------------------------------------------------------------- what
 
@@ -112,9 +142,87 @@ class ProposalRequests:
             sentences=self.selection.sentences(),
         )
 
+    def propose(self, request: ProposalRequest, waits: bool) -> list[Proposal]:
+        """Return the proposals of the proposer, signed with its name.
+
+        Args:
+            request: the request.
+            waits: whether to wait for a proposer that does not return.
+
+        Raises:
+            StillProposingError: it has not returned, and ``waits`` is False.
+            Exception: the proposer raised it.
+        """
+        waits = waits or self.proposer.is_waited_for
+        if self._draft is None and (waits or self.proposer.can_anticipate):
+            proposals = self._call(request)
+        else:
+            proposals = self._propose_in_thread(request, waits)
+        if cut := note_cut(proposals, f"the proposer {describe(self.proposer)}"):
+            self.log.append(Notice(request.step, cut))
+        return proposals
+
+    def _call(
+        self, request: ProposalRequest, meanwhile: str = "everything waits for it"
+    ) -> list[Proposal]:
+        with calling("proposer", self.proposer, self.log.report_wait, meanwhile):
+            return signed(self.proposer.propose(request), self.proposer.name)
+
+    def _propose_in_thread(self, request: ProposalRequest, waits: bool) -> list[Proposal]:
+        own_rng = random.Random()
+        own_rng.setstate(request.rng.getstate())
+        is_new = self._draft is None
+        if self._draft is None:
+            self._state_before = self.proposer.state_dict()
+            self._draft = Future()
+            arguments = (self._write_draft, replace(request, rng=own_rng), self._draft)
+            # A daemon thread does not block the end of the process.
+            threading.Thread(
+                target=copy_context().run, args=arguments, name="evoprompt-proposer", daemon=True
+            ).start()
+        draft = self._draft
+        wait([draft], None if waits else GRACE if is_new else 0.0)
+        if not draft.done():
+            self._state.parents = [parent.candidate for parent in request.parents]
+            self._note_late(request.step)
+            raise StillProposingError
+        self._draft = None
+        if is_new:  # as if it had drawn from the generator itself
+            request.rng.setstate(own_rng.getstate())
+        self._deliver_feedback()
+        return draft.result()
+
+    def _write_draft(self, request: ProposalRequest, draft: Future[list[Proposal]]) -> None:
+        try:
+            with self._turn:  # one thread at a time, also after a state was loaded
+                proposals = self._call(request, _IN_BACKGROUND)
+        except Exception as error:
+            draft.set_exception(error)
+        else:
+            draft.set_result(proposals)
+
+    @property
+    def is_drafting(self) -> bool:
+        """Return whether the proposer works in a thread of the engine at this moment."""
+        return self._draft is not None and not self._draft.done()
+
+    def give_feedback(self, results: Sequence[VerificationResult]) -> None:
+        """Pass the results of a verification to the proposer, after its call in progress if any."""
+        self._undelivered += results
+        if not self.is_drafting:
+            self._deliver_feedback()
+
+    def _deliver_feedback(self) -> None:
+        if self._undelivered:
+            results, self._undelivered = self._undelivered, []
+            with naming("proposer", self.proposer, self.log.report_wait):
+                self.proposer.feedback(results)
+
     def report(self, step: int) -> None:
-        """Log the notices of the proposer."""
-        with naming("proposer", self.proposer):
+        """Log the notices of the proposer, unless it works in a thread of the engine."""
+        if self.is_drafting:
+            return
+        with naming("proposer", self.proposer, self.log.report_wait):
             notices = self.proposer.notices()
         for message in notices:
             self.log.append(Notice(step, message))
@@ -185,21 +293,25 @@ class ProposalRequests:
         request = self.make(self.selection.parents(members), members, count, step)
         self._state.requested = step
         self._state.parents = [parent.candidate for parent in request.parents]
-        with naming("proposer", self.proposer):
+        with naming("proposer", self.proposer, self.log.report_wait):
             self.proposer.anticipate(request)
 
     def is_ready(self, step: int, scale: TrainingScale) -> bool:
-        """Return whether the proposer can answer immediately; if not, ask it and log that."""
+        """Return whether to ask the proposer for proposals now; if not, log that it is late."""
         if not self.proposer.can_anticipate:
-            return True
-        self.start(step, scale)
-        if self.proposer.ready:
-            return True
+            is_ready = not self.is_drafting
+        else:
+            self.start(step, scale)
+            is_ready = self.proposer.ready
+        if not is_ready:
+            self._note_late(step)
+        return is_ready
+
+    def _note_late(self, step: int) -> None:
         if not self._state.is_late:
             self._state.is_late = True
             message = f"evolution is due at step {step} but the proposer is still thinking"
             self.log.append(Notice(step, f"{message}; training goes on"))
-        return False
 
     def reset_schedule(self, step: int) -> None:
         """Wait for the next generation, after one that ended at engine step ``step``."""
@@ -213,3 +325,24 @@ class ProposalRequests:
         """Continue from ``state``."""
         self._state = _State.model_validate(dict(state))
         self._is_resumed = True
+
+
+@dataclass(frozen=True)
+class ProposerState:
+    """State of the proposer: before its call in progress, which is repeated after a resume.
+
+    Attributes:
+        requests: the requests to it.
+    """
+
+    requests: ProposalRequests
+
+    def state_dict(self) -> dict[str, JsonValue]:
+        """Return the state as JSON values."""
+        requests = self.requests
+        return requests._state_before if requests.is_drafting else requests.proposer.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
+        """Continue from ``state``, without what a call in progress will return."""
+        self.requests._draft, self.requests._undelivered = None, []
+        self.requests.proposer.load_state_dict(state)

@@ -227,13 +227,18 @@ class Proposer(Component, ABC):
     slow: ClassVar[bool] = False
     """Whether a proposal may take seconds, as with a service. A slow proposer runs in the
     background unless a configuration sets otherwise."""
+    is_waited_for: bool = False
+    """Whether an attached trainer waits for ``propose`` however long it takes. A configuration sets
+    it by ``background: false``, for a training that is to be repeatable."""
 
     @abstractmethod
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
         """Return about ``request.count`` proposals, or an empty list.
 
         Proposals may be bad: screening and the verifier follow. If the method raises, the
-        generation ends without an admission, and training goes on.
+        generation ends without an admission, and training goes on. Where a trainer is attached, the
+        engine calls the method of a proposer without ``anticipate`` in a thread: training waits for
+        two seconds at most, and the proposals are used when they come.
         """
 
     def feedback(self, results: Sequence[VerificationResult]) -> None:

@@ -101,12 +101,12 @@ class Selection:
     @property
     def members(self) -> Sequence[Candidate]:
         """Return the members of the population, oldest first."""
-        with naming("population", self.population):
+        with naming("population", self.population, self.log.report_wait):
             return self.population.members
 
     def add(self, candidate: Candidate) -> None:
         """Add ``candidate`` to the population."""
-        with naming("population", self.population):
+        with naming("population", self.population, self.log.report_wait):
             self.population.add(candidate)
         self._first = self._first or candidate
         self._incumbent = self._incumbent or candidate
@@ -122,7 +122,7 @@ class Selection:
             trajectory.reward for trajectory in trajectories if trajectory.reward is not None
         ]
         self.rewards = min([self.rewards[0], *rewards]), max([self.rewards[1], *rewards])
-        with naming("attributor", self.attributor):
+        with naming("attributor", self.attributor, self.log.report_wait):
             self.attributor.observe(step, trajectories)
 
     def candidate_stats(self) -> list[CandidateStats]:
@@ -151,7 +151,7 @@ class Selection:
 
     def sentences(self) -> Sequence[SentenceValue]:
         """Return what each sentence adds, the clearest first."""
-        with naming("attributor", self.attributor):
+        with naming("attributor", self.attributor, self.log.report_wait):
             return self.attributor.sentences()
 
     @property
@@ -184,7 +184,7 @@ class Selection:
 
     def lead(self, candidate: Candidate, other: Candidate) -> Lead:
         """Return the lead of ``candidate`` over ``other``, as the attributor estimates it."""
-        with naming("attributor", self.attributor):
+        with naming("attributor", self.attributor, self.log.report_wait):
             return self.attributor.lead(candidate, other)
 
     def is_better(self, candidate: Candidate, other: Candidate, rivals: float = 1.0) -> bool:
@@ -224,7 +224,7 @@ class Selection:
 
     def chances(self, candidate_stats: Sequence[CandidateStats]) -> Sequence[float]:
         """Return the selection probability of each member; empty if the sampler has none."""
-        with naming("sampler", self.sampler):
+        with naming("sampler", self.sampler, self.log.report_wait):
             return self.sampler.probabilities(candidate_stats)
 
     def draw(
@@ -263,7 +263,7 @@ class Selection:
         first = self._draw_unmeasured(candidate_stats, questions * per_question)
         if per_question == 1:
             if remaining := questions - len(first):
-                with naming("sampler", self.sampler):
+                with naming("sampler", self.sampler, self.log.report_wait):
                     first += sound_choice(self.sampler, candidate_stats, remaining, self.rng)
             return [stats.candidate for stats in first]
         candidates: list[Candidate] = []
@@ -303,7 +303,7 @@ class Selection:
         candidates = self.next_trials(trials, trial_places)
         candidates.append(self.incumbent)
         if remaining := size - trial_places - 1:
-            with naming("sampler", self.sampler):
+            with naming("sampler", self.sampler, self.log.report_wait):
                 drawn_stats = sound_choice(self.sampler, candidate_stats, remaining, self.rng)
             candidates += [stats.candidate for stats in drawn_stats]
         return candidates
@@ -401,7 +401,7 @@ class Selection:
         stay = {*kept_ids, *self.pinned}
         pruned = tuple(member.id for member in self.members if member.id not in stay)
         if pruned:
-            with naming("population", self.population):
+            with naming("population", self.population, self.log.report_wait):
                 self.population.remove(pruned)
             self.forget(pruned)
             self.log.append(Pruned(step, pruned, tuple(member.id for member in self.members)))
@@ -409,7 +409,7 @@ class Selection:
 
     def forget(self, ids: Collection[str]) -> None:
         """Drop what is known of candidates that are no longer used."""
-        with naming("attributor", self.attributor):
+        with naming("attributor", self.attributor, self.log.report_wait):
             self.attributor.forget(ids)
 
     def credit_verification(self, step: int, trajectories: Sequence[Trajectory]) -> None:
@@ -421,7 +421,7 @@ class Selection:
                 trials in training, whose rollouts the attributor has recorded already.
         """
         if self.config.reset == "zero":
-            with naming("attributor", self.attributor):
+            with naming("attributor", self.attributor, self.log.report_wait):
                 self.attributor.reset({})
             return
         if not trajectories:
@@ -433,7 +433,7 @@ class Selection:
         for trajectory in counted:
             if trajectory.reward is not None:
                 verified.setdefault(trajectory.candidate.id, []).append(trajectory.reward)
-        with naming("attributor", self.attributor):
+        with naming("attributor", self.attributor, self.log.report_wait):
             self.attributor.observe_verification(step, counted, priors | verified)
 
     def _priors(self) -> dict[str, Sequence[float]]:
@@ -477,7 +477,7 @@ class Selection:
         Raises:
             ValueError: a weight is not finite; the attributor is named.
         """
-        with naming("attributor", self.attributor):
+        with naming("attributor", self.attributor, self.log.report_wait):
             estimates = [self.attributor.stats(candidate) for candidate in candidates]
             for stats in estimates:
                 if not math.isfinite(stats.weight):
@@ -488,7 +488,7 @@ class Selection:
     def _distinct(
         self, role: str, selector: Selector, candidate_stats: Sequence[CandidateStats], k: int
     ) -> list[CandidateStats]:
-        with naming(role, selector):
+        with naming(role, selector, self.log.report_wait):
             return select_distinct(selector, candidate_stats, k, self.rng)
 
     @property

@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field
 from evoprompt.roles import RolloutFn, TrainingScale, VerificationRequest, Verifier
 from evoprompt.support.failures import EMPTY, FailureCount
 from evoprompt.support.leads import TRIAL_ODDS, USEFUL, Lead, Verdict
+from evoprompt.support.waiting import monitor
 from evoprompt.types import (
     ADMITTED,
     REJECTED,
@@ -388,7 +389,8 @@ class VerificationRollouts:
         try:
             if self.remaining is not None and needed > self.remaining:
                 raise RolloutsSpentError(needed, self.remaining)
-            trajectories = self._rollout(assignments)
+            with monitor.suspended():
+                trajectories = self._rollout(assignments)
             for trajectory in trajectories:
                 trajectory.require_finite()
         except Exception as error:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tinker_cookbook.rl.rollout_strategy import RolloutResult, RolloutStrategy
 from tinker_cookbook.rl.types import EnvGroupBuilder
 
 from evoprompt.hosting.binding import Binding, set_purpose
 from evoprompt.hosting.prompts import Render
+from evoprompt.plugins import calling
+from evoprompt.support.waiting import Report
 from evoprompt.types import Assignment, Candidate
 from evoprompt_tinker.host import (
     HostBuilder,
@@ -58,7 +60,7 @@ class Group(EnvGroupBuilder):  # type: ignore[misc]
 
     Args:
         inner: the builder of the dataset.
-        render: places the instruction.
+        setup: setup of the training.
         candidate: the candidate, if it is known already.
         most: environments to make; None for as many as the builder makes.
     """
@@ -66,12 +68,13 @@ class Group(EnvGroupBuilder):  # type: ignore[misc]
     def __init__(
         self,
         inner: HostBuilder,
-        render: Render,
+        setup: Setup,
         candidate: Candidate | None = None,
         max_envs: int | None = None,
     ) -> None:
         self.inner = inner
-        self._render = render
+        self._render = setup.render
+        self._report = setup.binding.engine.log.report_wait
         self._known = candidate
         self._max_envs = max_envs
 
@@ -94,13 +97,15 @@ class Group(EnvGroupBuilder):  # type: ignore[misc]
         for env in envs:
             question_of(env)  # refuses those in which nothing can be placed
             place(env, candidate, self._render)
+            _name_steps(env, self._report)
         return envs[: self._max_envs]
 
     async def compute_group_rewards(
         self, trajectory_group: list[HostTrajectory], env_group: Sequence[object]
     ) -> list[Reward]:
         """Return the rewards of the builder."""
-        return await self.inner.compute_group_rewards(trajectory_group, env_group)
+        with calling("reward function of the builder", self.inner, self._report):
+            return await self.inner.compute_group_rewards(trajectory_group, env_group)
 
     async def cleanup(self) -> None:
         """Clean up as the builder does."""
@@ -109,6 +114,17 @@ class Group(EnvGroupBuilder):  # type: ignore[misc]
     def logging_tags(self) -> list[str]:
         """Return the builder's tags."""
         return self.inner.logging_tags()
+
+
+def _name_steps(env: Any, report: Report) -> None:
+    """Name an environment whose ``step``, which scores, does not return or ends the process."""
+    step, named = env.step, getattr(env, "message_env", env)
+
+    async def stepped(*args: Any, **settings: Any) -> Any:
+        with calling("environment", named, report):
+            return await step(*args, **settings)
+
+    env.step = stepped
 
 
 class TestGroup(Group):
@@ -121,7 +137,7 @@ class TestGroup(Group):
     """
 
     def __init__(self, inner: HostBuilder, setup: Setup, test: Test) -> None:
-        super().__init__(inner, setup.render)
+        super().__init__(inner, setup)
         self._setup = setup
         self._test = test
         self._rewards: Sequence[float] = ()
@@ -173,7 +189,7 @@ class TrainingGroup(Group):
     """
 
     def __init__(self, inner: HostBuilder, batch: Batch) -> None:
-        super().__init__(inner, batch.setup.render)
+        super().__init__(inner, batch.setup)
         self.batch = batch
         self.envs: Sequence[object] | BaseException | None = None
         self.assignment: Assignment | None = None

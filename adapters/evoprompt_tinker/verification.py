@@ -50,7 +50,7 @@ class VerificationRunner:
     async def _one(self, assignment: Assignment, policy: object) -> Outcomes:
         setup = self._setup
         builder, candidate = self._builder(assignment), assignment.candidate
-        group = Group(builder, setup.render, candidate, assignment.rollouts)
+        group = Group(builder, setup, candidate, assignment.rollouts)
         try:
             result = await do_group_rollout(
                 group, policy, strategy=setup.strategy, termination=setup.termination

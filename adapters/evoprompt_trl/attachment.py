@@ -80,7 +80,8 @@ class TrlAttachment(Binding):
         engine.screening.trainset = self._prompts.questions(engine.config.replay_capacity)
         self._checkpoint = EngineCheckpoint(trainer, self, self._collectives)
         generate = trainer._generate_and_score_completions
-        self._roller = Roller(trainer, generate, engine.config, self._prompts, tools)
+        report = engine.log.report_wait
+        self._roller = Roller(trainer, generate, engine.config, self._prompts, tools, report)
         self._wrap(tools)
         for callback in (self._checkpoint, _Watch(self)):
             trainer.add_callback(callback)

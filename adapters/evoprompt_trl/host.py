@@ -70,6 +70,7 @@ class HostTrainer(Protocol):
     num_generations_eval: int
     processing_class: Any
     reward_func_names: list[str]
+    reward_funcs: list[Any]
     reward_weights: torch.Tensor
     state: TrainerState
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from evoprompt.agents import turns
@@ -12,8 +15,10 @@ from evoprompt.config import EngineConfig
 from evoprompt.hosting.binding import RolloutOutcome
 from evoprompt.hosting.prompts import Prompt
 from evoprompt.hosting.rows import text_of
+from evoprompt.plugins import calling
 from evoprompt.replay import rollouts_to_keep
 from evoprompt.support.errors import InputError
+from evoprompt.support.waiting import Report
 from evoprompt.types import Candidate, Turn
 from evoprompt_trl.host import (
     INSTRUCTION_COLUMN,
@@ -44,6 +49,7 @@ class Roller:
         config: of the engine: what a failure is, and how many of one candidate are read.
         prompts: writes what the policy reads.
         tools: shows the trainer's tools as candidates describe them; None where they do not.
+        report: takes the line that names a reward function that does not return.
     """
 
     def __init__(
@@ -53,8 +59,10 @@ class Roller:
         config: EngineConfig,
         prompts: TrlPrompts,
         tools: OwnTools | None = None,
+        report: Report | None = None,
     ) -> None:
         self._trainer = trainer
+        self._report = report
         self._decode = reader_of(tokenizer_of(trainer))
         self._generate = generate
         self._config = config
@@ -117,7 +125,8 @@ class Roller:
                     {**row, INSTRUCTION_COLUMN: candidate.instruction}
                     for row, candidate in zip(inputs, candidates, strict=True)
                 ]
-            rewards = original(rows, prompts, completions, completion_ids_list)
+            with _naming_functions(self._trainer, self._report):
+                rewards = original(rows, prompts, completions, completion_ids_list)
             self.observe(rewards, inputs, prompts, completion_ids_list)
             return rewards
 
@@ -226,3 +235,32 @@ class Roller:
         }
         config = self._config
         return rollouts_to_keep(scored, config.failure_threshold, config.failures_per_request)
+
+
+@contextmanager
+def _naming_functions(trainer: HostTrainer, report: Report | None) -> Iterator[None]:
+    """Name, inside the context, a reward function that does not return or ends the process."""
+    functions = trainer.reward_funcs
+    trainer.reward_funcs = [_named(function, report) for function in functions]
+    try:
+        yield
+    finally:
+        trainer.reward_funcs = functions
+
+
+def _named(function: Any, report: Report | None) -> Any:
+    if not inspect.isroutine(function) and not isinstance(function, functools.partial):
+        return function  # a model, or another object that the trainer looks into
+    if inspect.iscoroutinefunction(function):
+
+        async def score_later(*args: Any, **columns: Any) -> Any:
+            with calling("reward function", function, report):
+                return await function(*args, **columns)
+
+        return score_later
+
+    def score(*args: Any, **columns: Any) -> Any:
+        with calling("reward function", function, report):
+            return function(*args, **columns)
+
+    return score

@@ -13,6 +13,7 @@ from evoprompt.hosting.attachment import AttachRequest, require_attributes
 from evoprompt.hosting.binding import Binding, Outcomes
 from evoprompt.hosting.rows import texts_of
 from evoprompt.support.errors import AttachError, InputError, StateError
+from evoprompt.support.waiting import monitor
 from evoprompt.types import Assignment
 from evoprompt_verl import columns
 from evoprompt_verl.checkpoint import StepFolders
@@ -32,6 +33,7 @@ from evoprompt_verl.outcomes import OutcomeReader, headed, of_assignments, sessi
 from evoprompt_verl.prompt_tracker import PromptTracker
 from evoprompt_verl.prompts import VerlPrompts
 from evoprompt_verl.verification import VerificationRunner
+from evoprompt_verl.waiting import Workers
 
 _LOOKED_AT = 8  # number of groups of the first step with prompts to inspect
 
@@ -106,11 +108,15 @@ class VerlAttachment(Binding):
         self._save_originally = self.replace(trainer, "_save_checkpoint", self._save)
         self._validate_originally = self.replace(trainer, "_validate", self._validate)
         workers = trainer.reward_loop_manager.reward_loop_worker_handles
+        self._workers = Workers(
+            getattr(trainer.reward_loop_manager, "reward_loop_workers", workers or ()),
+            getattr(manager, "agent_loop_workers", ()),
+        )
         self._scores_while_rolling_out = workers is not None
         if not self._scores_while_rolling_out:
             self._score_originally = self.replace(trainer, "_compute_reward_colocate", self._score)
         self._verification = VerificationRunner(
-            trainer, self._queue, generate, sample, self._prompts, self._reader
+            trainer, self._queue, generate, self._wait_for_sample, self._prompts, self._reader
         )
 
     def _limit_instructions(self) -> None:
@@ -206,15 +212,22 @@ class VerlAttachment(Binding):
     def _sample(
         self, global_steps: int, partition_id: str, batch_size: int
     ) -> tuple[HostBatch, Metrics]:
-        batch, metrics = self._sample_originally(
+        batch, metrics = self._wait_for_sample(
             global_steps=global_steps, partition_id=partition_id, batch_size=batch_size
         )
         if partition_id == TRAINING and self._scores_while_rolling_out:
             metrics = {**metrics, **self._credit(batch)}
         return batch, metrics
 
+    def _wait_for_sample(self, **arguments: Any) -> tuple[HostBatch, Metrics]:
+        """Wait for finished groups; name a reward function or task that does not return."""
+        with monitor.watching(self._workers.overdue, self.engine.log.report_wait):
+            found: tuple[HostBatch, Metrics] = self._sample_originally(**arguments)
+        return found
+
     def _score(self, batch: HostBatch, metrics: Metrics | None = None) -> HostBatch:
-        scored: HostBatch = self._score_originally(batch, metrics=metrics)
+        with monitor.watching(self._workers.overdue, self.engine.log.report_wait):
+            scored: HostBatch = self._score_originally(batch, metrics=metrics)
         if scored.partition_id == TRAINING and metrics is not None:
             metrics.update(self._credit(scored))
         return scored

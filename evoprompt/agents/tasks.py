@@ -39,6 +39,7 @@ from evoprompt.log.evaluation import REWARD as REWARD
 from evoprompt.log.evaluation import Evaluation as Evaluation
 from evoprompt.log.evaluation import MainMetric as MainMetric
 from evoprompt.log.evaluation import Score as Score
+from evoprompt.plugins import calling
 from evoprompt.proposers.bank import BankOwner
 from evoprompt.support.errors import InputError
 from evoprompt.types import INSTRUCTION, TOOL, Question, Written
@@ -373,7 +374,8 @@ def scored(task: Task, episode: Episode, question: Question) -> Score | None:
     """
     if episode.end == "failed":
         return None
-    score = task.score(episode, question)
+    with calling("task", task):
+        score = task.score(episode, question)
     if not isinstance(score, Score):
         raise InputError(
             f"{type(task).__name__}.score returned a {type(score).__name__} for question "

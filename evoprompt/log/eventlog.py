@@ -43,6 +43,8 @@ class EventLog:
         self._length = sum(1 for _ in self._file or ())
         self._listeners: list[Listener] = []
         self._moved = self._to_resume = False
+        self._last_step = 0
+        self._reported_waits: set[str] = set()
         self._first: list[bytes] = []  # lines of a training that may still begin again in its file
 
     def __len__(self) -> int:
@@ -84,6 +86,7 @@ class EventLog:
         else:
             self._file.append((line + "\n").encode("utf-8", "backslashreplace"))
         self._length += 1
+        self._last_step = event.step
         self._notify_listeners(event)
 
     def notice(self, step: int, message: str, stacklevel: int = 2) -> None:
@@ -96,6 +99,21 @@ class EventLog:
         """
         self.append(Notice(step, message))
         warn(message, stacklevel + 1)
+
+    def report_wait(self, message: str, is_warning: bool = True) -> None:
+        """Report, once, what the run waits for: to the listeners and as a warning.
+
+        The log does not contain it, as it depends on the clock.
+
+        Args:
+            message: what does not return, and what the user can do about it.
+            is_warning: whether to warn; not where a listener warns of every notice.
+        """
+        if message not in self._reported_waits:
+            self._reported_waits.add(message)
+            self.show(Notice(self._last_step, message))
+            if is_warning:
+                warn(message)
 
     def show(self, event: Event) -> None:
         """Pass ``event`` to the listeners without storing it.

@@ -28,6 +28,7 @@ from evoprompt.optimizer.genome import Genome
 from evoprompt.optimizer.metering import Metering
 from evoprompt.optimizer.options import OptimizeOptions
 from evoprompt.optimizer.scoring import Ran, Scoring, Step
+from evoprompt.plugins import calling
 from evoprompt.roles import Proposer
 from evoprompt.support.errors import InputError, warn
 from evoprompt.support.text import format_error, words_of
@@ -214,7 +215,8 @@ class _Program:
         program = self._cached_program(tuple(texts.items()))
         with self._metering.limiting(), dspy.context(trace=[]):
             try:
-                prediction = program(**example.inputs())
+                with calling("program", program):
+                    prediction = program(**example.inputs())
                 if prediction is None:
                     raise TypeError("it returned None; required: a dspy.Prediction")
             except dspy.AdapterParseError as error:

@@ -17,6 +17,7 @@ from evoprompt.optimizer.runner import (
     Rollouts,
     usable_reward,
 )
+from evoprompt.plugins import calling
 from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.support.errors import InputError
 from evoprompt.support.text import format_error
@@ -78,9 +79,10 @@ class Batches(Rollouts):
         texts = dict(candidate.components)
         is_learning = items[0].question.id.startswith("trainset/")
         try:
-            evaluation = self._adapter.evaluate(
-                [item.example for item in items], texts, is_learning
-            )
+            with calling("adapter", self._adapter):
+                evaluation = self._adapter.evaluate(
+                    [item.example for item in items], texts, is_learning
+                )
         except Exception as error:  # the user's code, and everything behind it
             for item in items:
                 yield item, ExampleOutcome(None, fault=format_error(error))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from evoprompt.lm.budget import Charge
@@ -22,6 +23,7 @@ from evoprompt.optimizer.runner import Meter, Rollouts
 from evoprompt.optimizer.writer import Writer
 from evoprompt.roles import Proposer
 from evoprompt.support.errors import InputError
+from evoprompt.support.waiting import monitor
 from evoprompt.types import Proposal
 
 
@@ -110,8 +112,10 @@ def solve(
     comparison = Comparison(results, problem.validation, perfect, seed)
     failures = FailureFinder(results, problem.train, perfect)
     loop = Loop(results, comparison, failures, writer, log.append, problem.seeds, options)
+    report = partial(log.report_wait, is_warning=False)
     try:
-        stopped = loop.run()
+        with monitor.reporting(report):
+            stopped = loop.run()
         if writer.complaint and not writer.passed:
             log.append(
                 Notice(
@@ -124,7 +128,8 @@ def solve(
         if test and stopped != INTERRUPTED:
             meter.limit += len(test)
             try:
-                loop.test_incumbent(test)
+                with monitor.reporting(report):
+                    loop.test_incumbent(test)
             except (BudgetSpentError, InputError) as error:  # the result is complete without it
                 log.append(Notice(loop.iteration, f"the testset was not evaluated: {error}"))
         best = loop.incumbent

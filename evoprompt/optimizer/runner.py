@@ -30,6 +30,7 @@ from evoprompt.optimizer.outcome import (
     with_remedy,
 )
 from evoprompt.optimizer.threads import CallThreads
+from evoprompt.plugins import calling
 from evoprompt.support.credentials import keep_secrets_of
 from evoprompt.support.errors import BudgetError, EvopromptError, InputError, causes
 from evoprompt.support.failures import EMPTY
@@ -212,7 +213,8 @@ class Runner(Rollouts):
         def call() -> Any:
             nonlocal attempts
             attempts += 1
-            return _resolve(self._program(instruction, item.example))
+            with calling("program", self._program):
+                return _resolve(self._program(instruction, item.example))
 
         def should_retry(error: BaseException) -> bool:
             if attempts == _MAX_ATTEMPTS or (not self._begun and _is_hopeless(error)):
@@ -263,9 +265,13 @@ class Runner(Rollouts):
             is_first = len(failures) == 1
             return (may_pass(error) or is_first) and not _is_of_another_loop(error)
 
+        def score() -> Any:
+            with calling("metric", self._metric):
+                return _resolve(self._metric(item.example, output))
+
         try:
             retrying = Retrying(**retry_settings(_MAX_ATTEMPTS, math.inf, should_retry))
-            returned = retrying(lambda: _resolve(self._metric(item.example, output)))
+            returned = retrying(score)
         except Exception as error:
             _require_no_foreign_loop("metric", error)
             if may_pass(error):

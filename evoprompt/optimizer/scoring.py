@@ -10,6 +10,7 @@ from typing import Any
 from evoprompt.optimizer.data import as_lines
 from evoprompt.optimizer.outcome import ExampleOutcome, Reading
 from evoprompt.optimizer.runner import parts_of
+from evoprompt.plugins import calling
 from evoprompt.support.errors import InputError, warn
 from evoprompt.types import Turn
 
@@ -88,7 +89,9 @@ class Scoring:
                 self._failure, feedback=ran.failure, fault=fault, readings=readings
             )
         empty_arguments = (None,) * 3 if self._takes_predictor else ()
-        reward, feedback = parts_of(self._metric(example, ran.prediction, *empty_arguments))
+        with calling("metric", self._metric):
+            returned = self._metric(example, ran.prediction, *empty_arguments)
+        reward, feedback = parts_of(returned)
         if id(example) not in self._learning or _is_at_least(reward, self._perfect):
             return ExampleOutcome(reward, feedback=feedback)
         readings = {
@@ -102,9 +105,9 @@ class Scoring:
         if not self._takes_predictor:
             return ""
         predictor_trace = [ran.last[name]]
-        score, feedback = parts_of(
-            self._metric(example, ran.prediction, ran.trace, name, predictor_trace)
-        )
+        with calling("metric", self._metric):
+            returned = self._metric(example, ran.prediction, ran.trace, name, predictor_trace)
+        score, feedback = parts_of(returned)
         if score != reward and not self._has_warned:
             self._has_warned = True
             warn(

@@ -16,8 +16,8 @@ from evoprompt.log.events import Event, Notice
 from evoprompt.optimizer.journal import Answered, Journal
 from evoprompt.optimizer.options import OptimizeOptions
 from evoprompt.optimizer.outcome import LM_SPENT, BudgetSpentError
-from evoprompt.plugins import build, naming, plugins, require_type
-from evoprompt.proposers.combinators import signed
+from evoprompt.plugins import build, calling, describe, naming, plugins, require_type
+from evoprompt.proposers.combinators import note_cut, signed
 from evoprompt.replay import ReplayBuffer
 from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.screening import Screening, summarise
@@ -151,12 +151,15 @@ class Writer:
         proposals: list[Proposal] = []
         is_spent = has_failed = False
         try:
-            proposals = signed(proposer.propose(request), proposer.name)
+            with calling("proposer", proposer):
+                proposals = signed(proposer.propose(request), proposer.name)
         except Exception as error:  # a proposer's failure costs an iteration, not the run
             is_spent, has_failed = isinstance(error, BudgetError), True
             notices.append(f"the proposer failed: {format_error_with_place(error)}")
         with naming("proposer", proposer):
             notices += proposer.notices()
+        if cut := note_cut(proposals, f"the proposer {describe(proposer)}"):
+            notices.append(cut)
         # A state that JSON cannot carry is refused now, not on a resume.
         state: dict[str, JsonValue] = json.loads(json.dumps(proposer.state_dict(), allow_nan=False))
         return Answered(request.step, proposals, notices, state, is_spent, has_failed)

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from pydantic import JsonValue, TypeAdapter
 
+from evoprompt.plugins import calling
 from evoprompt.proposers.combinators import Wrapper, signed
 from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.types import Proposal, VerificationResult
@@ -69,7 +70,9 @@ class Background(Wrapper):
             with self._turn:  # another thread waits
                 if not draft.set_running_or_notify_cancel():
                     return
-                proposals = self._proposer.propose(request)
+                meanwhile = "training goes on without it"
+                with calling("proposer", self._proposer, meanwhile=meanwhile):
+                    proposals = signed(self._proposer.propose(request), self.name)
         except Exception as error:
             draft.set_exception(error)
         else:
@@ -90,7 +93,7 @@ class Background(Wrapper):
         draft = self._draft
         draft.exception()  # waits; the draft remains in progress if the wait is interrupted
         self._draft = None
-        return signed(draft.result(), self.name)
+        return draft.result()
 
     def feedback(self, results: Sequence[VerificationResult]) -> None:
         """Pass the results to ``inner`` now, if it is idle, or else before its next request."""
@@ -117,7 +120,7 @@ class Background(Wrapper):
         """
         arrived, draft = self._arrived, self._draft
         if draft is not None and draft.done() and draft.exception() is None:
-            arrived = signed(draft.result(), self.name)
+            arrived = [*draft.result()]
         state = super().state_dict()
         if arrived is not None:
             state["arrived"] = _PROPOSALS.dump_python(arrived, mode="json")

@@ -13,7 +13,8 @@ from evoprompt.support.errors import InputError, warn
 from evoprompt.support.text import format_error_with_place
 from evoprompt.types import Estimate, Proposal, VerificationResult
 
-_MAX_PROPOSALS = 1_000  # of one request; a generator may have no end
+MAX_PROPOSALS = 1_000
+"""Most proposals that are read of an answer to one request; a generator may have no end."""
 
 
 class _Wrapped(BaseModel):
@@ -102,7 +103,7 @@ def signed(proposals: Iterable[Proposal], name: str) -> list[Proposal]:
         InputError: an item is not a proposal.
     """
     items = (
-        list(islice(proposals, _MAX_PROPOSALS)) if isinstance(proposals, Iterable) else [proposals]
+        list(islice(proposals, MAX_PROPOSALS)) if isinstance(proposals, Iterable) else [proposals]
     )
     for item in items:
         if not isinstance(item, Proposal):
@@ -111,6 +112,17 @@ def signed(proposals: Iterable[Proposal], name: str) -> list[Proposal]:
                 "[Proposal.of(text, request.parents[0].candidate)]"
             )
     return [replace(proposal, proposer=proposal.proposer or name) for proposal in items]
+
+
+def note_cut(proposals: Sequence[Proposal], name: str) -> str:
+    """Return a notice where only the first of the proposals of one request were read."""
+    if len(proposals) < MAX_PROPOSALS:
+        return ""
+    return (
+        f"{name} proposed {MAX_PROPOSALS:,} texts or more for one request, of which the first "
+        f"{MAX_PROPOSALS:,} are read; required: about as many as request.count; return a list, or "
+        "end the generator"
+    )
 
 
 class Fallback(Wrapper):
@@ -145,7 +157,7 @@ class Fallback(Wrapper):
         """Return the proposals of the first proposer, or of the second."""
         try:
             return signed(self.first.propose(request), self.first.name)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             self._caught += 1
             first, second = self.first.name, self.second.name
             reason = format_error_with_place(error)

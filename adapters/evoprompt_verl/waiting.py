@@ -1,0 +1,83 @@
+"""Names of calls that do not return in veRL's workers, where rewards are computed.
+
+A worker records its open calls (:mod:`evoprompt.support.waiting`), and the trainer's process asks
+all workers for them while it waits for rollouts.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import ray
+
+from evoprompt.plugins import calling
+from evoprompt.support.text import format_error
+from evoprompt.support.waiting import monitor
+
+_CALL = "__ray_call__"
+_LOG = logging.getLogger("evoprompt")
+_TIMEOUT = 5.0  # seconds for workers to respond; a busy one responds later
+
+
+class Workers:
+    """The workers of a trainer that call reward functions and tasks.
+
+    Args:
+        rewards: the workers of rewards.
+        loops: the workers of agent loops.
+    """
+
+    def __init__(self, rewards: Iterable[object], loops: Iterable[object]) -> None:
+        self._has_warned = False
+        reward_actors = [worker for worker in rewards if hasattr(worker, _CALL)]
+        self._actors = [*reward_actors, *(worker for worker in loops if hasattr(worker, _CALL))]
+        self._call(reward_actors, name_rewards)
+
+    def overdue(self) -> str:
+        """Return the line about a call that does not return in a worker; empty if there is none."""
+        lines = [line for lines in self._call(self._actors, overdue_lines) for line in lines]
+        return lines[0] if lines else ""
+
+    def _call(self, actors: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
+        """Return the results of ``function`` in the actors, without those that do not respond."""
+        pending = [getattr(actor, _CALL).remote(function) for actor in actors]
+        if not pending:
+            return []
+        done, _ = ray.wait(pending, num_returns=len(pending), timeout=_TIMEOUT)
+        results = []
+        for reference in done:
+            try:
+                results.append(ray.get(reference))
+            except ray.exceptions.RayError as error:  # the trainer reports a worker that has ended
+                if not self._has_warned:
+                    reason = format_error(error)
+                    _LOG.warning("a worker cannot be asked what it waits for: %s", reason)
+                self._has_warned = True
+        return results
+
+
+def overdue_lines(worker: object) -> list[str]:
+    """Return the lines about the calls of this process that do not return."""
+    del worker
+    return monitor.overdue()
+
+
+def name_rewards(worker: Any) -> None:
+    """Name the reward function of a worker if it does not return or would end the process."""
+    manager = worker.reward_manager
+    run_single, function = manager.run_single, getattr(manager, "compute_score", manager)
+    if getattr(run_single, "is_named", False):
+        return
+
+    async def run_named(*args: Any, **settings: Any) -> Any:
+        with calling("reward function", function, _leave_to_trainer):
+            return await run_single(*args, **settings)
+
+    run_named.is_named = True  # type: ignore[attr-defined]
+    manager.run_single = run_named
+
+
+def _leave_to_trainer(line: str) -> None:
+    """Report nothing here: the trainer's process asks for the line."""

@@ -1,0 +1,59 @@
+"""A reward function that does not return in a worker of veRL's is named by the trainer."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import ray
+from evoprompt_verl.waiting import Workers, name_rewards, overdue_lines
+from reward_worker import Manager, RewardWorker
+from waiting import wait_for
+
+from evoprompt.support.errors import ComponentError
+
+# Ray warns of itself.
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_AUTH_MODE", "disabled")
+        patch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        paths = {"env_vars": {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}}
+        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, runtime_env=paths)
+        yield
+        ray.shutdown()
+
+
+def test_a_reward_function_that_hangs_in_a_worker_is_named(cluster: None) -> None:
+    kind: Any = ray.remote(RewardWorker)
+    worker = kind.remote()
+    workers = Workers([worker, "no actor"], [])
+    assert workers.overdue() == ""
+    scored = worker.compute_score.remote()
+    line = wait_for(workers.overdue, 60.0)
+    assert line.startswith("the reward function slow_score of module")
+    assert "has not returned" in line
+    ray.get(worker.release.remote())
+    assert ray.get(scored) == 1.0
+    assert workers.overdue() == ""
+
+
+def leave() -> float:
+    raise SystemExit(0)
+
+
+def test_an_exit_of_a_reward_function_is_an_error_in_its_worker() -> None:
+    worker = SimpleNamespace(reward_manager=Manager(leave))
+    name_rewards(worker)
+    name_rewards(worker)  # as when an engine is attached again
+    with pytest.raises(ComponentError, match="the reward function leave of module"):
+        asyncio.run(worker.reward_manager.run_single(None))
+    assert overdue_lines(worker) == []
