@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from functools import partial
 from typing import Any
 
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from evoprompt.hosting.rows import question_from_row, row_of, texts_of, training_question, unkept
+from evoprompt.optimizer.data import items_of
 from evoprompt.support.errors import EvopromptWarning, InputError
 from evoprompt.types import (
     Question,
@@ -224,3 +226,20 @@ def test_what_does_not_ask_is_no_part_of_a_questions_id() -> None:
     first, second = prompt("Why?", id=4, step=1), prompt("Why?", id=4, step=2)
     assert training_question(first, 0).id == training_question(second, 0).id
     assert training_question(first, 0).id.startswith("4-")
+
+
+def test_values_that_json_lacks_hide_no_question_and_no_answer() -> None:
+    row = {
+        "question": "How much?",
+        "answer": Decimal("4.50"),
+        "seen": date(2026, 1, 2),
+        "price": np.float32(2),
+        "scores": np.arange(2),
+        "raw": b"\xff",
+        "tags": {"b", "a"},
+        3: None,
+    }
+    (item,) = items_of([row], "trainset")
+    assert (item.question.text, item.question.answers) == ("How much?", ("4.50",))
+    (unasked,) = items_of([{"text": "It was late.", "day": date(2026, 1, 2)}], "trainset")
+    assert unasked.question.text == '{"text": "It was late.", "day": "2026-01-02"}'

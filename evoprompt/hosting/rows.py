@@ -84,6 +84,28 @@ def training_question(row: Mapping[str, Any], index: int, unasked: str = "") -> 
     return replace(question, id=f"{question.id}-{digest_of(identifying_values)}")
 
 
+def as_json(row: Mapping[Any, Any]) -> dict[str, JsonValue]:
+    """Return a copy of ``row`` that JSON can hold; other values are texts, arrays are lists.
+
+    A date, a ``Decimal`` or a number of NumPy in a column that nobody reads hides no question.
+
+    >>> as_json({"question": "Why?", "seen": date(2026, 1, 2)})
+    {'question': 'Why?', 'seen': '2026-01-02'}
+    """
+    texts = {str(name): value for name, value in row.items()}
+    return dict(json.loads(json.dumps(texts, default=_lenient, skipkeys=True)))
+
+
+def _lenient(value: Any) -> object:
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, set | frozenset):
+        return sorted(value, key=str)
+    if isinstance(value, bytes | bytearray):
+        return value.decode("utf-8", "replace")
+    return value.tolist() if hasattr(value, "tolist") else str(value)
+
+
 def digest_of(value: object) -> str:
     """Return a digest of eight characters."""
     return hashlib.blake2b(_encoded(value).encode(), digest_size=4).hexdigest()

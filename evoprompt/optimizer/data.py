@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from evoprompt.hosting.rows import question_from_row
+from evoprompt.hosting.rows import as_json, question_from_row
 from evoprompt.support.errors import InputError
 from evoprompt.types import Question
 
@@ -96,10 +96,11 @@ def question_of(example: object, identity: str) -> Question:
     row = example if isinstance(example, Mapping) else getattr(example, "__dict__", None)
     if isinstance(row, Mapping):
         try:
-            question = question_from_row(row, unasked=json.dumps(dict(row), ensure_ascii=False))
-            return replace(question, id=identity, row={})
-        except (InputError, TypeError, ValueError):
-            pass  # a row of values that JSON cannot carry is shown as Python writes it
+            json_row = as_json(row)
+            unasked = json.dumps(json_row, ensure_ascii=False)
+            return replace(question_from_row(json_row, unasked), id=identity, row={})
+        except (InputError, TypeError, ValueError, RecursionError):
+            pass  # a row that refers to itself is shown as Python writes it
     return Question(identity, str(example))
 
 

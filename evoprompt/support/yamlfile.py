@@ -12,12 +12,15 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent
 from ruamel.yaml.nodes import ScalarNode
 from ruamel.yaml.representer import SafeRepresenter
+from ruamel.yaml.scanner import Scanner
 
 from evoprompt.support.errors import InputError
 from evoprompt.support.text import format_error
 
 _JSON: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
 _MAX_DEPTH = 100
+_SEPARATORS = "\x85\u2028\u2029"
+"""Characters that end a line in YAML 1.1, and for ruamel.yaml, but not in YAML 1.2."""
 
 
 def parse(text: str, source: str) -> JsonValue:
@@ -26,6 +29,8 @@ def parse(text: str, source: str) -> JsonValue:
     Raises:
         InputError: the text is not YAML; the message names ``source``, line and column.
     """
+    stand_ins = _stand_ins(text)
+    text = text.translate(str.maketrans(_SEPARATORS, stand_ins))
     try:
         depth = 0
         for event in _reader().parse(text):
@@ -62,11 +67,47 @@ def parse(text: str, source: str) -> JsonValue:
         raise InputError(
             f"{source}: {format_error(error)}; required: valid YAML; correct it"
         ) from error
-    return value
+    return _with_separators(value, str.maketrans(stand_ins, _SEPARATORS))
+
+
+class _TabScanner(Scanner):
+    """Scanner that takes tabs between tokens as YAML 1.2 does; they may not indent."""
+
+    def scan_to_next_token(self) -> None:
+        """Skip spaces, comments and line breaks, and tabs behind a token of the same line."""
+        reader = self.reader
+        line = reader.buffer[reader.pointer - reader.column : reader.pointer]
+        if line.strip():
+            while reader.peek() in " \t":
+                reader.forward()
+        super().scan_to_next_token()
 
 
 def _reader() -> YAML:
-    return YAML(typ="safe", pure=True)
+    yaml = YAML(typ="safe", pure=True)
+    yaml.Scanner = _TabScanner
+    return yaml
+
+
+def _stand_ins(text: str) -> str:
+    """Return characters for private use that ``text`` does not hold, one for each separator."""
+    used = set(text)
+    unused = (chr(code) for code in range(0xE000, 0xF900) if chr(code) not in used)
+    return "".join(next(unused) for _ in _SEPARATORS)
+
+
+def _with_separators(value: JsonValue, separators: Mapping[int, int]) -> JsonValue:
+    """Return ``value`` with the separators again in its texts and keys."""
+    if isinstance(value, str):
+        return value.translate(separators)
+    if isinstance(value, list):
+        return [_with_separators(inner, separators) for inner in value]
+    if isinstance(value, dict):
+        return {
+            name.translate(separators): _with_separators(inner, separators)
+            for name, inner in value.items()
+        }
+    return value
 
 
 def read(path: Path) -> dict[str, JsonValue]:

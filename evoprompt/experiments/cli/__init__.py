@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
@@ -73,10 +75,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         arguments: words after ``evoprompt``; by default those of this process.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
+    _prepare_streams()
     try:
         if any("\0" in word for word in words):
             raise InputError("an argument holds a NUL character; required: text; correct it")
         build_app(words)(args=words, prog_name="evoprompt")
+    except SystemExit as end:
+        if not isinstance(end.__context__, BrokenPipeError):  # the reader, such as head, has ended
+            _flush_output()
+            raise
     except UnwritableError as error:
         _refuse(str(error), error, 1)
     except EvopromptError as error:
@@ -97,6 +104,27 @@ def main(arguments: Sequence[str] | None = None) -> None:
             error,
             1,
         )
+
+
+def _prepare_streams() -> None:
+    """Make output that is closed or that a code page cannot show no error.
+
+    Characters outside of the code page are written as escapes.
+    """
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _flush_output() -> None:
+    """Write what the buffer holds; a reader that has ended is no error."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _refuse(reason: str, error: Exception, code: int = 2) -> NoReturn:
