@@ -37,6 +37,7 @@ from benchmarks.frozen_worlds import (
     Pair,
     Pipeline,
     Problem,
+    Rare,
     Record,
     Shuffle,
     Trap,
@@ -242,6 +243,8 @@ WORLDS: Mapping[str, World] = {
     "graded": Graded,
     "shuffle": Shuffle,
     "chatty": Chatty,
+    "rare": Rare,
+    "rare, others hopeless": partial(Rare, is_hopeless=True),
 }
 
 
