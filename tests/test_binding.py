@@ -87,8 +87,8 @@ def test_the_last_line_names_those_who_were_on_trial(caplog: pytest.LogCaptureFi
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"evolve_every": 1}, "every step to the end"),
-        ({"evolve_every": 7}, "every 7 steps to the end"),
+        ({"evolve_every": 1}, "every step until the end"),
+        ({"evolve_every": 7}, "every 7 steps until the end"),
         ({"evolve_every": 1, "evolve_until": 150}, "every step up to step 150"),
         ({"evolve_every": 7, "evolve_until": 150}, "every 7 steps up to step 147"),
     ],
@@ -97,7 +97,7 @@ def test_how_often_it_evolves_is_said_in_words(
     settings: Mapping[str, int], words: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     Binding(engine(accept="not-worse", **settings), Trainer()).announce()
-    assert f"; evolves {words}: " in lines(caplog)[-1]
+    assert f"; evolves {words}; a generation takes " in lines(caplog)[-1]
 
 
 def test_only_the_process_that_owns_the_engine_speaks(caplog: pytest.LogCaptureFixture) -> None:

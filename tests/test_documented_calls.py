@@ -94,7 +94,7 @@ def test_the_first_call_with_its_folder_and_its_report(
     with pytest.raises(SystemExit, match="0"):
         main(["report", str(folder)])
     page = (folder / "report.html").read_text(encoding="utf-8")
-    for fact in ("failed: 0 of ", "the writer: 2 calls, ", "the program: what"):
+    for fact in ("failed: 0 of ", "the proposer: 2 calls, ", "the program: its cost"):
         assert fact in page
 
 

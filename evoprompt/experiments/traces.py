@@ -211,7 +211,7 @@ def write_from(
 
     proposed_texts: list[dict[str, str]] = []
     coverage = f"{len(failures)} of {len(failed)} failures in {len(traces.scored)} conversations"
-    emit(Notice(0, f"the writer reads {coverage}; {traces.unscored} have no reward"))
+    emit(Notice(0, f"the proposer reads {coverage}; {traces.unscored} have no reward"))
     for step in range(math.ceil(len(failures) / SHOWN)):
         part = slice(step * SHOWN, (step + 1) * SHOWN)
         pairs = list(zip(items[part], failures[part], strict=True))

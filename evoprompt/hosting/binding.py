@@ -239,9 +239,9 @@ class Binding:
 
     def __str__(self) -> str:
         """Return the trainer and the state of the engine, in words."""
-        alive = many(len(self.engine.population.members), "instruction")
+        members = many(len(self.engine.population.members), "instruction")
         return (
-            f"attached to {self._name}, step {self.engine.step}, {alive}, "
+            f"attached to {self._name}, step {self.engine.step}, {members}, "
             f"best {best_in_words(self.engine)}"
         )
 
@@ -252,19 +252,19 @@ class Binding:
     def announce(self) -> None:
         """Log when the engine evolves, and the most that a generation may cost."""
         engine, config = self.engine, self.engine.config
-        alive = many(len(engine.population.members), "instruction")
+        members = many(len(engine.population.members), "instruction")
         if engine.is_static:
-            self._say(f"attached to {self._name} with {alive}; no proposer, so nothing evolves")
+            self._say(f"attached to {self._name} with {members}; no proposer, so nothing evolves")
             return
         every, until = engine.requests.period, config.evolve_until
-        last = "to the end" if until is None else f"up to step {until // every * every}"
+        last = "until the end" if until is None else f"up to step {until // every * every}"
         start = "at the start, then " if config.fill_at_start else ""
         when = engine.requests.period_in_words
         if engine.generations.verifier.share:
             when = "whenever all instructions on trial are admitted or rejected,"
         self._say(
-            f"attached to {self._name} with {alive}; evolves {start}{when} "
-            f"{last}: each time {self._most_cost()}"
+            f"attached to {self._name} with {members}; evolves {start}{when} "
+            f"{last}; a generation takes {self._most_cost()}"
         )
 
     # ------------------------------------------------------------------------------------ a step

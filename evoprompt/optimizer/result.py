@@ -99,17 +99,16 @@ class OptimizationResult(BaseModel):
         if not self.tested:
             measured = f"{self.validation:.3f} as measured"
             questions = (
-                f"{self.asked} validation questions, corrected for having been chosen by them "
-                f"({measured})"
+                f"{self.asked} validation questions, corrected for the choice by them ({measured})"
             )
-        writer = [] if self.writer_cost is None else [f"the writer: {self.writer_cost}"]
+        writer = [] if self.writer_cost is None else [f"the proposer: {self.writer_cost}"]
         return [
-            f"it ended: {self.stopped}",
+            f"the optimization ended: {self.stopped}",
             f"value {self.value:.3f}{error} on {questions}",
             f"{self.rollouts:,} rollouts and {self.proposer_calls:,} requests to the proposer in "
             f"{self.iterations:,} iterations, {self.failures}",
             *writer,
-            f"the program: {self.program_cost or 'what it cost is not counted'}",
+            f"the program: {self.program_cost or 'its cost is not counted'}",
         ]
 
     def _repr_html_(self) -> str:

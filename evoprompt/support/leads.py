@@ -144,10 +144,7 @@ def describe_best(best: str, first: str, is_shown: bool) -> str:
     'c4 is shown to be better than the first instruction, c0'
     """
     if best == first:
-        return (
-            f"the best is the first instruction, {first}: no other one is distinguishable from it, "
-            "or better"
-        )
+        return f"the best is the first instruction, {first}: no other one is shown to be better"
     if is_shown:
         return f"{best} is shown to be better than the first instruction, {first}"
     return f"{best} leads, but is not shown to be better than the first instruction, {first}"

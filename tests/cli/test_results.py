@@ -47,6 +47,6 @@ def test_costs_are_told_in_usd_wherever_the_price_is_known(
     assert found == "Paris"
     assert sorted(costs(run).splitlines()) == [
         "the program: gpt-4o-mini: 1 call, 120 tokens, 2.7e-05 USD",
-        "the writer: openai/odd: 1 call, 120 tokens, price unknown",
-        "the writer: openai/priced: 1 call, 120 tokens, 0.00018 USD",
+        "the proposer: openai/odd: 1 call, 120 tokens, price unknown",
+        "the proposer: openai/priced: 1 call, 120 tokens, 0.00018 USD",
     ]

@@ -363,7 +363,10 @@ class AdapterContract:
 
     def test_a_person_is_told_in_a_line_what_goes_on(self, evolved: Run, said: list[str]) -> None:
         first, *generations, last = said
-        assert "2 instructions; evolves every 2 steps to the end: each time at most" in first
+        assert (
+            "2 instructions; evolves every 2 steps until the end; a generation takes at most"
+            in first
+        )
         ended = [event for event in evolved.events if event["event"] == "evolved"]
         assert len(generations) == len(ended) > 1
         for line, event in zip(generations, ended, strict=True):

@@ -71,7 +71,7 @@ def test_it_stops_after_25_iterations_in_which_every_reward_is_the_lowest(
     assert notice.startswith(f"every reward up to iteration 5 is {lowest:g} (")
     assert "after 25 iterations like these the optimization stops" in notice
     assert stopped == f"stopped: {result.stopped}"
-    assert result.facts[0] == f"it ended: {result.stopped}"
+    assert result.facts[0] == f"the optimization ended: {result.stopped}"
 
 
 def test_rollouts_that_fail_have_no_reward_and_are_not_the_lowest(

@@ -306,7 +306,7 @@ def test_an_interrupt_says_how_to_go_on(
     where = {"directory": tmp_path / "run"} if kept else {}
     learn(Counted(40, KeyboardInterrupt()), progress=True, **where)
     said = capsys.readouterr().err
-    assert "it ended: it was interrupted" in said
+    assert "the optimization ended: it was interrupted" in said
     assert ("OptimizeOptions(resume=True)" in said) == kept
     assert str(tmp_path / "run") in said if kept else "that takes directory=FOLDER" in said
     learn(progress=True)
@@ -353,7 +353,7 @@ def test_log_best_and_report_read_the_directory(
     kinds = {event["event"] for event in events}
     expected = "seeded proposed verified shown differed evolved evaluated notice"
     assert kinds == set(expected.split())
-    assert events[-1]["message"].startswith("it ended: the incumbent is perfect on")
+    assert events[-1]["message"].startswith("the optimization ended: the incumbent is perfect on")
     assert command("best", root) == 0
     assert capsys.readouterr().out.strip() == result.best.text
     assert command("report", root) == 0

@@ -166,7 +166,7 @@ def test_a_job_has_a_line_for_each_text_accepted_and_the_end() -> None:
     assert done.stdout == ""
     accepted, ended, value, failed, *costs = done.stderr.splitlines()
     assert "c1 was accepted with 1.000: Shout. Do it twice." in accepted
-    assert ended.startswith("it ended: the incumbent is perfect")
-    assert "corrected for having been chosen by them" in value
+    assert ended.startswith("the optimization ended: the incumbent is perfect")
+    assert "corrected for the choice by them" in value
     assert "failed: 0 of " in failed
-    assert costs == ["the program: what it cost is not counted"]  # no language model writes
+    assert costs == ["the program: its cost is not counted"]  # no language model writes

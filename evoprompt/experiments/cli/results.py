@@ -56,7 +56,7 @@ def _mean(values: Sequence[float | None]) -> str:
 def show_costs(directory: RunDirectory, console: Console) -> None:
     """Print the costs of the language models, separately for the writer and the program."""
     for spender, journal in (
-        ("the writer", directory.spending),
+        ("the proposer", directory.spending),
         ("the program", directory.root / SPENDING),
     ):
         charges = SpendTracker.seen(journal).settled if journal.is_file() else {}
