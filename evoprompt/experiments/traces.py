@@ -17,7 +17,7 @@ from evoprompt.experiments.config import PROPOSER_SYNTAX, RunConfig
 from evoprompt.experiments.eventfile import read_events
 from evoprompt.experiments.frozen import proposer_of
 from evoprompt.experiments.history import History, log_in
-from evoprompt.experiments.questions import numbered_lines
+from evoprompt.experiments.tables import numbered_lines
 from evoprompt.hosting.rows import text_of
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.log.events import Event, Excerpt, Notice

@@ -274,6 +274,8 @@ class Runner(Rollouts):
             returned = retrying(score)
         except Exception as error:
             _require_no_foreign_loop("metric", error)
+            if isinstance(error, InputError):  # that of a task says what to do
+                raise
             if may_pass(error):
                 raise NoRewardError(f"the metric raised {format_error(error)}") from error
             raise InputError(

@@ -174,5 +174,5 @@ def test_a_setting_of_the_writer_joins_the_one_that_is_named(
 def test_a_file_needs_its_prompt(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data, prompt = files(tmp_path)
     assert evoprompt("optimize", str(data), "--model", "openai:m") == 2
-    assert "with --prompt FILE" in capsys.readouterr().err
+    assert "required: --prompt FILE" in capsys.readouterr().err
     assert evoprompt("optimize", "fake", "--prompt", str(prompt), "--model", "openai:m") == 2

@@ -158,4 +158,4 @@ def test_where_nothing_failed_or_nothing_is_there_it_says_so(
     assert evoprompt("optimize", "--from-traces", str(tmp_path)) == 2
     assert "the folder of a gateway or a log_dir" in capsys.readouterr().err
     assert evoprompt("optimize") == 2
-    assert "no CONFIG, TASK or JSONL is given" in capsys.readouterr().err
+    assert "no CONFIG, TASK or TABLE is given" in capsys.readouterr().err

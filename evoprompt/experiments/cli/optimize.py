@@ -23,6 +23,8 @@ from evoprompt.experiments.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from pydantic import JsonValue
+
     from evoprompt.experiments.traces import Traces
     from evoprompt.hosting.section import Settings
     from evoprompt.log.events import Event
@@ -34,9 +36,9 @@ def optimize(
     source: Annotated[
         str | None,
         typer.Argument(
-            help="YAML file of a run, the name of a task, a JSONL of questions, or with --resume "
-            "its output; --from-traces can do without.",
-            metavar="CONFIG|TASK|JSONL",
+            help="YAML file of a run, the name of a task, a table of questions (JSONL, CSV or "
+            "Parquet), or with --resume its output; --from-traces can do without.",
+            metavar="CONFIG|TASK|TABLE",
         ),
     ] = None,
     model: Annotated[
@@ -89,12 +91,23 @@ def optimize(
         ),
     ] = None,
     prompt: Annotated[
-        Path | None, typer.Option(help="File with the first instruction; of a JSONL.")
+        Path | None,
+        typer.Option(
+            help="File with the first instruction; {column} in it stands for the value of a column "
+            "of TABLE."
+        ),
     ] = None,
-    metric: Annotated[
+    answer: Annotated[
         str | None,
         typer.Option(
-            help="What solves a question: exact, contains or number; of a JSONL.",
+            metavar="COLUMN", help="Column of TABLE with the answers.", show_default="answer"
+        ),
+    ] = None,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="What solves a question of TABLE: exact, contains, number, or module:function, a "
+            "function of row and output; repeatable, then the mean counts.",
             show_default="exact",
         ),
     ] = None,
@@ -123,9 +136,10 @@ def optimize(
     The same as evoprompt run with the host frozen: task and proposer are those of CONFIG, its host,
         arms and budget are not. best, report, eval and --seeds-from work on its output.
 
-    Of a JSONL each line is an object with question and answer, and no task is needed: half of the
-    questions are for training, a quarter each for validation and test. The model writes its
-    instructions itself, at --base-url, where --lm names no other.
+    Of a TABLE each row has a question and an answer, and no task is needed: half of the questions
+    are for training, a quarter each for validation and test. A prompt with placeholders such as
+    {text} is filled from the columns and sent alone; one without is sent before the question. The
+    model writes its instructions itself, at --base-url, where --lm names no other.
 
     With --from-traces failures of a model in use are the writer's first requests, before any
     request to the model. Without a task the proposals are written to files, and nothing is
@@ -133,6 +147,7 @@ def optimize(
     """
     from evoprompt.experiments.cli.run import launch
     from evoprompt.experiments.config import config_of, load
+    from evoprompt.experiments.tables import is_table
     from evoprompt.experiments.traces import read_traces, starting_from
     from evoprompt.lm.budget import SpendTracker
     from evoprompt.support import yamlfile
@@ -152,7 +167,7 @@ def optimize(
     if source is None:
         if base_url is not None:
             raise InputError(
-                f"--base-url {masked(base_url)} is given without CONFIG, TASK or JSONL, so "
+                f"--base-url {masked(base_url)} is given without CONFIG, TASK or TABLE, so "
                 "no model needs it; required: --writer-base-url URL for the server of --lm"
             )
         writer = {"model": lm, "api_base": writer_base_url, "api_key_env": writer_api_key_env}
@@ -164,12 +179,19 @@ def optimize(
             "holds these proposals; drop --from-traces"
         )
     path = Path(source)
-    of_file = path.suffix == ".jsonl"
-    if (prompt is None) == of_file or (metric and not of_file):
+    of_file = is_table(path)
+    given_options = {"--prompt": prompt, "--answer": answer, "--metric": metric}
+    if of_file and prompt is None:
         raise InputError(
-            f"{source} with --prompt {prompt} and --metric {metric}; required: a JSONL of "
-            "questions and answers with --prompt FILE, or neither option"
+            f"{source} is a table of questions and --prompt is not given; required: --prompt FILE, "
+            "the instruction to begin with"
         )
+    for option, given_value in given_options.items():
+        if given_value and not of_file:
+            raise InputError(
+                f"{option} {given_value} is given with {source}; required: a table of questions "
+                "(.jsonl, .csv, .tsv, .parquet), to which this option belongs; drop it, or name one"
+            )
     if of_file and lm is None and model is not None:  # the policy writes, on its own server
         lm = f"openai/{model.removeprefix('openai:')}"
         writer_base_url, writer_api_key_env = base_url, api_key_env
@@ -212,7 +234,13 @@ def optimize(
         is_file = not of_file and (path.is_file() or path.suffix in (".yaml", ".yml"))
         task: Settings = {"name": source}
         if of_file:
-            settings = {"data": source, "prompt": str(prompt), "metric": metric or "exact"}
+            metrics: JsonValue = metric[0] if metric and len(metric) == 1 else None
+            settings: Settings = {
+                "data": source,
+                "prompt": str(prompt),
+                "answer": answer,
+                "metric": metrics or [*(metric or ["exact"])],
+            }
             task = {"name": "questions", **settings}
         raw: Settings = yamlfile.read(path) if is_file else {"task": task}
         host = raw.get("host")
@@ -273,7 +301,7 @@ def _write(
     first = deployed if prompt is None else read_instruction(prompt)
     if traces is None or first is None or writer["model"] is None or output is None:
         raise InputError(
-            "no CONFIG, TASK or JSONL is given; required: one, or to write without measuring "
+            "no CONFIG, TASK or TABLE is given; required: one, or to write without measuring "
             "--from-traces FOLDER|JSONL, --lm MODEL, --output FOLDER, and of a JSONL --prompt FILE"
         )
     proposer = built("reflection", writer, None, SpendTracker())
