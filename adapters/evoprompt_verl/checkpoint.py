@@ -101,17 +101,15 @@ class StepFolders:
             return
         whole = mend(self._root, PREFIX)
         tracker = self._root / TRACKER
-        if not tracker.exists():
-            return
-        if _named_by(tracker).is_dir():
+        if tracker.exists() and _named_by(tracker).is_dir():
             require_readable(_named_by(tracker), _OLDER)
             return
         complete = [folder for folder in whole if (folder / STATE_FILE).exists()]
-        if complete:
+        if complete:  # also where the folder of a step alone was copied here
             require_readable(complete[-1], _OLDER)
             write_whole(tracker, complete[-1].name.removeprefix(PREFIX))
         else:
-            tracker.unlink()
+            tracker.unlink(missing_ok=True)
 
     def resumed(self, step: int) -> Path:
         """Return the state of the checkpoint from which a run at ``step`` continued."""

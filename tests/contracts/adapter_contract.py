@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+import shutil
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -130,6 +131,28 @@ class AdapterContract:
         self, host: ContractHost, evolved: Run
     ) -> None:
         self.check_groups(host, evolved)
+
+    def test_a_finished_training_that_is_started_again_trains_nothing(
+        self, host: ContractHost, tmp_path: Path
+    ) -> None:
+        """Also in a copy of its folder, where more steps are trained as in the original."""
+        first = self.done(host, Job(EVOLVING, steps=3, save_every=1), tmp_path / "first")
+        shutil.copytree(tmp_path / "first", tmp_path / "copy")
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "the training had finished at step 3 of 3")
+            again = self.done(
+                host, Job(EVOLVING, steps=3, save_every=1, resume=True), tmp_path / "first"
+            )
+        assert again.told == []
+        assert again.weights == first.weights
+        assert [event for event in again.events if event["event"] == "told"] == [
+            event for event in first.events if event["event"] == "told"
+        ]
+        more = Job(EVOLVING, steps=4, save_every=1, resume=True)
+        copied = self.done(host, more, tmp_path / "copy")
+        resumed = self.done(host, more, tmp_path / "first")
+        assert len(copied.told) == 1
+        assert copied.weights == resumed.weights != first.weights
 
     def test_groups_hold_together_across_processes(
         self, host: ContractHost, tmp_path: Path

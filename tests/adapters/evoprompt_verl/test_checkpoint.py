@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,19 @@ class TestMending:
             folders(tmp_path).mend()
         assert self.tracker(tmp_path).read_text() == "2"
         assert [folder.name for folder in tmp_path.glob("global_step_*")] == ["global_step_2"]
+
+    def test_a_checkpoint_that_was_copied_into_another_folder_is_resumed_from(
+        self, tmp_path: Path
+    ) -> None:
+        save(folders(tmp_path / "first"), 2)
+        copied = tmp_path / "second" / "global_step_2"
+        shutil.copytree(tmp_path / "first" / "global_step_2", copied)
+        folders(tmp_path / "second").mend()
+        assert self.tracker(tmp_path / "second").read_text() == "2"
+
+    def test_a_folder_without_any_checkpoint_stays_empty(self, tmp_path: Path) -> None:
+        folders(tmp_path).mend()
+        assert list(tmp_path.iterdir()) == []
 
     def test_without_a_complete_one_training_starts_afresh(self, tmp_path: Path) -> None:
         self.half(tmp_path, 2)
