@@ -1,4 +1,4 @@
-"""How often the engine's best is better than the first instruction, or only lucky, by simulation.
+"""Simulate how often the engine's best is better than the first instruction, or only lucky.
 
     python -m benchmarks.best FOLDER --replications 200
 
@@ -51,7 +51,7 @@ class Result:
 def replicate(
     lead: float, questions: int, pool: int, settings: str, steps: int, seed: int
 ) -> Result:
-    """Plays one engine through one world."""
+    """Play one engine through one world."""
     better = effect_of(lead)
     nature = Nature(
         seed, lambda parent, n: max(parent, better * (n % 6 == 1)), questions, steps, pool
@@ -71,7 +71,7 @@ def replicate(
 
 
 def rows(results: Sequence[Result]) -> Iterator[list[str]]:
-    """One for each world."""
+    """Yield a row for each world."""
     for world in dict.fromkeys(
         (result.lead, result.questions, result.pool, result.settings) for result in results
     ):
@@ -89,7 +89,7 @@ def rows(results: Sequence[Result]) -> Iterator[list[str]]:
 
 
 def main() -> None:
-    """Goes on with the replications, then prints a row for each world."""
+    """Run the missing replications, then print a row for each world."""
     journal = Journal(
         __doc__ or "", Result, ("lead", "questions", "pool", "settings", "steps", "seed"), 200
     )

@@ -1,4 +1,4 @@
-"""What the engine costs a training step, in time and memory.
+"""Measure the cost of the engine in a training step, in time and memory.
 
     python benchmarks/engine_overhead.py
 
@@ -67,7 +67,7 @@ SCALES = (
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one scale cost; times in CPU seconds, medians over steps.
+    """Cost of one scale; times in CPU seconds, medians over steps.
 
     Attributes:
         first: a step (ask and tell) early in the run, once the windows of Eq. 6 are full.
@@ -103,7 +103,7 @@ class Shuffling(Proposer):
 
 
 def roll_out(assignments: Sequence[Assignment], rng: random.Random) -> list[Trajectory]:
-    """Trajectories of about a kilobyte each, half of them failures."""
+    """Return trajectories of about a kilobyte each, half of them failures."""
     return [
         Trajectory(
             assignment,

@@ -66,7 +66,7 @@ class Teacher(Proposer):
         self._problem = problem
 
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
-        """One rewritten component for each proposal wished for."""
+        """Return one rewritten component for each requested proposal."""
         parent = request.parents[0].candidate
         records = [Record(failure.reward or 0.0, failure.feedback) for failure in request.failures]
         texts = dict(parent.components)
@@ -249,7 +249,7 @@ WORLDS: Mapping[str, World] = {
 
 
 def reached(curve: Curve, target: float) -> float:
-    """Rollouts at which the incumbent was first worth the target; infinite if it never was."""
+    """Return the rollouts at which the incumbent first reached the target, or infinity."""
     return next((rollouts for rollouts, worth in curve if worth >= target), math.inf)
 
 
@@ -261,7 +261,7 @@ def measure(
     validation: int,
     wide: int,
 ) -> dict[str, Any]:
-    """One row of the table."""
+    """Return one row of the table."""
     costs, waits, worths, num_rollouts, calls = [], [], [], [], []
     for seed in seeds:
         problem, rounds = world(seed, validation=validation), Rounds(wide)

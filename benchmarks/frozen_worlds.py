@@ -44,7 +44,7 @@ def _said(text: str) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """What problems of one kind have in common.
+    """Common settings of the problems of one kind.
 
     Attributes:
         name: in tables.
@@ -98,7 +98,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What a teacher is shown of a rollout: its reward and the metric's words."""
+    """Record of a rollout for a teacher: its reward and the metric's words."""
 
     reward: float
     feedback: str
@@ -176,7 +176,7 @@ class Problem:
         return chance, f"missing: {self.home(0)}: {missing_habit}"
 
     def rollout(self, texts: Texts, question: Asked) -> Record:
-        """One rollout with the metric's noise, counted."""
+        """Return one rollout with the metric's noise, and count it."""
         self.rollouts += 1
         reward, feedback = self.answer(texts, question)
         if self.family.greedy:
@@ -198,7 +198,7 @@ class Problem:
 
     @cached_property
     def target(self) -> float:
-        """What is worth .95 of the way from the first texts to all habits and nothing else."""
+        """Return the value at .95 of the way from the first texts to all habits alone."""
         texts = dict(self.seed_texts)
         first = self.truth(texts)
         for rule, sentence in self.habits.items():
@@ -446,7 +446,7 @@ class Pipeline(Problem):
         return Asked(identity, (rng.randrange(_KINDS),), 0.0)
 
     def answer(self, texts: Texts, question: Asked) -> tuple[float, str]:
-        """Whether both stages do their part; the writer is told nothing."""
+        """Return whether both stages succeed; the feedback names only the stage."""
         for stage in STAGES:
             skill = sum(
                 self._effects.get((stage, sentence, question.needs[0]), 0.0)

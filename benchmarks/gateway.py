@@ -1,4 +1,4 @@
-"""What the gateway costs a request, beside the same requests without it.
+"""Measure the cost of the gateway for a request, beside the same requests without it.
 
     python benchmarks/gateway.py
     IMMEDIATE=1 python benchmarks/gateway.py    # an upstream that answers in one piece, now
@@ -34,13 +34,13 @@ CHUNK = {"choices": [{"index": 0, "delta": {"content": "word "}, "finish_reason"
 
 
 def many_files() -> None:
-    """Lets this process hold a connection for each agent, and one more."""
+    """Allow this process a connection for each agent, and one more."""
     _, limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
 
 
 async def complete(request: web.Request) -> web.StreamResponse:
-    """Streams an answer in pieces."""
+    """Stream an answer in pieces."""
     await request.read()
     if IMMEDIATE:
         message = {"role": "assistant", "content": "word " * PIECES}
@@ -89,7 +89,7 @@ def gateway(url: str, agents: int, pipe: Connection) -> None:
 
 
 async def asked(url: str, keys: list[str]) -> float:
-    """Seconds until all agents have had all turns, side by side."""
+    """Return the seconds until all agents have had all turns, side by side."""
     content = "x" * 4000
 
     async def agent(key: str) -> None:
@@ -124,7 +124,7 @@ def main() -> None:
         proxy.start()
         base, keys = mine.recv()
         process = psutil.Process(proxy.pid)
-        asyncio.run(asked(url, keys[:8]))  # everybody is awake
+        asyncio.run(asked(url, keys[:8]))  # all processes are awake
         direct = asyncio.run(asked(url, keys))
         before = sum(process.cpu_times()[:2])
         through = asyncio.run(asked(base, keys))

@@ -1,4 +1,4 @@
-"""Whether training with evoprompt works on this GPU with this model, in at most ten minutes.
+"""Check in at most ten minutes that training with evoprompt works on this GPU with this model.
 
     python benchmarks/gpu_gate.py MODEL --output gate        # one CUDA device
     python benchmarks/gpu_gate.py MODEL --output gate --cpu  # TRL alone, in miniature
@@ -162,7 +162,7 @@ class AddSentence(Proposer):
     """Adds a sentence of the bank."""
 
     def propose(self, request: ProposalRequest) -> list[Proposal]:
-        """One proposal."""
+        """Return one proposal."""
         parent = request.parents[0].candidate
         new_sentence = request.rng.choice(
             [sentence for sentence in _SENTENCES if sentence not in parent.text]

@@ -1,4 +1,4 @@
-"""How often training shows which candidate is better than its parent, and errs, by simulation.
+"""Simulate how often training shows which candidate is better than its parent, and errs.
 
     python -m benchmarks.leads FOLDER --replications 200
     python -m benchmarks.leads FOLDER --looks 10000   # pairs of equals, looked at after each step
@@ -66,7 +66,7 @@ class Result:
 
 
 def replicate(lead: float, children: int, seed: int) -> Result:
-    """Plays one generation."""
+    """Play one generation."""
     better = effect_of(lead)
     nature = Nature(seed, lambda _, number: better * (number == 1), QUESTIONS, _MOST_STEPS)
     engine = nature.engine(seed, {"evolve_until": None, "proposals_per_round": children})
@@ -115,7 +115,7 @@ def share(hits: Sequence[bool]) -> str:
 
 
 def main() -> None:
-    """Goes on with the replications, then prints the tables."""
+    """Run the missing replications, then print the tables."""
     journal = Journal(__doc__ or "", Result, ("lead", "children", "seed"), 200)
     journal.parser.add_argument("--leads", type=float, nargs="*", default=[8, 5, 3, 0, -1.4, -8])
     journal.parser.add_argument("--children", type=int, nargs="*", default=[1, 6])

@@ -1,4 +1,4 @@
-"""How the engine's time grows with the questions of a step.
+"""Measure how the engine's time grows with the questions of a step.
 
     python -m benchmarks.scaling
 

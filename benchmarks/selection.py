@@ -30,7 +30,7 @@ from evoprompt.selectors import Deap, Softmax
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What is simulated.
+    """World of a simulation.
 
     Attributes:
         name: in the table.
@@ -67,7 +67,7 @@ class World:
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """How an engine is set up, and how it spends the rollouts of a step.
+    """Design of an engine, and of its use of the rollouts of a step.
 
     Attributes:
         name: in the table.
@@ -148,7 +148,7 @@ class Result:
 
 
 def replicate(world: World, design: Design, seed: int) -> Result:
-    """Plays one engine through one world."""
+    """Play one engine through one world."""
     nature = np.random.default_rng([seed, 0])
     effects = world.effects * nature.standard_normal(world.candidates)
     tilts = world.tilt * nature.standard_normal(world.candidates)
@@ -235,7 +235,7 @@ def _values(world: World, effects: np.ndarray, tilts: np.ndarray) -> np.ndarray:
 def rows(
     results: Sequence[Result], worlds: Sequence[str], cell: Callable[[Sequence[Result]], str]
 ) -> Iterator[list[str]]:
-    """One per design, with a cell for each world."""
+    """Yield a row per design, with a cell for each world."""
     for name in dict.fromkeys(design.name for design in (*DESIGNS, *SINGLE)):
         cells = [
             [result for result in results if (result.world, result.design) == (world, name)]
@@ -266,7 +266,7 @@ def coverage(results: Sequence[Result]) -> str:
 
 
 def main() -> None:
-    """Goes on with the replications, then prints the tables."""
+    """Run the missing replications, then print the tables."""
     journal = Journal(__doc__ or "", Result, ("world", "design", "seed"), 400)
     journal.parser.add_argument("--worlds", nargs="*", default=[world.name for world in WORLDS])
     journal.parser.add_argument("--designs", nargs="*", help="only these")

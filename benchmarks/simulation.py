@@ -77,7 +77,7 @@ def number_of(candidate_text: str) -> int:
 def answered(
     assignments: Sequence[Assignment], chances: np.ndarray, rng: np.random.Generator
 ) -> list[Trajectory]:
-    """Rewards of 0 or 1, by their chances."""
+    """Return trajectories with rewards of 0 or 1, by their chances."""
     max_rollouts = max(assignment.rollouts for assignment in assignments)
     right = (rng.random((len(assignments), max_rollouts)) < chances[:, None]).tolist()
     return [
@@ -134,7 +134,7 @@ class Nature(Proposer):
         return [Question(str(number), "Who?") for number in numbers]
 
     def chances(self, assignments: Sequence[Assignment], effects: np.ndarray) -> np.ndarray:
-        """How likely each is answered right under instructions of these effects."""
+        """Return each assignment's chance of a right answer under these effects."""
         assignment_effects = effects[
             [number_of(assignment.candidate.text) for assignment in assignments]
         ]
@@ -143,7 +143,7 @@ class Nature(Proposer):
         return chances
 
     def __call__(self, assignments: Sequence[Assignment], /) -> list[Trajectory]:
-        """Rewards of 0 or 1."""
+        """Return trajectories with rewards of 0 or 1."""
         return answered(assignments, self.chances(assignments, np.array(self.effects)), self.rng)
 
     def advance(self) -> None:
@@ -155,7 +155,7 @@ class Nature(Proposer):
         return worth_of(self.effects[number_of(candidate_text)])
 
     def engine(self, seed: int, settings: dict[str, Any], pool: int = 1, **roles: Any) -> Engine:
-        """One that starts from the first instruction and, in a larger pool, children of it."""
+        """Return an engine with the first instruction and, in a larger pool, its children."""
         self.effects += [self.child(0.0, number) for number in range(1, pool)]
         return Engine(
             [text_of(number) for number in range(pool)],

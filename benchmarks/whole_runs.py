@@ -1,4 +1,4 @@
-"""What a whole run gains, by how new instructions are verified, at equal rollouts in all.
+"""Measure the gain of whole runs by their verification of new instructions, at equal rollouts.
 
     python -m benchmarks.whole_runs FOLDER --replications 24 --first-seed 5000
     python -m benchmarks.whole_runs FOLDER --questions 16 --rollouts 5000
@@ -35,13 +35,13 @@ SIZES = {16: 20_000, 512: 100_000}
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """How a run is played.
+    """Design of a run.
 
     Attributes:
         settings: of the engine.
         pool: instructions that it starts from: the first one and children of it.
         blind: whether children are children of the first instruction, and not of their parent.
-        at_random: whether who is drawn, who stays and who breeds is drawn evenly.
+        at_random: whether sampler, survivors and parents are drawn evenly.
     """
 
     settings: dict[str, Any] = field(default_factory=dict)
@@ -84,8 +84,8 @@ class Result:
         training: of the rollouts of training.
         verification: share of the rollouts that verification took.
         generations: in which the writer was asked.
-        worse: who took a place, and is worse than the leader of that moment.
-        oracle: gain of somebody who knows the true values, with as many candidates.
+        worse: admitted candidates that are worse than the leader of that moment.
+        oracle: gain of an oracle of the true values, with as many candidates.
     """
 
     world: str
@@ -106,7 +106,7 @@ class Result:
 def replicate(
     world: str, writer: str, questions: int, budget: int, design: str, seed: int
 ) -> Result:
-    """Plays one engine until its rollouts are spent."""
+    """Play one engine until its rollouts are spent."""
     leads = WRITERS[writer] + 0.3 * np.random.default_rng([seed, 2]).standard_normal(10_000)
     played = DESIGNS[design]
     inheritance = 0.0 if played.blind else 0.7
@@ -183,7 +183,7 @@ def used(engine: Engine) -> str:
 
 
 def main() -> None:
-    """Goes on with the replications, then prints a table."""
+    """Run the missing replications, then print a table."""
     key = ("world", "writer", "questions", "rollouts", "design", "seed")
     journal = Journal(__doc__ or "", Result, key, 24)
     journal.parser.add_argument("--questions", nargs="*", type=int, default=list(SIZES))

@@ -197,7 +197,7 @@ class WindowMean(Attributor):
         return stats
 
     def reset(self, priors: Mapping[str, Sequence[float]]) -> None:
-        """Forgets everything; each named candidate starts with one step of the given rewards."""
+        """Forget everything; start each named candidate with one step of the given rewards."""
         self._candidate_stats.clear()
         self._windows = {
             candidate: _Window(
@@ -218,7 +218,7 @@ class WindowMean(Attributor):
         return {"windows": _WINDOWS.dump_python(self._windows, mode="json")}
 
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
-        """Continues from ``state``."""
+        """Continue from ``state``."""
         self._windows = _WINDOWS.validate_python(state["windows"])
         self._candidate_stats = {}
 
@@ -589,7 +589,7 @@ class Adjusted(Attributor):
     the active candidates. :meth:`lead` is not shrunk, and its standard error is by question.
 
     Args:
-        half_life: steps after which the weight of what was observed is half, above 0.
+        half_life: steps after which the weight of an observation is half, above 0.
     """
 
     class Settings(BaseModel, extra="forbid"):
@@ -669,7 +669,7 @@ class Adjusted(Attributor):
         return self._solved
 
     def stats(self, candidate: Candidate) -> CandidateStats:
-        """Return what is known about ``candidate``: the mean of all from 0 groups if never scored.
+        """Return the estimates for ``candidate``: the mean of all from 0 groups if never scored.
 
         The standard error is infinite without a group.
         """

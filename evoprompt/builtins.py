@@ -30,7 +30,7 @@ from evoprompt.verifiers import InTraining, ReplayTopN, Unverified
 
 @hookimpl
 def evoprompt_components() -> Sequence[type[Component] | tuple[str, type[Component]]]:
-    """Everything that ships with evoprompt."""
+    """Return all components that ship with evoprompt."""
     return [
         Reflection,
         Paraphrase,

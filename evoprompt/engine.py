@@ -236,7 +236,7 @@ class Engine:
         self._add_seeds(usable_seeds(seeds, config.population_size, required))
 
     def _add_seeds(self, seeds: Sequence[Proposal]) -> None:
-        """Add the seeds; schedule an initial generation if places are to be filled at the start."""
+        """Add the seeds; schedule an initial generation if places are filled at the start."""
         continued = len(self.log) > 0  # the seeds are in there already; a state is to follow
         for seeded in seeds:
             candidate = self.screening.seed(seeded)
@@ -285,7 +285,7 @@ class Engine:
 
     @property
     def rollouts(self) -> int:
-        """Rollouts spent so far, verification included."""
+        """Return the rollouts spent so far, verification included."""
         return self.training_rollouts + self.verification_rollouts
 
     def candidate_stats(self) -> list[CandidateStats]:
@@ -603,7 +603,7 @@ class Engine:
             )
 
     def conclude(self) -> str:
-        """Warns if nothing evolved, and returns the ``failure_reason``, at the end of training."""
+        """Warn if nothing evolved, and return the ``failure_reason``, at the end of training."""
         self.selection.announce_best(self.step)
         if self.pending_trials:
             self.log.append(
@@ -671,7 +671,7 @@ class Engine:
     # ------------------------------------------------------------------------------------- state
 
     def state_dict(self) -> dict[str, JsonValue]:
-        """Everything needed to continue, as JSON values."""
+        """Return the state that is needed to continue, as JSON values."""
         parts: dict[str, JsonValue] = {
             name: part.state_dict() for name, part in self._parts().items()
         }
@@ -690,7 +690,7 @@ class Engine:
         }
 
     def load_state_dict(self, state: Mapping[str, JsonValue], *, rewind: bool = True) -> None:
-        """Continues from ``state``.
+        """Continue from ``state``.
 
         Args:
             state: what ``state_dict`` returned.
@@ -741,7 +741,7 @@ class Engine:
         self.rng.setstate(state.rng)
 
     def _parts(self) -> dict[str, _Stateful]:
-        """Everything that is saved, by name."""
+        """Return all parts that are saved, by name."""
         return {
             "assignments": self.assignments,
             "population": self.population,

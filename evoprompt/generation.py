@@ -374,7 +374,7 @@ class Generations:
 
         Args:
             step: the engine step.
-            approve: lets a person approve the admitted.
+            approve: function by which a person approves the admitted candidates.
             rollouts_left: rollouts that the budget has left; None where there is no budget.
 
         Returns:

@@ -36,7 +36,7 @@ def evoprompt_components() -> Sequence[  # type: ignore[empty-body]
 
 @hookspec(firstresult=True)
 def evoprompt_attach(request: object) -> object:
-    """Binds ``request.engine`` to ``request.trainer``, or returns None if it is not known.
+    """Bind ``request.engine`` to ``request.trainer``; return None for an unknown trainer.
 
     The request is an ``evoprompt.AttachRequest``, what is returned an ``evoprompt.Attachment``.
     Recognise a trainer through ``sys.modules`` and ``isinstance``; never import the host to find
@@ -46,7 +46,7 @@ def evoprompt_attach(request: object) -> object:
 
 @hookspec
 def evoprompt_event(event: Event) -> None:
-    """Sees every event of a run as it happens. Runs inside the training loop: be quick."""
+    """Receive every event of a run as it happens, inside the training loop: be quick."""
 
 
 @hookspec

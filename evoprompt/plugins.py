@@ -347,7 +347,7 @@ class Plugins:
             yield from ((source, item) for item in items)
 
     def _alone(self, hook: str) -> Iterator[tuple[PluginSource, pluggy.HookCaller]]:
-        """Each plugin that has the hook, and what calls it of that alone."""
+        """Return each plugin that has the hook, with a caller of its implementation alone."""
         for source in list(self._sources.values()):
             other_plugins = [
                 plugin for name, plugin in self.manager.list_name_plugin() if name != source.name

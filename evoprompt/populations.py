@@ -83,7 +83,7 @@ class SteadyPopulation(Population):
         }
 
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
-        """Becomes exactly the population of ``state``."""
+        """Restore exactly the population of ``state``."""
         ever = {candidate.id: candidate for candidate in _CANDIDATES.validate_python(state["ever"])}
         alive = TypeAdapter(list[str]).validate_python(state["alive"])
         self._alive = {candidate_id: ever[candidate_id] for candidate_id in alive}

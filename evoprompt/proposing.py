@@ -51,7 +51,7 @@ class _State(BaseModel):
     Attributes:
         evolved: step of the last generation, 0 before the first.
         requested: step of the request that is open or answered, None if there is none.
-        parents: candidates that it was to improve.
+        parents: candidates to improve.
         is_late: whether evolution is due and waits for the proposer.
     """
 
@@ -75,7 +75,7 @@ class ProposalRequests:
         proposer: is asked.
         verifier: decides about what it writes.
         log: takes the events.
-        setting: what stands around an instruction, as far as it is known.
+        setting: the context of an instruction, as far as it is known.
     """
 
     config: EngineConfig

@@ -1,4 +1,4 @@
-"""The replay buffer: trajectories worth learning from again, failures of late steps first."""
+"""The replay buffer: trajectories to learn from again, failures of late steps first."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ class ReplayBuffer:
             self._questions.popitem(last=False)
 
     def add_verification(self, step: int, trajectories: Sequence[Trajectory]) -> None:
-        """Remembers what can be read of a verification after engine step ``step``.
+        """Record the readable trajectories of a verification after engine step ``step``.
 
         How its questions have gone stays as it is: a verification drew them for being hard, and
         would go on drawing the same ones.
@@ -205,7 +205,7 @@ class ReplayBuffer:
     def failures(
         self, k: int, rng: random.Random, candidates: Collection[str] = ()
     ) -> list[Trajectory]:
-        """Up to ``k`` failures: with text before without, then those of ``candidates`` first.
+        """Return up to ``k`` failures: with text first, then those of ``candidates`` first.
 
         Of these, one of each question comes before a second one of any, and later steps before
         earlier ones; failures of one step come in random order, so that the same question does not
@@ -225,7 +225,7 @@ class ReplayBuffer:
         return chosen
 
     def successes(self, failures: Sequence[Trajectory]) -> list[Trajectory]:
-        """For each question of ``failures`` a success that can be read, where there is one.
+        """Return for each question of ``failures`` a success with text, if there is one.
 
         The latest under the same candidate, else the latest under any.
         """
@@ -245,7 +245,7 @@ class ReplayBuffer:
         return list(successes.values())
 
     def questions(self, k: int, rng: random.Random) -> list[Question]:
-        """Up to ``k`` different questions, drawn by priority without replacement.
+        """Return up to ``k`` different questions, drawn by priority without replacement.
 
         The priority of a question is its share of failures (at least 0.1) over its age in steps.
         """
@@ -255,7 +255,7 @@ class ReplayBuffer:
         )
 
     def state_dict(self) -> dict[str, JsonValue]:
-        """Everything remembered, as JSON values."""
+        """Return the records as JSON values."""
         questions = {name: record.question for name, record in self._questions.items()}
         candidates: dict[str, Candidate] = {}
         memories: list[Memory] = []
@@ -276,7 +276,7 @@ class ReplayBuffer:
         ).model_dump(mode="json")
 
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
-        """Remembers exactly what ``state`` holds.
+        """Restore exactly the records of ``state``.
 
         Raises:
             LookupError: a question or candidate is missing.
@@ -311,7 +311,7 @@ class ReplayBuffer:
 def _drawn(
     k: int, rng: random.Random, records: Sequence[QuestionRecord], priorities: Sequence[float]
 ) -> list[Question]:
-    """Up to ``k`` questions without replacement, in proportion to priority over age."""
+    """Return up to ``k`` questions without replacement, in proportion to priority over age."""
     latest = max((record.step for record in records), default=0)
 
     def race(record: QuestionRecord, priority: float) -> float:
@@ -328,7 +328,7 @@ def _drawn(
 def _different_first(
     k: int, rng: random.Random, memories: Sequence[Memory], by_candidate: bool
 ) -> list[Trajectory]:
-    """Up to ``k`` of ``memories``, oldest first: one of each question, then a second one of each.
+    """Return up to ``k`` of ``memories``: one of each question, then a second one of each.
 
     Args:
         k: most of them.

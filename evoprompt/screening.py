@@ -318,7 +318,7 @@ class Screening:
         self.known.turned_away.append(candidate.text)
 
     def begin_generation(self) -> None:
-        """Lets what earlier generations refused be tried again, under another policy."""
+        """Allow texts that earlier generations rejected, since the policy has changed."""
         self.known.turned_away.clear()
 
 

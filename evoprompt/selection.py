@@ -408,7 +408,7 @@ class Selection:
         return pruned
 
     def forget(self, ids: Collection[str]) -> None:
-        """Drop what is known of candidates that are no longer used."""
+        """Drop the estimates of candidates that are no longer used."""
         with naming("attributor", self.attributor, self.log.report_wait):
             self.attributor.forget(ids)
 

@@ -73,7 +73,7 @@ class _Individual:
     fitness: base.Fitness
 
     def __len__(self) -> int:
-        """Words of the instruction: the size that DEAP's double tournament keeps small."""
+        """Return the number of words: the size that DEAP's double tournament keeps small."""
         return len(self.stats.candidate.text.split())
 
 

@@ -197,7 +197,7 @@ class Trajectory:
 
     @property
     def text(self) -> str:
-        """Actions and observations in order, as one text."""
+        """Return actions and observations in order, as one text."""
         return "".join(turn.action + turn.observation for turn in self.turns)
 
     def require_finite(self) -> None:

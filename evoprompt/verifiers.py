@@ -327,7 +327,7 @@ class InTraining(Verifier):
     def worthwhile_lead(self, scale: TrainingScale) -> float:
         """Return the lead that is waited for, in units of the rewards.
 
-        It shrinks near the ceiling of rewards, where there is hardly more to gain.
+        It shrinks near the ceiling of rewards, where little more can be gained.
         """
         low, high = scale.rewards
         level = scale.mean_reward

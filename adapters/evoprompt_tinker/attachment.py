@@ -1,7 +1,7 @@
 """A binding of an engine to an RL training of tinker-cookbook, which one configuration describes.
 
 The cookbook has no trainer object: ``rl.train.main(config)`` makes everything. So the two fields of
-the configuration that decide what is asked are replaced, in place, until ``detach``:
+the configuration that decide the questions are replaced, in place, until ``detach``:
 
 - ``dataset_builder``: builds the same datasets, with builders that place instructions in prompts;
 - ``rollout_error_tolerance``: the same strategy, which is also the place that is handed the policy
@@ -31,7 +31,7 @@ from evoprompt_tinker.host import REPLACED, HostConfig, HostDataset, HostTokeniz
 from evoprompt_tinker.prompts import limits
 from evoprompt_tinker.verification import VerificationRunner
 
-_CHZ = "X_"  # before a field's name: where chz keeps what was given; the name itself is a cache
+_CHZ = "X_"  # before a field's name: chz keeps the given value there; the name itself is a cache
 
 
 class TinkerAttachment(Binding):
@@ -131,7 +131,7 @@ class Training(RLDataset):  # type: ignore[misc]
         self._has_warned_of_mixed = False
 
     def __len__(self) -> int:
-        """Batches of an epoch."""
+        """Return the number of batches of an epoch."""
         return len(self._inner)
 
     def get_batch(self, index: int) -> Sequence[TrainingGroup]:
@@ -192,7 +192,7 @@ class Test(RLDataset):  # type: ignore[misc]
         self._rewards: list[float] = []
 
     def __len__(self) -> int:
-        """Batches of it."""
+        """Return the number of batches of the data set."""
         return len(self._inner)
 
     def get_batch(self, index: int) -> Sequence[TestGroup]:

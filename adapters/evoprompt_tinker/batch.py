@@ -53,7 +53,7 @@ class Batch:
 
     @property
     def unfinished(self) -> int:
-        """Groups that are still out."""
+        """Return the number of groups that are not finished."""
         return sum(not group.finished for group in self.groups)
 
     async def opened(self, policy: object) -> None:
@@ -118,7 +118,7 @@ class Batch:
         return Question(identity, text, row={"batch": self._index, "group": number})
 
     def _tell_of_setting(self, env: object) -> None:
-        """Lets the proposer know how the first environment of the training asks and scores."""
+        """Give the proposer the questions and scoring of the first environment of the training."""
         engine = self.setup.binding.engine
         if not (engine.setting.prompt or engine.setting.reward):
             engine.setting = setting_of(env, self.setup.render)

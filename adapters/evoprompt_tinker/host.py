@@ -23,11 +23,11 @@ class HostTokenizer(Protocol):
 
     @property
     def all_special_tokens(self) -> list[str]:
-        """Tokens that are no text."""
+        """Return the tokens that are no text."""
         ...
 
     def encode(self, text: str, add_special_tokens: bool = ...) -> list[int]:
-        """Tokens of a text."""
+        """Return the tokens of a text."""
         ...
 
     def decode(self, token_ids: list[int], skip_special_tokens: bool = ...) -> str:
@@ -81,7 +81,7 @@ class HostBuilder(Protocol):
         ...
 
     def logging_tags(self) -> list[str]:
-        """Names under which metrics are averaged."""
+        """Return the names under which metrics are averaged."""
         ...
 
 
@@ -93,7 +93,7 @@ class HostDataset(Protocol):
         ...
 
     def __len__(self) -> int:
-        """Batches of an epoch."""
+        """Return the number of batches of an epoch."""
         ...
 
 

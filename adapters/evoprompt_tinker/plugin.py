@@ -27,7 +27,7 @@ _PARTS = ("RLDataset", "RLDatasetBuilder", "EnvGroupBuilder")
 
 @hookimpl
 def evoprompt_attach(request: AttachRequest) -> Attachment | None:
-    """Binds the engine to an ``rl.train.Config``; None for anything that is not the cookbook's."""
+    """Bind the engine to an ``rl.train.Config``; return None for an object of another library."""
     if request.adapter not in (None, "tinker"):
         return None
     trainer = request.trainer
@@ -53,7 +53,7 @@ def evoprompt_attach(request: AttachRequest) -> Attachment | None:
 
 
 def _require_served(config: HostConfig, request: AttachRequest) -> None:
-    """Refuses now what no batch could be made of later."""
+    """Refuse settings with which no batch could be made later."""
     if config.async_config is not None:
         raise AttachError(
             "async_config is set: batches are then requested during training on earlier batches, "

@@ -146,7 +146,7 @@ class TrlAttachment(Binding):
         return batch
 
     def _look_at_rows(self, rows: Sequence[Row]) -> None:
-        """Learn from the first batch what could not be read ahead, and refuse what is unusable."""
+        """Read the rows of the first batch if none could be read ahead; refuse unusable ones."""
         engine, prompts = self.engine, self._prompts
         prompts.rows = list(rows)
         require_usable_rows(self._host, rows, verifies=not engine.is_static)
@@ -254,7 +254,7 @@ class _Watch(TrainerCallback):
         self._attachment = attachment
 
     def on_step_end(self, *_: object, **__: object) -> None:
-        """Fails where a trainer made its first step past the adapter."""
+        """End the training if the trainer made its first step without the adapter."""
         self._attachment.require_instruction_in_prompts(
             [self._attachment.placed], self._attachment.suspect
         )

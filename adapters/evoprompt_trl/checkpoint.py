@@ -140,7 +140,9 @@ class EngineCheckpoint(TrainerCallback):
         if checkpoint is True or auto:
             whole_folders = mend(self._output, PREFIX)
             if not whole_folders:
-                return None if auto else True  # of which the trainer says that there is none
+                return (
+                    None if auto else True
+                )  # the trainer then reports that there is no checkpoint
             checkpoint = str(whole_folders[-1])
         elif checkpoint:
             require_whole(Path(checkpoint))

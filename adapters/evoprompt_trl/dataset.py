@@ -19,7 +19,7 @@ def require_usable_rows(trainer: HostTrainer, rows: Sequence[Row], verifies: boo
     Args:
         trainer: the trainer, with its reward functions.
         rows: the first rows that have been seen.
-        verifies: whether questions are to be kept for verification.
+        verifies: whether questions are kept for verification.
 
     Raises:
         InputError: they have no prompt, or what a prompt or a reward function reads cannot be kept.

@@ -50,7 +50,7 @@ class Layout:
         return cls(generations, rollouts, baseline)
 
     def assignments(self, process: int, rows: int) -> list[int]:
-        """For each of the ``rows`` of ``process``, the index of its assignment in the batch.
+        """Return for each of the ``rows`` of ``process`` the index of its assignment in the batch.
 
         >>> Layout(question=4, assignment=4, baseline=4).assignments(process=1, rows=6)
         [1, 1, 2, 2, 2, 2]

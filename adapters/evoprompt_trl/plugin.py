@@ -29,7 +29,7 @@ _ASYNC = "AsyncGRPOTrainer"
 
 @hookimpl
 def evoprompt_attach(request: AttachRequest) -> Attachment | None:
-    """Binds the engine to a ``GRPOTrainer`` or ``RLOOTrainer``; None for any other trainer."""
+    """Bind the engine to a ``GRPOTrainer`` or ``RLOOTrainer``; return None for another trainer."""
     trainer = request.trainer
     if request.adapter not in (None, "trl"):
         return None

@@ -110,7 +110,7 @@ class TrlPrompts(PromptWriter):
         return template
 
     def origin(self) -> tuple[str, str]:
-        """Names of the trainer and of the model."""
+        """Return the names of the trainer and of the model."""
         model = str(getattr(self._trainer.model.config, "_name_or_path", ""))
         return type(self._trainer).__name__, model
 

@@ -1,4 +1,4 @@
-"""Rolls rows out through the trainer's own generation path and reads what came of them."""
+"""Rollouts of rows through the trainer's own generation path, with their outcomes."""
 
 from __future__ import annotations
 

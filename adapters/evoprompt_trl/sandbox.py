@@ -81,7 +81,7 @@ def _forked_torch(device: torch.device) -> Iterator[None]:
 
 
 def _no_logps(original: Callable[..., Any]) -> Callable[..., tuple[torch.Tensor | None, ...]]:
-    """Stands for ``original``: all zeros, in as many values as this version of TRL unpacks."""
+    """Replace ``original``: return zeros, in as many values as this version of TRL unpacks."""
     num_other_values = 2 if "compute_aux_loss" in inspect.signature(original).parameters else 1
 
     def zeros(

@@ -103,7 +103,7 @@ def scores_in(
 
 
 def _numbered(names: Sequence[str]) -> list[str]:
-    """``names``, of which two lambdas or two partials of one function may be alike, made different.
+    """Add numbers to repeated names, as of two lambdas or two partials of one function.
 
     >>> _numbered(["match", "<lambda>", "<lambda>"])
     ['match', '<lambda>', '<lambda>_2']

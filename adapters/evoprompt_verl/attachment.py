@@ -120,7 +120,7 @@ class VerlAttachment(Binding):
         )
 
     def _limit_instructions(self) -> None:
-        """Asks of proposals that they fit with every question, validation's included."""
+        """Limit proposals so that they fit with every question, those of validation included."""
         config, prompts = self._host.config, self._prompts
         members = [candidate.text for candidate in self.engine.population.members]
         prompts.require_room_for(members, prompts.questions)
@@ -284,7 +284,7 @@ class VerlAttachment(Binding):
         )
 
     def _live(self) -> set[str]:
-        """Uids of the training prompts still in the queue."""
+        """Return the uids of the training prompts still in the queue."""
         listed = self._queue.kv_list(TRAINING) or {}
         return {key for key, tag in listed.get(TRAINING, {}).items() if tag.get("is_prompt")}
 

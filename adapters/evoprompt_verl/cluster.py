@@ -26,7 +26,7 @@ _HOOK = "worker_process_setup_hook"
 
 
 def equip(config: DictConfig, section: Mapping[str, object]) -> None:
-    """Lets a run that joins a cluster take this process's key and working directory along.
+    """Add this process's key and working directory to the job of a run that joins a cluster.
 
     Written into the job's configuration, where ``ray.init`` reads it: veRL prints its own
     ``runtime_env`` and sends its configuration to every logger, and a key belongs in neither.

@@ -71,9 +71,9 @@ def questions(batch: TensorDict) -> list[Question]:
 
 
 def with_context(extra: object, purpose: Purpose, instruction: str) -> object:
-    """Return ``extra``, the extra information of a row, with what a reward function may ask for.
+    """Return ``extra``, the extra information of a row, with two keys for reward functions.
 
-    It is the instruction, and what the row is rolled out for unless that is training.
+    They are the instruction, and the purpose of the rollout unless that is training.
 
     >>> with_context({"index": 3}, "verify", "Look first.")
     {'index': 3, 'evoprompt_instruction': 'Look first.', 'evoprompt_purpose': 'verify'}
@@ -124,7 +124,7 @@ def batch_of(rows: Sequence[Mapping[str, Any]], **settings: Any) -> TensorDict:
 
 
 def plain(value: Any) -> Any:
-    """``value`` with NumPy's scalars and arrays as Python's own.
+    """Return ``value`` with NumPy's scalars and arrays as Python's own.
 
     >>> import numpy as np
     >>> plain({"target": np.array(["a", "b"]), "index": np.int64(3)})

@@ -26,7 +26,7 @@ def prompts_of(dataset: object) -> list[Sequence[Mapping[str, Any]]]:
 
 
 def tools_of(config: DictConfig) -> list[dict[str, Any]]:
-    """Schemas of the tools that the agent loops put into every prompt."""
+    """Return the schemas of the tools that the agent loops put into every prompt."""
     return [*_tools_of_verl(config), *_tools_of_plugins(config)]
 
 
@@ -38,7 +38,7 @@ def reward_of(config: DictConfig) -> str:
     name, docstring = str(function_config.get("name") or "compute_score"), ""
     try:
         tree = ast.parse(Path(function_config.path).read_text(encoding="utf-8"))
-    except (OSError, SyntaxError, ValueError):  # veRL will say what is wrong with it
+    except (OSError, SyntaxError, ValueError):  # veRL will report the fault
         tree = ast.Module([], [])
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name:

@@ -143,7 +143,7 @@ class HostQueue(Protocol):
         ...
 
     def kv_clear(self, keys: list[str], partition_id: str) -> None:
-        """Forgets keys."""
+        """Remove keys."""
         ...
 
 
@@ -178,11 +178,11 @@ class HostWeights(Protocol):
     """veRL's ``CheckpointEngineManager``: moves weights to the rollout replicas."""
 
     def sleep_replicas(self) -> None:
-        """Frees the replicas' memory."""
+        """Free the replicas' memory."""
         ...
 
     def update_weights(self, global_steps: int | None = None) -> object:
-        """Wakes the replicas with the policy's weights."""
+        """Wake the replicas with the policy's weights."""
         ...
 
 
@@ -201,7 +201,7 @@ class HostTrainer(Protocol):
     val_dataset: object
 
     def fit(self, agent_loop_manager: HostManager) -> None:
-        """Trains to the end."""
+        """Train to the end."""
         ...
 
     def _save_checkpoint(self) -> None: ...
@@ -225,7 +225,7 @@ ATTRIBUTES = (
 
 
 def require_host() -> None:
-    """Fails early, and clearly, if a later veRL has moved anything that the adapter touches.
+    """Check early that veRL still has all parts that the adapter uses.
 
     Raises:
         AttachError: something is missing or takes other parameters.

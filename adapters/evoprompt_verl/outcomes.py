@@ -159,7 +159,7 @@ class OutcomeReader:
 def of_assignments(
     assignments: Mapping[str, Assignment], outcomes: Mapping[Session, RolloutOutcome]
 ) -> list[tuple[Assignment, Outcomes]]:
-    """Each assignment, by uid of its prompt, with its outcomes.
+    """Yield each assignment, by uid of its prompt, with its outcomes.
 
     A rollout that left nothing in the queue failed.
     """

@@ -17,7 +17,7 @@ _LEGACY = ("verl.trainer.ppo.ray_trainer", "RayPPOTrainer")
 
 @hookimpl
 def evoprompt_attach(request: AttachRequest) -> Attachment | None:
-    """Binds the engine to a V1 ``PPOTrainer``; None for any other trainer."""
+    """Bind the engine to a V1 ``PPOTrainer``; return None for any other trainer."""
     trainer = request.trainer
     if request.adapter not in (None, "verl"):
         return None

@@ -33,7 +33,7 @@ def probe(settings: VerlSettings) -> Mapping[str, Charge]:
 
 
 def hand_over(costs: Mapping[str, Charge]) -> None:
-    """Leaves ``costs`` in the environment, for the task runner."""
+    """Write ``costs`` into the environment, for the task runner."""
     os.environ[SPENT] = _BY_MODEL.dump_json(dict(costs)).decode()
 
 

@@ -22,7 +22,7 @@ class PromptTracker:
         self._ids: dict[str, str] = {}
 
     def note(self, uid: str, assignment: Assignment) -> None:
-        """Remembers that the row ``uid`` has ``assignment``."""
+        """Record that the row ``uid`` has ``assignment``."""
         self._ids[uid] = assignment.id
 
     def find(self, uid: str, pending: Mapping[str, Assignment]) -> Assignment | None:
@@ -64,5 +64,5 @@ class PromptTracker:
         return dict(self._ids)
 
     def load_state_dict(self, state: object) -> None:
-        """Continues from ``state``."""
+        """Continue from ``state``."""
         self._ids = _IDS.validate_python(state)

@@ -77,12 +77,12 @@ class VerlPrompts(PromptWriter):
         return template or None
 
     def origin(self) -> tuple[str, str]:
-        """Names of the trainer and of the model."""
+        """Return the names of the trainer and of the model."""
         path = OmegaConf.select(self._config, "actor_rollout_ref.model.path")
         return "veRL PPOTrainer", str(path or "")
 
     def lengths(self, prompts: Sequence[Prompt]) -> list[int]:
-        """Tokens of each rendered prompt, as the agent loops will count them."""
+        """Return the tokens of each rendered prompt, as the agent loops will count them."""
         return [len(ids) for ids in self.encode(prompts)]
 
     def require_room_for(self, instructions: Iterable[str], questions: Sequence[Messages]) -> None:
@@ -102,7 +102,7 @@ class VerlPrompts(PromptWriter):
     def fitting(
         self, questions: Sequence[Messages], candidates: Sequence[Candidate]
     ) -> list[Prompt | None]:
-        """Each question under its candidate; None where that is too long.
+        """Return each question under its candidate; None where that is too long.
 
         If all are, the shortest question is there without an instruction: veRL stops where a whole
         batch has failed.
@@ -118,13 +118,13 @@ class VerlPrompts(PromptWriter):
         return fitted_prompts
 
     def longest_question(self) -> int:
-        """Tokens of the longest question without an instruction; 0 where none is known."""
+        """Return the tokens of the longest question without an instruction; 0 without one."""
         return max(self.lengths(self._bare(longest(self.questions))), default=0)
 
     def longest_with_room(
         self, questions: Sequence[Messages], members: Sequence[str]
     ) -> tuple[int, int]:
-        """Tokens of the longest question that fits with an instruction, and how many fit with none.
+        """Return the tokens of the longest question with room, and how many have no room.
 
         Args:
             questions: to measure, the longest by characters first, until one fits.

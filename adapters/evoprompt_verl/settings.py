@@ -79,7 +79,7 @@ class VerlSettings(EngineSection):
 
     @property
     def render(self) -> Render:
-        """Places the instruction in a prompt."""
+        """Place the instruction in a prompt."""
         return PLACEMENTS[self.placement]
 
     def seeds(self, task: Task | None) -> list[str]:
@@ -151,7 +151,7 @@ def _own(path: Path, resumes: bool) -> Path:
 def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8").strip()
-    except (OSError, ValueError) as error:  # also what is no text, and a NUL in the path
+    except (OSError, ValueError) as error:  # also a file that is no text, and a NUL in the path
         raise InputError(
             f"{SECTION}.instruction_files: {path} cannot be read ({error}); required: a text file "
             "that holds one instruction"

@@ -31,7 +31,7 @@ class VerificationRunner:
         generate: the manager's own ``generate_sequences``.
         sample: the replay buffer's own ``sample``.
         prompts: renders them.
-        reader: reads what came of them.
+        reader: reads their outcomes.
     """
 
     def __init__(

@@ -13,7 +13,7 @@ from hydra.plugins.search_path_plugin import SearchPathPlugin
 
 
 class EvopromptSearchPath(SearchPathPlugin):
-    """Registers the config group ``evoprompt`` beside veRL's own."""
+    """Register the config group ``evoprompt`` beside veRL's own."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
         """Add the group to hydra's store of configurations, which it always reads."""

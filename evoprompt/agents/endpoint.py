@@ -80,12 +80,12 @@ class _Message(BaseModel):
 
     @property
     def text(self) -> str:
-        """The text for the user."""
+        """Return the text for the user."""
         return read_content(self.model_dump(include={"content", "refusal"}))
 
     @property
     def thought(self) -> str:
-        """The thought, as far as the server separated it."""
+        """Return the thought, as far as the server separated it."""
         return read_thought(self.model_dump(exclude={"tool_calls"}))
 
     def build_reply(self, calls: Sequence[_ToolCall], text: str, turn: int) -> dict[str, Any]:

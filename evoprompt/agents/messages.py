@@ -142,7 +142,7 @@ class MessageReader:
 
     @property
     def action(self) -> str:
-        """The message as the text of an episode."""
+        """Return the message as the text of an episode."""
         calls = [
             (join_halves(call.name), join_halves(call.written_arguments)) for call in self._calls
         ]

@@ -139,7 +139,7 @@ class PromptWriter(ABC):
         return len(self._text_tokenizer(text=[text], add_special_tokens=False)["input_ids"][0])
 
     def limits(self, members: Sequence[str], used_tokens: int | None = None) -> TextLimits:
-        """Return limits for screening, such that hardly any proposal is refused later.
+        """Return limits for screening, such that few proposals are refused later.
 
         Special tokens are forbidden, except those that an instruction already contains, such as
         protocol tags.

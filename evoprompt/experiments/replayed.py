@@ -8,7 +8,7 @@
 
 A row of the page is ``| NAME | NUMBER |``. A name is that of a cell, with one kind of question in
 parentheses where it is of these alone, or ``CELL - CELL`` for the difference, paired by question;
-what stands before the last comma of the first may be left out in the second. Where ``results.yaml``
+the part before the last comma of the first may be left out in the second. Where ``results.yaml``
 defines under ``seeds`` a name for several seeds, such as ``shops: [shop 35, shop 36]``, a row
 ``shops, ...`` is the mean over them. A number has one of three forms:
 
@@ -156,7 +156,7 @@ class Results:
         """Return a row, computed again.
 
         Raises:
-            InputError: the page has no such row, or answers are not what was recorded: another
+            InputError: the page has no such row, or answers differ from the recorded ones: another
                 file, another question, or a score that the task does not give.
         """
         if name not in self._page_texts:

@@ -61,7 +61,7 @@ class Body:
 
     @property
     def chat(self) -> list[Message]:
-        """The request as a chat; its system message, if it has one, is the first message."""
+        """Return the request as a chat; its system message, if it has one, is the first message."""
         system, items = self._system, self._chat_items
         return [*([] if system is None else [{"role": "system", "content": system}]), *items]
 

@@ -195,7 +195,7 @@ class Gateway(Conversations):
 
     @property
     def url(self) -> str:
-        """The base URL for agents, such as ``http://127.0.0.1:41234/v1``."""
+        """Return the base URL for agents, such as ``http://127.0.0.1:41234/v1``."""
         host = self.settings.host
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/v1"
 

@@ -47,7 +47,7 @@ class Attachment(Protocol):
         ...
 
     def detach(self) -> None:
-        """Restores the trainer to exactly what it was. Calling it again does nothing."""
+        """Restore the trainer to its former state. Calling it again has no effect."""
         ...
 
 
@@ -98,11 +98,11 @@ def attach(
         log_dir: folder for the events and settings, which ``evoprompt watch`` and ``evoprompt
             report`` read; new, or that of the training that is resumed. Where several processes
             train, the first writes it. None leaves the events where the engine keeps them.
-        resume: ``"auto"``, the default, lets the same command be given again whatever became of the
-            training: it goes on from the newest complete checkpoint, and where there is none it
-            begins anew, with the events of the attempt before set aside in ``log_dir``. None leaves
-            it to the trainer, and a training that begins anew in a folder with events ends with an
-            error.
+        resume: ``"auto"``, the default, allows the same command again after any end of the
+            training: it continues from the newest complete checkpoint; without one it starts from
+            the beginning, with the events of the previous attempt set aside in ``log_dir``. None
+            leaves it to the trainer, and a training that starts from the beginning in a folder with
+            events ends with an error.
 
     Returns:
         The binding; ``detach()`` undoes it.
@@ -238,7 +238,7 @@ def is_instance(instance: object, module: str, name: str) -> bool:
 
 
 def require_version(name: str, version: str, minimum: str, tested: str) -> None:
-    """Refuses a host that is too old; warns of one that is newer than what was tested.
+    """Refuse a host that is too old; warn of one that is newer than the tested versions.
 
     Args:
         name: of its distribution.
@@ -298,10 +298,10 @@ def methods_of(protocol: type) -> dict[str, tuple[str, ...]]:
 
 
 def require_attributes(owner: object, names: Sequence[str], remedy: str) -> None:
-    """Fails early if an object of the host lacks what is read of it, perhaps by a dotted name.
+    """Check that an object of the host has the attributes that are read, perhaps by a dotted name.
 
     Raises:
-        AttachError: it does.
+        AttachError: it lacks one.
     """
     for name in names:
         value: object = owner

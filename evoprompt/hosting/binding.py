@@ -124,7 +124,7 @@ class Prompts(Protocol):
     """Prompts of a trainer, as far as a binding needs them."""
 
     def refusals(self, pairs: Sequence[tuple[Question, Candidate]]) -> list[str]:
-        """For each question under its candidate why it is too long; empty where it is not."""
+        """Return for each question under its candidate why it is too long; empty where it fits."""
         ...
 
     def recipe(self, engine: Engine) -> BaseModel | None:
@@ -226,7 +226,7 @@ class Binding:
         self._undo.callback(release)
 
     def detach(self) -> None:
-        """Restores trainer and engine to exactly what they were. Again, it does nothing."""
+        """Restore trainer and engine to their former state. Calling it again has no effect."""
         if not self.attached:
             return
         del vars(self._trainer)[MARK]
@@ -272,7 +272,7 @@ class Binding:
     def begin(
         self, questions: Sequence[Question], rollouts: int, rollout: Rollout
     ) -> list[Assignment]:
-        """Evolves if that is due, then draws a candidate, or several, for each of ``questions``.
+        """Evolve if that is due, then draw one or several candidates for each of ``questions``.
 
         Args:
             questions: of a step, perhaps none.
@@ -388,7 +388,7 @@ class Binding:
             self._save_recipe(folder)
 
     def load(self, folder: Path | None) -> Mapping[str, JsonValue]:
-        """Continues from a checkpoint; begins anew where there is none, or one without an engine.
+        """Continue from a checkpoint; start anew without one, or without its engine state.
 
         Returns:
             What :meth:`save` was given as ``host``; empty where it begins anew.

@@ -144,7 +144,7 @@ class ShowsTools:
 def marked_prompt(prompt: Prompt, render: Render) -> str:
     r"""``prompt`` as text for a writer, with :data:`PLACE` where ``render`` puts an instruction.
 
-    What stands before and after the place is shortened.
+    The texts before and after the place are shortened.
 
     >>> marked_prompt([{"role": "user", "content": "Why?"}], system_message)
     'system: [here stands the instruction]\n\nuser: Why?'

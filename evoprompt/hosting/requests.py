@@ -229,7 +229,7 @@ class ApprovalQueue:
         self.requests.take(request, self._engine.step, components)
 
     def _do(self, request: Request) -> tuple[str, bool, str]:
-        """Id of the candidate concerned, whether it was done, and what was against it."""
+        """Return the id of the candidate, whether the request succeeded, and the objection."""
         engine, name = self._engine, request.candidate
         match request.action:
             case "add":

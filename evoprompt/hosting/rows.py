@@ -18,7 +18,7 @@ from pydantic import JsonValue
 from evoprompt.support.errors import InputError, warn
 from evoprompt.types import Question
 
-_KIND = "evoprompt/kind"  # key of what stands for a value that JSON has no form for
+_KIND = "evoprompt/kind"  # key of the object for a value that JSON has no form for
 ASKED_BY_ENVIRONMENT = "(asked by the environment)"
 """Text of a question that only a rollout tells."""
 _ASKING = ("prompt", "question", "image", "images")  # columns that ask
@@ -184,7 +184,7 @@ def unkept(row: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _kept(row: Mapping[str, Any]) -> tuple[dict[str, JsonValue], dict[str, str]]:
-    """``row`` in JSON, and the columns with values that have no form there, with their types."""
+    """Return ``row`` in JSON, and the types of values without such a form, by column."""
     json_row: dict[str, JsonValue] = {}
     lost_columns: dict[str, str] = {}
     for name, value in row.items():
@@ -200,7 +200,7 @@ def _encoded(value: object) -> str:
 
 
 def _packed(value: Any, lost_types: list[str]) -> JsonValue:
-    """``value`` in JSON; ``lost_types`` gets the type of each part that has no form there."""
+    """Return ``value`` in JSON; add the type of each part without such a form to ``lost_types``."""
     match value:
         case None | bool():
             return value
@@ -229,7 +229,7 @@ def _legible(text: str) -> str:
 
 
 def _foreign(value: Any, lost_types: list[str]) -> JsonValue:
-    """Values of NumPy and Pillow, neither of which is imported to find out."""
+    """Return a value of NumPy or Pillow in JSON; neither is imported for the check."""
     module = type(value).__module__.split(".")[0]
     if module == "numpy" and hasattr(value, "tolist") and value.dtype.kind not in "OV":
         listed = _packed(value.tolist(), lost_types)

@@ -88,7 +88,7 @@ class Lead:
             useful: as for :meth:`odds`.
             odds: the odds at which the candidate is called better. With :data:`ADMIT`, up to a
                 fifth of the candidates that are exactly as good reach them, .06 if the latter are
-                dropped early, and hardly any that is worse. With ``n``, at most one in ``n`` that
+                dropped early, and almost none that is worse. With ``n``, at most one in ``n`` that
                 is no better reaches them, over all looks together.
 
         >>> Lead(0.1, 0.04).verdict(0.05), Lead(0.1, 0.04).verdict(0.05, odds=100)
