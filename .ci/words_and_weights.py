@@ -15,7 +15,7 @@ from statistics import fmean
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from evoprompt.experiments.replayed import Results
+from evoprompt.experiments.replayed import PageResults
 
 ROOT = Path(__file__).resolve().parents[1]
 PICTURE = ROOT / "docs/images/words-and-weights.svg"
@@ -31,7 +31,7 @@ ARMS = {
 """Cell of each arm, and its colour."""
 
 
-def draw(results: Results) -> str:
+def draw(results: PageResults) -> str:
     """The picture as SVG; the same answers give the same text."""
     with mpl.rc_context({"svg.hashsalt": "evoprompt", "font.size": 11}):
         figure = Figure(figsize=(8, 3.2), layout="constrained")
@@ -56,4 +56,4 @@ def draw(results: Results) -> str:
 
 
 if __name__ == "__main__":
-    PICTURE.write_text(draw(Results(ROOT / "examples/sql/results")), encoding="utf-8")
+    PICTURE.write_text(draw(PageResults(ROOT / "examples/sql/results")), encoding="utf-8")

@@ -547,7 +547,7 @@ def _rearranged(rows: Floats, order: Sequence[int]) -> Floats:
 
 
 @dataclass(slots=True)
-class _State:
+class _RegressionState:
     """State of the regression.
 
     Attributes:
@@ -571,7 +571,7 @@ class _State:
     extra: list[str] = field(default_factory=list)
 
 
-_STATE = TypeAdapter(_State)
+_STATE = TypeAdapter(_RegressionState)
 
 
 class Adjusted(Attributor):
@@ -603,7 +603,7 @@ class Adjusted(Attributor):
         if not half_life > 0:
             raise ValueError(f"half_life is {half_life}; required: above 0 steps")
         self.half_life = half_life
-        self._state = _State()
+        self._state = _RegressionState()
         self._solved: _Equations | None = None
         self._leads: dict[str, dict[str, Lead]] = {}
         self._sentences: Sequence[SentenceValue] | None = None
@@ -723,7 +723,7 @@ class Adjusted(Attributor):
     def reset(self, priors: Mapping[str, Sequence[float]]) -> None:
         """Forget everything; ``priors`` are rewards of all for the same question."""
         prior_rewards = {name: list(rewards) for name, rewards in priors.items() if rewards}
-        self._state = _State(
+        self._state = _RegressionState(
             groups={name: len(rewards) for name, rewards in prior_rewards.items()},
             rewards=[(_PRIOR, name, rewards) for name, rewards in prior_rewards.items()],
         )

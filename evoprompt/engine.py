@@ -87,7 +87,7 @@ class _Stateful(Protocol):
     def load_state_dict(self, state: Mapping[str, JsonValue], /) -> None: ...
 
 
-class _State(BaseModel):
+class _EngineState(BaseModel):
     """An engine as JSON values; its events are on the disk."""
 
     version: int
@@ -711,14 +711,14 @@ class Engine:
         spent_rollouts = (self.training_rollouts, self.verification_rollouts)
         try:
             json.dumps(state, allow_nan=False)
-            saved = _State.model_validate(dict(state))
+            saved = _EngineState.model_validate(dict(state))
             if rewind:
                 self.log.require(saved.events, saved.log)
             self._restore(saved)
         except InputError:
             raise
         except _BROKEN as error:
-            self._restore(_State.model_validate(before))
+            self._restore(_EngineState.model_validate(before))
             raise StateError(
                 f"the engine state is broken ({type(error).__name__}: {error}); required: what "
                 "state_dict returned; resume from an older checkpoint or start afresh"
@@ -728,7 +728,7 @@ class Engine:
         else:
             self.training_rollouts, self.verification_rollouts = spent_rollouts
 
-    def _restore(self, state: _State) -> None:
+    def _restore(self, state: _EngineState) -> None:
         parts = self._parts()
         if missing := sorted(set(parts) - set(state.parts)):
             raise LookupError(f"nothing was saved for {', '.join(missing)}")

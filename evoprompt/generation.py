@@ -26,7 +26,7 @@ from evoprompt.plugins import naming
 from evoprompt.proposing import ProposalRequests, StillProposingError
 from evoprompt.replay import rollouts_to_keep
 from evoprompt.roles import TrainingScale, VerificationRequest, Verifier
-from evoprompt.screening import Finding, Screening, summarise
+from evoprompt.screening import Rejection, Screening, summarise
 from evoprompt.selection import Selection
 from evoprompt.support.storage import SavedRecord
 from evoprompt.support.text import format_error, format_error_with_place
@@ -54,7 +54,7 @@ Approve = Callable[[Sequence[VerificationResult]], list[VerificationResult]]
 
 
 @dataclass(slots=True)
-class Trial:
+class TrialCandidate:
     """A candidate on trial, with the rewards of its training rollouts.
 
     Attributes:
@@ -94,7 +94,7 @@ class Trials(SavedRecord):
         notices: the last notices of generations, which are not repeated.
     """
 
-    trials: list[Trial] = Field(default_factory=list)
+    trials: list[TrialCandidate] = Field(default_factory=list)
     parents: list[str] = Field(default_factory=list)
     admitted: NonNegativeInt = 0
     questions: NonNegativeInt = 0
@@ -165,7 +165,7 @@ class Offspring:
     num_tried: int = 0
     on_trial: list[Candidate] = field(default_factory=list)
     proposer_failures: int = 0
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[Rejection] = field(default_factory=list)
     obstacle: str = ""
     is_cut: bool = False
     is_postponed: bool = False
@@ -360,7 +360,7 @@ class Generations:
             ]
             if trajectories or self.config.reset == "zero" or not self.verifier.share:
                 self.selection.credit_verification(step, trajectories)
-        self.trials.trials = [Trial(candidate) for candidate in offspring.on_trial]
+        self.trials.trials = [TrialCandidate(candidate) for candidate in offspring.on_trial]
         self.trials.parents = [stats.candidate.id for stats in offspring.parents]
         self.trials.admitted = 0
         self.requests.reset_schedule(step)

@@ -45,7 +45,7 @@ class StillProposingError(Exception):
     """The proposer has not returned; the training goes on, and the request stays open."""
 
 
-class _State(BaseModel):
+class _RequestsState(BaseModel):
     """State of the requests.
 
     Attributes:
@@ -85,7 +85,7 @@ class ProposalRequests:
     verifier: Verifier
     log: EventLog
     setting: TaskContext = field(default_factory=TaskContext, init=False)
-    _state: _State = field(default_factory=_State, init=False)
+    _state: _RequestsState = field(default_factory=_RequestsState, init=False)
     _is_resumed: bool = field(default=False, init=False)
     _draft: Future[list[Proposal]] | None = field(default=None, init=False)
     _turn: threading.Lock = field(default_factory=threading.Lock, init=False)
@@ -315,7 +315,7 @@ class ProposalRequests:
 
     def reset_schedule(self, step: int) -> None:
         """Wait for the next generation, after one that ended at engine step ``step``."""
-        self._state = _State(evolved=step)
+        self._state = _RequestsState(evolved=step)
 
     def state_dict(self) -> dict[str, JsonValue]:
         """Return the schedule as JSON values. A request that is open is lost, and made again."""
@@ -323,7 +323,7 @@ class ProposalRequests:
 
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
         """Continue from ``state``."""
-        self._state = _State.model_validate(dict(state))
+        self._state = _RequestsState.model_validate(dict(state))
         self._is_resumed = True
 
 

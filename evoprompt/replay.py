@@ -47,7 +47,7 @@ class Memory(NamedTuple):
     trajectory: Trajectory
 
 
-class _State(BaseModel):
+class _ReplayState(BaseModel):
     """Everything remembered; questions and candidates once, however often they were met."""
 
     questions: dict[str, Question]
@@ -271,7 +271,7 @@ class ReplayBuffer:
         records = [
             replace(record, question=Question(name, "")) for name, record in self._questions.items()
         ]
-        return _State(
+        return _ReplayState(
             questions=questions, candidates=candidates, memories=memories, records=records
         ).model_dump(mode="json")
 
@@ -282,7 +282,7 @@ class ReplayBuffer:
             LookupError: a question or candidate is missing.
             ValueError: a value is of the wrong type or missing.
         """
-        saved = _State.model_validate(dict(state))
+        saved = _ReplayState.model_validate(dict(state))
         memories = [
             Memory(
                 step,

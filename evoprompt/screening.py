@@ -33,7 +33,7 @@ _REMEMBERED = 64  # texts that were refused for good, not to be tried again soon
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Rejection:
     """A refusal: the rule that made it, its reason in words, and how the text begins."""
 
     rule: str
@@ -46,7 +46,7 @@ class Finding:
 
 def check(
     proposal: Proposal, context: ScreeningContext, rules: Sequence[Rule] | None = None
-) -> Finding | None:
+) -> Rejection | None:
     """Return the first finding about a proposal; None if the proposal is accepted.
 
     An exception in a rule counts as a finding.
@@ -57,18 +57,18 @@ def check(
         rules: rules in the order of their application; :func:`default_rules` if not given.
 
     >>> check(Proposal.of("   "), ScreeningContext())
-    Finding(rule='empty', reason='the text holds no words', begins='')
+    Rejection(rule='empty', reason='the text holds no words', begins='')
     """
     size = sum(map(len, proposal.components.values()))
     if size > LONGEST:
-        return Finding("too_long", f"has {size:,} characters; required: at most {LONGEST:,}")
+        return Rejection("too_long", f"has {size:,} characters; required: at most {LONGEST:,}")
     for rule in default_rules() if rules is None else rules:
         try:
             reason = rule(proposal, context)
         except Exception as error:  # what a rule cannot judge must not end a training run
             reason = f"the rule failed: {format_error(error)}"
         if reason is not None:
-            return Finding(getattr(rule, "__name__", type(rule).__name__), reason)
+            return Rejection(getattr(rule, "__name__", type(rule).__name__), reason)
     return None
 
 
@@ -157,7 +157,7 @@ class _Known(SavedRecord):
     born: int = 0
     refused: list[str] = Field(default_factory=list)
     turned_away: list[str] = Field(default_factory=list)
-    findings: list[Finding] = Field(default_factory=list)
+    findings: list[Rejection] = Field(default_factory=list)
 
 
 class Screening:
@@ -189,7 +189,7 @@ class Screening:
         self._index = CopyIndex()
 
     @property
-    def findings(self) -> Sequence[Finding]:
+    def findings(self) -> Sequence[Rejection]:
         """Against the proposals that were screened last."""
         return self.known.findings
 
@@ -289,7 +289,7 @@ class Screening:
         step: int,
         *,
         override: bool,
-    ) -> tuple[Candidate | None, Finding | None]:
+    ) -> tuple[Candidate | None, Rejection | None]:
         """Return a candidate written by a person, and the findings of screening.
 
         Args:
@@ -322,46 +322,46 @@ class Screening:
         self.known.turned_away.clear()
 
 
-def summarise(findings: Sequence[Finding]) -> str:
+def summarise(findings: Sequence[Rejection]) -> str:
     """Return the reasons of rejections in a line, the most frequent first.
 
-    >>> lost = Finding("protocol", "lost tag </sum>")
-    >>> summarise([lost, *[Finding("duplicate", "the text equals an active candidate")] * 2])
+    >>> lost = Rejection("protocol", "lost tag </sum>")
+    >>> summarise([lost, *[Rejection("duplicate", "the text equals an active candidate")] * 2])
     'duplicate (2), lost tag </sum> (1)'
     """
     counts = Counter(map(_label, findings)).most_common()
     return ", ".join(f"{label} ({count})" for label, count in counts)
 
 
-def _label(finding: Finding) -> str:
+def _label(finding: Rejection) -> str:
     """Return the rule of a finding, or its reason if it is about tags and placeholders."""
     return finding.reason if finding.rule == "protocol" else finding.rule.replace("_", " ")
 
 
-def _mismatch(proposal: Proposal, parent: Candidate) -> Finding | None:
+def _mismatch(proposal: Proposal, parent: Candidate) -> Rejection | None:
     """Return a finding if ``proposal`` has other components than its parent."""
     if set(proposal.components) == set(parent.components):
         return None
-    return Finding(
+    return Rejection(
         "components",
         f"has the components {sorted(proposal.components)}; required: a text for each of "
         f"{sorted(parent.components)}, as in its parent",
     )
 
 
-def _unknown(proposal: Proposal, known_ids: Collection[str]) -> Finding | None:
+def _unknown(proposal: Proposal, known_ids: Collection[str]) -> Rejection | None:
     """Return a finding if ``proposal`` names an unknown parent."""
     strangers = [name for name in proposal.parents if name not in known_ids]
     if not strangers:
         return None
-    return Finding(
+    return Rejection(
         "parents",
         f"names the unknown parents {', '.join(strangers)}; required: ids from the request's "
         "parents or history",
     )
 
 
-def _event(proposal: Proposal, step: int, candidate: str, finding: Finding | None) -> Proposed:
+def _event(proposal: Proposal, step: int, candidate: str, finding: Rejection | None) -> Proposed:
     return Proposed(
         step,
         candidate,

@@ -22,7 +22,7 @@ from evoprompt.experiments.directory import TrialDirectory
 from evoprompt.experiments.eventfile import read_events
 from evoprompt.experiments.summary import Clock
 from evoprompt.lm.budget import SPENDING_FILE, Charge, SpendTracker
-from evoprompt.lm.recording import Failure, Recorder, Replay, Response
+from evoprompt.lm.recording import RecordedError, Recorder, Replay, Response
 from evoprompt.lm.settings import BudgetSettings
 from evoprompt.support.errors import InputError, StateError
 from evoprompt.support.storage import STATE_FILE, load_state
@@ -156,7 +156,7 @@ def recording(path: Path) -> Path:
     recorder = Recorder(path)
     said = Response(model="m", text="yes", finish_reason="stop", input_tokens=3, output_tokens=4)
     recorder.add({"model": "m", "messages": []}, said)
-    recorder.add({"model": "m"}, Failure(kind="LMError", status=500, message="no"))
+    recorder.add({"model": "m"}, RecordedError(kind="LMError", status=500, message="no"))
     return path
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from evoprompt.experiments.replayed import Results
+from evoprompt.experiments.replayed import PageResults
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-RESULTS = {folder.parent.name: Results(folder) for folder in sorted(EXAMPLES.glob("*/results"))}
+RESULTS = {folder.parent.name: PageResults(folder) for folder in sorted(EXAMPLES.glob("*/results"))}
 
 
 @pytest.mark.parametrize(

@@ -25,11 +25,11 @@ from evoprompt.hosting.prompts import Render
 from evoprompt.log.evaluation import REWARD
 from evoprompt.support.errors import AttachError, InputError
 from evoprompt_tinker.batch import Batch
-from evoprompt_tinker.checkpoint import EngineCheckpoint
+from evoprompt_tinker.checkpoint import CookbookCheckpoint
 from evoprompt_tinker.groups import Setup, TestGroup, TrainingGroup, Watching
 from evoprompt_tinker.host import REPLACED, HostConfig, HostDataset, HostTokenizer
 from evoprompt_tinker.prompts import limits
-from evoprompt_tinker.verification import VerificationRunner
+from evoprompt_tinker.verification import CookbookVerification
 
 _CHZ = "X_"  # before a field's name: chz keeps the given value there; the name itself is a cache
 
@@ -120,12 +120,12 @@ class Training(RLDataset):  # type: ignore[misc]
         strategy = config.effective_rollout_strategy()
         self.setup = Setup(binding, render, tokenizer, strategy, config.effective_termination())
         binding.engine.limits = limits(tokenizer, binding.engine)
-        self._checkpoint = EngineCheckpoint(config, binding)
+        self._checkpoint = CookbookCheckpoint(config, binding)
         self._step = self._checkpoint.resume()
         whole = len(inner) * config.num_epochs
         self._end = whole if config.max_steps is None else min(whole, config.max_steps)
         self._inner = inner
-        self._verification = VerificationRunner(self.setup, inner)
+        self._verification = CookbookVerification(self.setup, inner)
         self._batch: Batch | None = None
         self._failure: BaseException | None = None
         self._has_warned_of_mixed = False

@@ -16,7 +16,7 @@ from evoprompt_tinker.groups import Setup, TrainingGroup
 from evoprompt_tinker.host import HostBuilder
 from evoprompt_tinker.outcomes import outcomes
 from evoprompt_tinker.prompts import holds, question_of, setting_of
-from evoprompt_tinker.verification import VerificationRunner
+from evoprompt_tinker.verification import CookbookVerification
 
 if TYPE_CHECKING:
     from evoprompt_tinker.attachment import Training
@@ -41,7 +41,7 @@ class Batch:
         index: int,
         builders: Sequence[HostBuilder],
         setup: Setup,
-        verification: VerificationRunner,
+        verification: CookbookVerification,
         training: Training,
     ) -> None:
         self.setup = setup

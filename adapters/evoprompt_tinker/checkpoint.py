@@ -26,7 +26,7 @@ PREFIX = "step_"
 _ROLLING = 2  # the newest, and the one before while that is still being saved
 
 
-class EngineCheckpoint:
+class CookbookCheckpoint:
     """Saves and restores the engine at the steps at which the cookbook does so with its weights.
 
     Args:

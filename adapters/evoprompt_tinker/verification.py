@@ -18,7 +18,7 @@ from evoprompt_tinker.outcomes import outcomes
 _KEPT = 64  # number of batches with remembered builders
 
 
-class VerificationRunner:
+class CookbookVerification:
     """Rolls questions of earlier batches out under candidates that ask for admission.
 
     Args:

@@ -17,11 +17,11 @@ from evoprompt.hosting.rows import row_of
 from evoprompt.log.evaluation import REWARD
 from evoprompt.support.errors import InputError, warn
 from evoprompt.types import Assignment, Candidate, Question
-from evoprompt_trl.checkpoint import EngineCheckpoint
+from evoprompt_trl.checkpoint import CheckpointCallback
 from evoprompt_trl.collectives import Collectives
 from evoprompt_trl.dataset import require_usable_rows
 from evoprompt_trl.groups import Layout, chunks_of_groups, share_of
-from evoprompt_trl.host import TOKENIZE, Batch, HostTrainer, Row
+from evoprompt_trl.host import TOKENIZE, Batch, Row, TrlTrainer
 from evoprompt_trl.precision import slow_bf16
 from evoprompt_trl.prompts import TrlPrompts, rewards_of
 from evoprompt_trl.rollout import Roller
@@ -55,7 +55,7 @@ class TrlAttachment(Binding):
             the engine's proposer cannot work.
     """
 
-    def __init__(self, trainer: HostTrainer, request: AttachRequest) -> None:
+    def __init__(self, trainer: TrlTrainer, request: AttachRequest) -> None:
         engine, render = request.engine, request.render
         served = (
             getattr(trainer, "use_vllm", False) and getattr(trainer, "vllm_mode", "") == "server"
@@ -78,7 +78,7 @@ class TrlAttachment(Binding):
         self.prompts = self._prompts
         engine.limits, engine.setting = limits, setting
         engine.screening.trainset = self._prompts.questions(engine.config.replay_capacity)
-        self._checkpoint = EngineCheckpoint(trainer, self, self._collectives)
+        self._checkpoint = CheckpointCallback(trainer, self, self._collectives)
         generate = trainer._generate_and_score_completions
         report = engine.log.report_wait
         self._roller = Roller(trainer, generate, engine.config, self._prompts, tools, report)
@@ -278,7 +278,7 @@ def _split(outcomes: Sequence[RolloutOutcome], assignments: Sequence[Assignment]
     return [[next(rows) for _ in range(assignment.rollouts)] for assignment in assignments]
 
 
-def _own_tools(trainer: HostTrainer, engine: Engine) -> OwnTools | None:
+def _own_tools(trainer: TrlTrainer, engine: Engine) -> OwnTools | None:
     """Return the tools of the trainer; None if no candidate describes them."""
     members = engine.population.members
     if not getattr(trainer, "tools", None) or not any(

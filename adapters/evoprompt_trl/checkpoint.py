@@ -28,13 +28,13 @@ from evoprompt.support.storage import (
 )
 from evoprompt.support.trainer_files import require_readable
 from evoprompt_trl.collectives import Collectives
-from evoprompt_trl.host import HostTrainer
+from evoprompt_trl.host import TrlTrainer
 
 PREFIX = "checkpoint-"
 """How ``transformers`` names its folders, before the number of the step."""
 
 
-class EngineCheckpoint(TrainerCallback):
+class CheckpointCallback(TrainerCallback):
     """Checkpoint of the engine, saved and restored together with the trainer.
 
     Args:
@@ -46,7 +46,7 @@ class EngineCheckpoint(TrainerCallback):
         resume_from: argument of the trainer to resume from, until the engine has been restored.
     """
 
-    def __init__(self, trainer: HostTrainer, binding: Binding, collectives: Collectives) -> None:
+    def __init__(self, trainer: TrlTrainer, binding: Binding, collectives: Collectives) -> None:
         self._trainer = trainer
         self._binding = binding
         self._engine = binding.engine

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 
 from evoprompt.hosting.rows import unkept
 from evoprompt.support.errors import InputError
-from evoprompt_trl.host import HostTrainer, Row, has_environments
+from evoprompt_trl.host import Row, TrlTrainer, has_environments
 
 _LOOKED_AT = 8  # rows; a column is of one type
 _OF_THE_PROMPT = ("prompt", "image", "images")
 
 
-def require_usable_rows(trainer: HostTrainer, rows: Sequence[Row], verifies: bool) -> None:
+def require_usable_rows(trainer: TrlTrainer, rows: Sequence[Row], verifies: bool) -> None:
     """Make sure that the first rows of the training can be asked, and asked again.
 
     Args:
@@ -51,7 +51,7 @@ def _require_prompt(row: Row) -> None:
         )
 
 
-def _readers(trainer: HostTrainer, column: str) -> Iterator[str]:
+def _readers(trainer: TrlTrainer, column: str) -> Iterator[str]:
     """Return the names of the reward functions with a parameter ``column``."""
     functions: Sequence[object] = getattr(trainer, "reward_funcs", ())
     for name, function in zip(trainer.reward_func_names, functions, strict=False):

@@ -58,7 +58,7 @@ Generate = Callable[[list[Row]], Batch]
 """The trainer's own ``_generate_and_score_completions``."""
 
 
-class HostTrainer(Protocol):
+class TrlTrainer(Protocol):
     """A ``GRPOTrainer`` or ``RLOOTrainer``; ``plugin.py`` looks for every method that is here."""
 
     accelerator: Accelerator
@@ -113,13 +113,13 @@ class HostTrainer(Protocol):
         ...
 
 
-def tokenizer_of(trainer: HostTrainer) -> Tokenizer:
+def tokenizer_of(trainer: TrlTrainer) -> Tokenizer:
     """Return the tokenizer: the processing class, or its tokenizer if it is a processor."""
     processor = trainer.processing_class
     return cast(Tokenizer, getattr(processor, "tokenizer", processor))
 
 
-def has_environments(trainer: HostTrainer) -> bool:
+def has_environments(trainer: TrlTrainer) -> bool:
     """Return whether an environment may complete or write the prompts."""
     names = ("environment_factories", "environments")  # the latter until TRL 1.7
     return any(getattr(trainer, name, None) is not None for name in names)

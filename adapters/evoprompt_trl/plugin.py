@@ -15,7 +15,7 @@ from evoprompt.hosting.attachment import (
     require_version,
 )
 from evoprompt.support.errors import AttachError
-from evoprompt_trl.host import BUFFERS, MINIMUM, SINGLE_TURN, TESTED, HostTrainer
+from evoprompt_trl.host import BUFFERS, MINIMUM, SINGLE_TURN, TESTED, TrlTrainer
 
 if TYPE_CHECKING:
     from evoprompt.hosting.attachment import Attachment, AttachRequest
@@ -46,12 +46,12 @@ def evoprompt_attach(request: AttachRequest) -> Attachment | None:
     version = str(getattr(sys.modules.get("trl"), "__version__", "0"))
     remedy = f'use a TRL that was tested, pip install "trl=={TESTED}.*", or report it'
     require_version("trl", version, MINIMUM, TESTED)
-    require_methods(trainer, methods_of(HostTrainer), remedy)
+    require_methods(trainer, methods_of(TrlTrainer), remedy)
     require_attributes(trainer, BUFFERS, remedy)
     _require_tools_on_server(trainer, version)
     from evoprompt_trl.attachment import TrlAttachment
 
-    return TrlAttachment(cast("HostTrainer", trainer), request)
+    return TrlAttachment(cast("TrlTrainer", trainer), request)
 
 
 def _require_tools_on_server(trainer: object, version: str) -> None:

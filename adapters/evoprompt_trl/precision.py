@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from evoprompt_trl.host import HostTrainer
+from evoprompt_trl.host import TrlTrainer
 
 EMULATED = (
     "this CPU has no instructions for bfloat16 (AMX or AVX-512 BF16) and emulates it: forward and "
@@ -44,7 +44,7 @@ def native_bf16(device: str | None = None) -> bool:
     return any(capabilities.get(name) for name in _FLAGS)
 
 
-def slow_bf16(trainer: HostTrainer) -> str:
+def slow_bf16(trainer: TrlTrainer) -> str:
     """Return a message if a trainer computes in bfloat16 on a device that emulates it.
 
     TRL computes in bfloat16 by default on every device.

@@ -14,7 +14,7 @@ from evoprompt.hosting.prompts import Prompt, Render
 from evoprompt.hosting.rows import is_safe_to_read, row_of, texts_of, training_question
 from evoprompt.support.text import words_of
 from evoprompt.types import Candidate, Question
-from evoprompt_trl.host import HostTrainer, Row, has_environments
+from evoprompt_trl.host import Row, TrlTrainer, has_environments
 from evoprompt_trl.tools import schemas_of
 
 _UNASKED: Prompt = [{"role": "user", "content": ""}]
@@ -35,7 +35,7 @@ class TrlPrompts(PromptWriter):
             data, there are none until the first batch.
     """
 
-    def __init__(self, trainer: HostTrainer, render: Render) -> None:
+    def __init__(self, trainer: TrlTrainer, render: Render) -> None:
         self._trainer = trainer
         self._owned = has_environments(trainer)
         dataset = getattr(trainer, "train_dataset", None)
@@ -115,7 +115,7 @@ class TrlPrompts(PromptWriter):
         return type(self._trainer).__name__, model
 
 
-def rewards_of(trainer: HostTrainer) -> str:
+def rewards_of(trainer: TrlTrainer) -> str:
     """Return the descriptions of the reward functions of ``trainer``, with their weights."""
     functions = getattr(trainer, "reward_funcs", ())
     weights = trainer.reward_weights.tolist()

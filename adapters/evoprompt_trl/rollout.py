@@ -24,13 +24,13 @@ from evoprompt_trl.host import (
     INSTRUCTION_COLUMN,
     Batch,
     Generate,
-    HostTrainer,
     Row,
+    TrlTrainer,
     has_environments,
     tokenizer_of,
 )
 from evoprompt_trl.prompts import TrlPrompts
-from evoprompt_trl.scores import FEEDBACK, Score, rewards_in, scores_in
+from evoprompt_trl.scores import FEEDBACK, RowScore, rewards_in, scores_in
 from evoprompt_trl.tools import OwnTools
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Roller:
 
     def __init__(
         self,
-        trainer: HostTrainer,
+        trainer: TrlTrainer,
         generate: Generate,
         config: EngineConfig,
         prompts: TrlPrompts,
@@ -72,7 +72,7 @@ class Roller:
         self._candidates: Sequence[Candidate] = ()
         self._own: Sequence[Prompt] | None = None
         self._rewards: list[float | None] | None = None
-        self._scores: list[Score] = []
+        self._scores: list[RowScore] = []
         self._ids: list[list[int]] = []
         self._prompts: Sequence[Prompt] = ()
         self._own_feedback = False
@@ -238,7 +238,7 @@ class Roller:
 
 
 @contextmanager
-def _naming_functions(trainer: HostTrainer, report: Report | None) -> Iterator[None]:
+def _naming_functions(trainer: TrlTrainer, report: Report | None) -> Iterator[None]:
     """Name, inside the context, a reward function that does not return or ends the process."""
     functions = trainer.reward_funcs
     trainer.reward_funcs = [_named(function, report) for function in functions]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from evoprompt_trl.host import BUFFERS, LOADED_STEP, HostTrainer
+from evoprompt_trl.host import BUFFERS, LOADED_STEP, TrlTrainer
 
 _SETTINGS: dict[str, Any] = {
     # Every prompt is sampled once; a vLLM server drops all but each num_generations-th prompt.
@@ -25,7 +25,7 @@ _SETTINGS: dict[str, Any] = {
 
 
 @contextmanager
-def sandbox(trainer: HostTrainer) -> Iterator[None]:
+def sandbox(trainer: TrlTrainer) -> Iterator[None]:
     """Let the trainer generate as in evaluation; restore its state afterwards.
 
     No model computes log-probabilities, which no reward reads and which would take the memory of

@@ -16,7 +16,7 @@ import torch
 
 from evoprompt.log.turns import clip
 from evoprompt.support.errors import InputError
-from evoprompt_trl.host import EXTRA_LOGS, HostTrainer, Row
+from evoprompt_trl.host import EXTRA_LOGS, Row, TrlTrainer
 
 FEEDBACK = "feedback"
 """Column whose texts proposers read."""
@@ -26,7 +26,7 @@ LONGEST = 4000
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
+class RowScore:
     """Logged values of one row.
 
     Attributes:
@@ -39,7 +39,7 @@ class Score:
     feedback: str = ""
 
 
-def rewards_in(trainer: HostTrainer, per_function: torch.Tensor) -> list[float | None]:
+def rewards_in(trainer: TrlTrainer, per_function: torch.Tensor) -> list[float | None]:
     """Return the rewards in ``per_function``, of shape (rows of all processes, reward functions).
 
     A reward is the weighted sum TRL trains on: ``None`` values left out, clipped where
@@ -60,8 +60,8 @@ def rewards_in(trainer: HostTrainer, per_function: torch.Tensor) -> list[float |
 
 
 def scores_in(
-    trainer: HostTrainer, per_function: torch.Tensor, rows: Sequence[Row], from_rollouts: bool
-) -> list[Score]:
+    trainer: TrlTrainer, per_function: torch.Tensor, rows: Sequence[Row], from_rollouts: bool
+) -> list[RowScore]:
     """Return the logged values of each row of this process that the trainer has just scored.
 
     Args:
@@ -97,7 +97,7 @@ def scores_in(
             elif isinstance(value, int | float) and math.isfinite(value):
                 metrics[row][column] = float(value)
     return [
-        Score(numbers, clip("\n".join(str(text) for text in texts if text), LONGEST))
+        RowScore(numbers, clip("\n".join(str(text) for text in texts if text), LONGEST))
         for texts, numbers in zip(feedback, metrics, strict=True)
     ]
 

@@ -19,13 +19,13 @@ from evoprompt.agents import described
 from evoprompt.hosting.prompts import without_tool_descriptions
 from evoprompt.support.errors import AttachError, InputError
 from evoprompt.types import Candidate
-from evoprompt_trl.host import SHOWN_TOOLS, TOKENIZE, HostTrainer, has_environments
+from evoprompt_trl.host import SHOWN_TOOLS, TOKENIZE, TrlTrainer, has_environments
 
 Tokenized = tuple[list[list[int]], list[Any] | None, dict[str, Any]]
 """What TRL makes of prompts: token ids, images, and further inputs of models that take images."""
 
 
-def schemas_of(trainer: HostTrainer) -> list[Mapping[str, Any]]:
+def schemas_of(trainer: TrlTrainer) -> list[Mapping[str, Any]]:
     """Return the schemas of a trainer's tools, or of those of its ``rollout_func``."""
     tools = getattr(trainer, "tools", None) or getattr(trainer, SHOWN_TOOLS, None) or ()
     return [tool if isinstance(tool, Mapping) else get_json_schema(tool) for tool in tools]
@@ -41,7 +41,7 @@ class OwnTools:
         AttachError: this TRL or trainer has no place for it.
     """
 
-    def __init__(self, trainer: HostTrainer) -> None:
+    def __init__(self, trainer: TrlTrainer) -> None:
         method = getattr(type(trainer), TOKENIZE, None)
         parameters = tuple(inspect.signature(method).parameters)[1:] if callable(method) else ()
         if parameters[:1] != ("prompts",) or has_environments(trainer):

@@ -26,13 +26,13 @@ from evoprompt_verl.host import (
     HostBatch,
     HostManager,
     HostQueue,
-    HostTrainer,
     Metrics,
+    VerlTrainer,
 )
 from evoprompt_verl.outcomes import OutcomeReader, headed, of_assignments, session_of
 from evoprompt_verl.prompt_tracker import PromptTracker
 from evoprompt_verl.prompts import VerlPrompts
-from evoprompt_verl.verification import VerificationRunner
+from evoprompt_verl.verification import ReplicaVerification
 from evoprompt_verl.waiting import Workers
 
 _LOOKED_AT = 8  # number of groups of the first step with prompts to inspect
@@ -59,7 +59,7 @@ class VerlAttachment(Binding):
     """
 
     def __init__(
-        self, trainer: HostTrainer, request: AttachRequest, queue: HostQueue | None = None
+        self, trainer: VerlTrainer, request: AttachRequest, queue: HostQueue | None = None
     ) -> None:
         super().__init__(request.engine, trainer, resume=request.resume)
         self._host = trainer
@@ -115,7 +115,7 @@ class VerlAttachment(Binding):
         self._scores_while_rolling_out = workers is not None
         if not self._scores_while_rolling_out:
             self._score_originally = self.replace(trainer, "_compute_reward_colocate", self._score)
-        self._verification = VerificationRunner(
+        self._verification = ReplicaVerification(
             trainer, self._queue, generate, self._wait_for_sample, self._prompts, self._reader
         )
 

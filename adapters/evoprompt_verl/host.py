@@ -186,7 +186,7 @@ class HostWeights(Protocol):
         ...
 
 
-class HostTrainer(Protocol):
+class VerlTrainer(Protocol):
     """veRL's V1 ``PPOTrainer``."""
 
     config: DictConfig
@@ -216,7 +216,7 @@ class HostTrainer(Protocol):
 
 
 ATTRIBUTES = (
-    *HostTrainer.__annotations__,
+    *VerlTrainer.__annotations__,
     "reward_loop_manager.reward_loop_worker_handles",
     "checkpoint_manager.sleep_replicas",
     "checkpoint_manager.update_weights",
@@ -233,7 +233,7 @@ def require_host() -> None:
     v1 = "verl.trainer.ppo.v1"
     _require(
         {
-            (f"{v1}.trainer_base", "PPOTrainer"): methods_of(HostTrainer),
+            (f"{v1}.trainer_base", "PPOTrainer"): methods_of(VerlTrainer),
             (f"{v1}.replay_buffer", "ReplayBuffer"): methods_of(HostReplayBuffer),
             (v1, "AgentLoopManagerTQ"): {**methods_of(HostManager), "create": ()},
             ("transfer_queue", ""): methods_of(HostQueue),

@@ -31,7 +31,7 @@ from evoprompt_verl.settings import PRESETS, SECTION, VerlSettings, defaults
 
 if TYPE_CHECKING:
     from evoprompt_verl.attachment import VerlAttachment
-    from evoprompt_verl.host import HostManager, HostTrainer
+    from evoprompt_verl.host import HostManager, VerlTrainer
 
 _ROLLOUT = "actor_rollout_ref.rollout"
 _SINGLE = "evoprompt_single"
@@ -146,7 +146,7 @@ def _attach_in_fit(manager: HostManager, settings: VerlSettings) -> None:
             "as veRL's main_ppo does; use that entry point, or evoprompt.attach in your own"
         )
 
-    def fit(trainer: HostTrainer, agent_loop_manager: HostManager) -> None:
+    def fit(trainer: VerlTrainer, agent_loop_manager: HostManager) -> None:
         if agent_loop_manager is manager:
             PPOTrainer.fit = original
             del manager.generate_sequences

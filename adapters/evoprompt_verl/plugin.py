@@ -28,18 +28,18 @@ def evoprompt_attach(request: AttachRequest) -> Attachment | None:
         )
     if not is_instance(trainer, *_SUPPORTED):
         return None
-    from evoprompt_verl.host import REMEDY, HostReplayBuffer, HostTrainer, require_host
+    from evoprompt_verl.host import REMEDY, HostReplayBuffer, VerlTrainer, require_host
     from evoprompt_verl.preflight import check_trainer
     from evoprompt_verl.prompt_budget import check_room
     from evoprompt_verl.versions import check_versions
 
-    host = cast("HostTrainer", trainer)
+    host = cast("VerlTrainer", trainer)
     try:
         check_versions()
         check_trainer(host.config, request.engine.config)
         request.engine.check(request.probe)
         require_host()
-        require_methods(host, methods_of(HostTrainer), REMEDY)
+        require_methods(host, methods_of(VerlTrainer), REMEDY)
         require_methods(host.replay_buffer, methods_of(HostReplayBuffer), REMEDY)
         if not hasattr(host, "tokenizer"):
             # Not initialised, so perhaps before Ray starts; otherwise it is measured in ``fit``.

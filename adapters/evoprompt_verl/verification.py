@@ -11,7 +11,7 @@ from evoprompt.hosting.binding import Outcomes
 from evoprompt.hosting.rows import row_of
 from evoprompt.types import Assignment
 from evoprompt_verl.columns import EXTRA, PROMPT, ROLLOUTS, UID, batch_of, with_context
-from evoprompt_verl.host import VALIDATION, HostBatch, HostQueue, HostTrainer, Metrics
+from evoprompt_verl.host import VALIDATION, HostBatch, HostQueue, Metrics, VerlTrainer
 from evoprompt_verl.outcomes import OutcomeReader, of_assignments
 from evoprompt_verl.prompts import VerlPrompts
 
@@ -19,7 +19,7 @@ Generate = Callable[[TensorDict], None]
 Sample = Callable[..., tuple[HostBatch, Metrics]]
 
 
-class VerificationRunner:
+class ReplicaVerification:
     """Rolls assignments out with the weights that the rollout replicas hold now.
 
     Called where the trainer hands over the prompts of a step: the replicas are awake then, with
@@ -36,7 +36,7 @@ class VerificationRunner:
 
     def __init__(
         self,
-        trainer: HostTrainer,
+        trainer: VerlTrainer,
         queue: HostQueue,
         generate: Generate,
         sample: Sample,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from evoprompt.agents.agent import Agent, EpisodeSteps, Limits, Sample, Sampling
 from evoprompt.agents.drivers import CallMany, Lockstep, Sampler, ToolCaller, play, play_one
 from evoprompt.agents.episode import Action, Broken, Decode, Episode, Result, split, turns
-from evoprompt.agents.protocol import AnswerProtocol, Call, Move, Protocol, TagProtocol
+from evoprompt.agents.protocol import AnswerProtocol, Move, Protocol, TagProtocol, ToolCall
 from evoprompt.agents.tokenizer import ChatTokenizer, TextTokenizer, Tokenizer, described, encode
 from evoprompt.agents.toolcalls import ToolCallProtocol
 from evoprompt.agents.tools import Tools, ToolUnavailable
@@ -20,7 +20,6 @@ __all__ = [
     "Agent",
     "AnswerProtocol",
     "Broken",
-    "Call",
     "CallMany",
     "ChatTokenizer",
     "Decode",
@@ -37,6 +36,7 @@ __all__ = [
     "TagProtocol",
     "TextTokenizer",
     "Tokenizer",
+    "ToolCall",
     "ToolCallProtocol",
     "ToolCaller",
     "ToolUnavailable",

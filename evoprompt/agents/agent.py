@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from evoprompt.agents.episode import Action, Broken, Episode, Result
-from evoprompt.agents.protocol import Call, Move, Protocol
+from evoprompt.agents.protocol import Move, Protocol, ToolCall
 from evoprompt.agents.thoughts import marks_of
 from evoprompt.agents.tokenizer import Tokenizer
 
@@ -64,11 +64,11 @@ class Sample:
     sampling: Sampling
 
 
-Want = Sample | Call
+Want = Sample | ToolCall
 Given = Action | Result
 EpisodeSteps = Generator[Want, Given, Episode]
 """An episode in progress; the response to a ``Sample`` is an ``Action`` or ``Broken``, that to a
-``Call`` is a ``Result``."""
+``ToolCall`` is a ``Result``."""
 
 
 class Agent:
@@ -125,7 +125,7 @@ class Agent:
             episode.show(*self.observation(move.calls, results, action_text))
 
     def observation(
-        self, calls: Sequence[Call], results: Sequence[str], action_text: str = ""
+        self, calls: Sequence[ToolCall], results: Sequence[str], action_text: str = ""
     ) -> tuple[list[int], str]:
         """Return the observation after calls, as tokens and text, cut if it is too long.
 

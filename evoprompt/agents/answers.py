@@ -12,7 +12,7 @@ from typing import Any
 
 from evoprompt.agents.messages import MessageReader, read_text
 from evoprompt.lm.events import ServerEvent
-from evoprompt.lm.outcomes import Exchange, read_finish_reason
+from evoprompt.lm.outcomes import FinishedExchange, read_finish_reason
 
 _UNREADABLE = (ValueError, RecursionError, AttributeError, TypeError, LookupError)
 
@@ -53,10 +53,10 @@ class AnswerReader:
             else:
                 self._read(event.data, is_whole=False)
 
-    def exchange(self, **fields: Any) -> Exchange:
+    def exchange(self, **fields: Any) -> FinishedExchange:
         """Return the exchange with the state of the answer and further fields."""
         error = fields.pop("error", "") or self.error
-        return Exchange(
+        return FinishedExchange(
             finish_reason=self.finish_reason,
             has_content=self.message.has_content,
             has_thought=self.message.has_thought,

@@ -13,7 +13,7 @@ from typing import ClassVar
 from pydantic import JsonValue
 
 from evoprompt.agents.conversation import UNNAMED, read_arguments
-from evoprompt.agents.protocol import Call
+from evoprompt.agents.protocol import ToolCall
 
 NAMES, KEY, VALUE = ("name_4b1f_a", "name_4b1f_b"), "key_4b1f", "value-4b1f"
 """Contents of the calls that a template has to write; the second call has a different key."""
@@ -43,11 +43,11 @@ class CallForm(ABC):
     opening: str
     requirement: ClassVar[str]
 
-    def calls(self, action: str) -> list[Call] | None:
+    def calls(self, action: str) -> list[ToolCall] | None:
         """Return the calls of an action, unreadable ones with a fault; None without any."""
         if self.opening not in action:
             return None
-        calls: list[Call] = []
+        calls: list[ToolCall] = []
         at = action.find(self.opening)
         faults = 0
         while at >= 0 and faults < _MAX_FAULTS:
@@ -58,13 +58,13 @@ class CallForm(ABC):
         return calls
 
     @abstractmethod
-    def read(self, action: str, at: int) -> tuple[list[Call], int]:
+    def read(self, action: str, at: int) -> tuple[list[ToolCall], int]:
         """Return the calls after an opening, and the position of their end."""
 
-    def unread(self, name: str = UNNAMED, cause: str = "") -> Call:
+    def unread(self, name: str = UNNAMED, cause: str = "") -> ToolCall:
         """Return an unreadable call with a fault for the policy, which may try again."""
         reason = f" ({cause})" if cause else ""
-        return Call(name, {}, f"the call cannot be read{reason}; required: {self.requirement}")
+        return ToolCall(name, {}, f"the call cannot be read{reason}; required: {self.requirement}")
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class ObjectForm(CallForm):
         "comma after the last"
     )
 
-    def calls(self, action: str) -> list[Call] | None:
+    def calls(self, action: str) -> list[ToolCall] | None:
         """Return the calls; without a mark, only an object with name and arguments is a call."""
         if self.opening:
             return super().calls(action)
@@ -90,9 +90,9 @@ class ObjectForm(CallForm):
             is_call = _CALL_START.match(bare) is not None
         return self.read(bare, 0)[0] if is_call else None
 
-    def read(self, action: str, at: int) -> tuple[list[Call], int]:
+    def read(self, action: str, at: int) -> tuple[list[ToolCall], int]:
         """Return the calls in the objects, up to the first that is not an object."""
-        calls: list[Call] = []
+        calls: list[ToolCall] = []
         while True:
             value, at, cause = _json_at(action, at)
             if cause:
@@ -105,7 +105,7 @@ class ObjectForm(CallForm):
                 return calls, at
             at = separator.end()
 
-    def _call(self, value: object) -> Call:
+    def _call(self, value: object) -> ToolCall:
         if not isinstance(value, dict) or not isinstance(value.get(self.name), str):
             return self.unread(cause=f"it has no {self.name}")
         name, cause = value[self.name], ""
@@ -120,9 +120,9 @@ class ObjectForm(CallForm):
             except (ValueError, RecursionError) as error:
                 cause = f" ({_reason(error)})"
         if not cause and (arguments is None or isinstance(arguments, dict)):
-            return Call(name, arguments or {})
+            return ToolCall(name, arguments or {})
         fault = f"the arguments of {name} are no JSON object{cause}; required: an object with names"
-        return Call(name, {}, fault)
+        return ToolCall(name, {}, fault)
 
 
 @dataclass(frozen=True)
@@ -131,14 +131,14 @@ class NamedForm(CallForm):
 
     requirement: ClassVar[str] = "a name, then the arguments as one JSON object"
 
-    def read(self, action: str, at: int) -> tuple[list[Call], int]:
+    def read(self, action: str, at: int) -> tuple[list[ToolCall], int]:
         """Return the call."""
         head = re.compile(rf"\s*({_NAME})[^{{]{{0,{_GAP}}}").match(action, at)
         if head is None:
             return [self.unread()], at
         value, end, cause = _json_at(action, head.end())
         if isinstance(value, dict):
-            return [Call(head[1], value)], end
+            return [ToolCall(head[1], value)], end
         return [self.unread(head[1], cause)], end
 
 
@@ -155,7 +155,7 @@ class LooseForm(CallForm):
     closing: str = "}"
     requirement: ClassVar[str] = "a name, then the arguments between braces, texts in their quotes"
 
-    def read(self, action: str, at: int) -> tuple[list[Call], int]:
+    def read(self, action: str, at: int) -> tuple[list[ToolCall], int]:
         """Return the call."""
         head = re.compile(rf"\s*({_NAME})\s*(?=\{{)").match(action, at)
         if head is None:
@@ -175,7 +175,7 @@ class LooseForm(CallForm):
             json_text += match[0] if text is None and not bare else _loose(text, bare, colon or "")
         arguments, _, _ = _json_at(json_text, 0)
         return [
-            Call(head[1], arguments) if isinstance(arguments, dict) else self.unread(head[1])
+            ToolCall(head[1], arguments) if isinstance(arguments, dict) else self.unread(head[1])
         ], end
 
 
@@ -197,7 +197,7 @@ class PythonForm(CallForm):
     closing: str = ""
     requirement: ClassVar[str] = "calls as Python writes them, each argument with its name"
 
-    def read(self, action: str, at: int) -> tuple[list[Call], int]:
+    def read(self, action: str, at: int) -> tuple[list[ToolCall], int]:
         """Return the calls of one list."""
         body, closed, _ = action[at:].partition(self.closing)
         end = at + len(body) + len(closed)
@@ -242,7 +242,7 @@ class FieldForm(CallForm):
         pattern = rf"\s*{key}([^<>\n]*?){value}{line}(.*?){line}{end}"
         object.__setattr__(self, "_field", re.compile(pattern, re.DOTALL))
 
-    def read(self, action: str, at: int) -> tuple[list[Call], int]:
+    def read(self, action: str, at: int) -> tuple[list[ToolCall], int]:
         """Return the call."""
         head = re.compile(rf"\s*({_NAME})[\"'>]*(?:\s*{_spaced(self.named)})?").match(action, at)
         if head is None:
@@ -255,7 +255,7 @@ class FieldForm(CallForm):
         closed = re.compile(rf"\s*{_spaced(self.closing)}").match(action, at)
         if closed is None:
             return [self.unread(head[1])], at
-        return [Call(head[1], arguments)], closed.end()
+        return [ToolCall(head[1], arguments)], closed.end()
 
 
 def form_of(single: str, both: str) -> CallForm | None:
@@ -353,7 +353,7 @@ def _reason(error: Exception, start: int = 0) -> str:
     return str(error)
 
 
-def _python_call(node: ast.expr) -> Call | None:
+def _python_call(node: ast.expr) -> ToolCall | None:
     if not isinstance(node, ast.Call) or node.args:
         return None
     try:
@@ -363,7 +363,7 @@ def _python_call(node: ast.expr) -> Call | None:
         }
     except (ValueError, TypeError):
         return None
-    return Call(ast.unparse(node.func), dict(arguments))
+    return ToolCall(ast.unparse(node.func), dict(arguments))
 
 
 class _Constants(ast.NodeTransformer):

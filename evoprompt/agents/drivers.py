@@ -8,20 +8,20 @@ from typing import Protocol
 
 from evoprompt.agents.agent import EpisodeSteps, Given, Sample, Sampling, Want
 from evoprompt.agents.episode import Action, Broken, Episode, Result
-from evoprompt.agents.protocol import Call
+from evoprompt.agents.protocol import ToolCall
 
-CallMany = Callable[[Sequence[Call]], Sequence[Result]]
+CallMany = Callable[[Sequence[ToolCall]], Sequence[Result]]
 """Function that returns the results of calls of many episodes, in order."""
 
 
 class ToolCaller(Protocol):
     """Caller of tools: functions in this process, or a server."""
 
-    def __call__(self, calls: Sequence[Call], /) -> Sequence[Result]:
+    def __call__(self, calls: Sequence[ToolCall], /) -> Sequence[Result]:
         """Return the results of calls of many episodes, in order; an exception ends all of them."""
         ...
 
-    async def one(self, call: Call, /) -> Result:
+    async def one(self, call: ToolCall, /) -> Result:
         """Return the result of one call without blocking; an exception ends its episode."""
         ...
 
@@ -74,12 +74,12 @@ def play(
     running = [_Running(play) for play in plays]
     active = [episode for episode in running if episode.request is not None]
     while True:
-        while calls := [e.request for e in active if isinstance(e.request, Call)]:
+        while calls := [e.request for e in active if isinstance(e.request, ToolCall)]:
             results = iter(call(calls))
             active = [
                 episode
                 for episode in active
-                if not isinstance(episode.request, Call) or episode.advance(next(results))
+                if not isinstance(episode.request, ToolCall) or episode.advance(next(results))
             ]
         idle = lockstep.max_over_ranks(len(active)) - len(active) if lockstep else 0
         if not active and not idle:
@@ -90,7 +90,7 @@ def play(
 async def play_one(
     play: EpisodeSteps,
     sample: Callable[[Sample], Awaitable[Action | Broken]],
-    call: Callable[[Call], Awaitable[Result]],
+    call: Callable[[ToolCall], Awaitable[Result]],
 ) -> Episode:
     """Play one episode; an error of ``sample`` or ``call`` is raised.
 
@@ -101,7 +101,9 @@ async def play_one(
     """
     running = _Running(play)
     while (request := running.request) is not None:
-        response: Given = await (call(request) if isinstance(request, Call) else sample(request))
+        response: Given = await (
+            call(request) if isinstance(request, ToolCall) else sample(request)
+        )
         running.advance(response)
     return running.episode
 

@@ -27,11 +27,16 @@ from evoprompt.agents.conversation import (
 from evoprompt.agents.drivers import play_one
 from evoprompt.agents.episode import Action, Broken, Episode, Result
 from evoprompt.agents.messages import read_calls, read_content, read_thought
-from evoprompt.agents.protocol import Call
-from evoprompt.agents.server import Answered, Server
+from evoprompt.agents.protocol import ToolCall
+from evoprompt.agents.server import ModelServer, ServerResponse
 from evoprompt.agents.thoughts import Marks
 from evoprompt.agents.tokenizer import TextTokenizer
-from evoprompt.lm.outcomes import Exchange, ExchangeOutcome, decide_outcome, read_finish_reason
+from evoprompt.lm.outcomes import (
+    ExchangeOutcome,
+    FinishedExchange,
+    decide_outcome,
+    read_finish_reason,
+)
 from evoprompt.support.credentials import masked
 from evoprompt.support.errors import warn
 
@@ -138,11 +143,11 @@ class _TokenChoice(BaseModel):
     logprobs: _Logprobs | None = None
 
 
-class TokenEndpoint(Server[_TokenChoice]):
+class TokenEndpoint(ModelServer[_TokenChoice]):
     """Policy sampled with the token stream of the episode, by ``/completions``."""
 
     path = "/completions"
-    answered = Answered[_TokenChoice]
+    answered = ServerResponse[_TokenChoice]
 
     def __call__(
         self, episodes: Sequence[Episode], sampling: Sampling, *, greedy: bool
@@ -177,7 +182,7 @@ class TokenEndpoint(Server[_TokenChoice]):
         return Action(choice.token_ids, logprobs if is_complete else None)
 
 
-class ChatEndpoint(Server[_ChatChoice]):
+class ChatEndpoint(ModelServer[_ChatChoice]):
     """Policy sampled in chat messages, by ``/chat/completions``; episodes begin with messages.
 
     The tools of a prompt are passed as schemas. Calls are read strictly, several at a time if the
@@ -188,7 +193,7 @@ class ChatEndpoint(Server[_ChatChoice]):
     """
 
     path = "/chat/completions"
-    answered = Answered[_ChatChoice]
+    answered = ServerResponse[_ChatChoice]
     tokenizer = TextTokenizer()
     _warned_of_cut = False
 
@@ -205,7 +210,7 @@ class ChatEndpoint(Server[_ChatChoice]):
         ]
 
     async def play(
-        self, play: EpisodeSteps, call: Callable[[Call], Awaitable[Result]], *, greedy: bool
+        self, play: EpisodeSteps, call: Callable[[ToolCall], Awaitable[Result]], *, greedy: bool
     ) -> Episode:
         """Play one episode, while further episodes run in the same event loop.
 
@@ -277,7 +282,7 @@ class ChatEndpoint(Server[_ChatChoice]):
         parted = Marks().part(message.text)
         thought, text = message.thought or parted.thought, parted.remainder
         is_silent = not (text or calls)
-        exchange = Exchange(
+        exchange = FinishedExchange(
             finish_reason=finish_reason,
             error=f"its choice reports an error: {choice.error!r:.200}" if choice.error else "",
             has_content=not is_silent,

@@ -21,7 +21,7 @@ from evoprompt.support.errors import InputError
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ToolCall:
     """Request for the result of a tool.
 
     Attributes:
@@ -47,7 +47,7 @@ class Move:
     """
 
     text: str
-    calls: tuple[Call, ...] = ()
+    calls: tuple[ToolCall, ...] = ()
     answer: str | None = None
     cut: bool = False
 
@@ -76,7 +76,7 @@ class Protocol(ABC):
         """
 
     @abstractmethod
-    def frame(self, calls: Sequence[Call], action: str) -> Sequence[str]:
+    def frame(self, calls: Sequence[ToolCall], action: str) -> Sequence[str]:
         """Return the texts before, between and after the results: one more than calls.
 
         Args:
@@ -122,7 +122,7 @@ class TagProtocol(Protocol):
 
     >>> tags = TagProtocol("look", "at", "say", opening="\n<seen>\n", closing="\n</seen>\n")
     >>> tags.read("Hm. <look> left </look><look>").calls
-    (Call(name='look', arguments={'at': 'left'}, fault=''),)
+    (ToolCall(name='look', arguments={'at': 'left'}, fault=''),)
     >>> tags.read("<say> a door </say>").answer
     'a door'
     """
@@ -169,13 +169,13 @@ class TagProtocol(Protocol):
         text = action[: min(ends)] if ends else action
         argument = self.find_call(text)
         if argument is not None:
-            return Move(text, (Call(self.call, {self.argument: argument}),))
+            return Move(text, (ToolCall(self.call, {self.argument: argument}),))
         answer = self.find_answer(text)
         if answer is None and self.retry:
-            return Move(text, (Call(self.call, {}, fault=self.retry),))
+            return Move(text, (ToolCall(self.call, {}, fault=self.retry),))
         return Move(text, answer=answer)
 
-    def frame(self, calls: Sequence[Call], action: str) -> Sequence[str]:
+    def frame(self, calls: Sequence[ToolCall], action: str) -> Sequence[str]:
         """Return the texts around the result; the text of a fault has no result tags."""
         (call,) = calls
         return ("\n\n", "\n\n") if call.fault else (self.opening, self.closing)
@@ -217,6 +217,6 @@ class AnswerProtocol(Protocol):
         """Return the answer; an empty action is malformed."""
         return Move(action, answer=action.strip() or None)
 
-    def frame(self, calls: Sequence[Call], action: str) -> Sequence[str]:
+    def frame(self, calls: Sequence[ToolCall], action: str) -> Sequence[str]:
         """Return empty texts; there are no calls."""
         return [""] * (len(calls) + 1)

@@ -64,7 +64,7 @@ _MAX_ANSWER_TOKENS: ContextVar[int] = ContextVar("_MAX_ANSWER_TOKENS", default=0
 ChoiceT = TypeVar("ChoiceT", bound=BaseModel)
 
 
-class Answered(BaseModel, Generic[ChoiceT]):
+class ServerResponse(BaseModel, Generic[ChoiceT]):
     """Response of a server; further fields are ignored, and usage may be any value."""
 
     choices: list[ChoiceT] = Field(min_length=1)
@@ -100,7 +100,7 @@ class _BoundedClient(openai.DefaultAsyncHttpxClient):
         )
 
 
-class Server(Generic[ChoiceT]):
+class ModelServer(Generic[ChoiceT]):
     """Model on a server; a subclass has the path of the requests and the form of a response.
 
     Args:
@@ -124,7 +124,7 @@ class Server(Generic[ChoiceT]):
     """
 
     path: str
-    answered: type[Answered[ChoiceT]]
+    answered: type[ServerResponse[ChoiceT]]
 
     def __init__(
         self,
@@ -213,7 +213,7 @@ class Server(Generic[ChoiceT]):
         policy = retry_settings(self._attempts, self._deadline, self._may_pass, self._pause)
         try:
             async with asyncio.timeout(self._deadline):
-                answered: Answered[ChoiceT] = await AsyncRetrying(**policy)(
+                answered: ServerResponse[ChoiceT] = await AsyncRetrying(**policy)(
                     self._attempt, client, body
                 )
         except BudgetError:
@@ -225,7 +225,7 @@ class Server(Generic[ChoiceT]):
 
     async def _attempt(
         self, client: openai.AsyncOpenAI, body: Mapping[str, JsonValue]
-    ) -> Answered[ChoiceT]:
+    ) -> ServerResponse[ChoiceT]:
         """Make one attempt, and repeat it without each parameter that the model refuses."""
         while True:
             sent = self._supported(body)
@@ -241,7 +241,7 @@ class Server(Generic[ChoiceT]):
 
     async def _send_paid(
         self, client: openai.AsyncOpenAI, body: Mapping[str, JsonValue]
-    ) -> Answered[ChoiceT]:
+    ) -> ServerResponse[ChoiceT]:
         limit = body.get("max_completion_tokens", body.get("max_tokens"))
         longest = limit if isinstance(limit, int) else 0
         with self._spending.paid(self._model, body, longest) as attempt:
@@ -262,7 +262,7 @@ class Server(Generic[ChoiceT]):
                 )
         return answered
 
-    def _read(self, content: bytes) -> Answered[ChoiceT]:
+    def _read(self, content: bytes) -> ServerResponse[ChoiceT]:
         """Parse a response, also with a byte order mark or with lone surrogates in its texts."""
         try:
             return self.answered.model_validate_json(content)

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from evoprompt.agents.callforms import KEY, NAMES, VALUE, CallForm, form_of
-from evoprompt.agents.protocol import Call, Move, Protocol
+from evoprompt.agents.protocol import Move, Protocol, ToolCall
 from evoprompt.agents.thoughts import Marks, marks_of
 from evoprompt.agents.tokenizer import ChatTokenizer, Tokenizer, rendered
 from evoprompt.support.errors import InputError
@@ -53,7 +53,7 @@ class ToolCallProtocol(Protocol):
         )
         self._shows_as_is = self._render_result(_ODD_RESULT, frame) == _ODD_RESULT
         call = self._single_call()
-        if self.read(call).calls != (Call(NAMES[0], {KEY: VALUE}),):
+        if self.read(call).calls != (ToolCall(NAMES[0], {KEY: VALUE}),):
             raise _unreadable(call)
 
     def require(self, tokenizer: Tokenizer) -> None:
@@ -90,10 +90,10 @@ class ToolCallProtocol(Protocol):
             return Move(text, answer=self._marks.answer(text).strip() or None)
         if not self._frames(calls):
             fault = f"the action makes {len(calls)} calls; required: one at a time"
-            calls = [Call(calls[0].name, {}, fault)]
+            calls = [ToolCall(calls[0].name, {}, fault)]
         return Move(text, tuple(calls) if self._frames(calls) else ())
 
-    def frame(self, calls: Sequence[Call], action: str) -> Sequence[str]:
+    def frame(self, calls: Sequence[ToolCall], action: str) -> Sequence[str]:
         """Return the texts around the results, up to the next action."""
         first, *further = self._around(tuple(call.name for call in calls))
         is_ended = action.rstrip().endswith(self._ends)
@@ -114,7 +114,7 @@ class ToolCallProtocol(Protocol):
         tail = self._tail(self._written(NAMES[:1], [result])).partition(self._end)[2]
         return tail.removeprefix(frame[0]).removesuffix(frame[1])
 
-    def _frames(self, calls: Sequence[Call]) -> bool:
+    def _frames(self, calls: Sequence[ToolCall]) -> bool:
         """Return whether the template shows so many results; some permit one call a turn."""
         try:
             self._around(tuple(call.name for call in calls))

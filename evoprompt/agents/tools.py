@@ -15,7 +15,7 @@ from typing import Any, get_type_hints
 from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter, ValidationError, create_model
 
 from evoprompt.agents.episode import Broken, Result
-from evoprompt.agents.protocol import Call
+from evoprompt.agents.protocol import ToolCall
 from evoprompt.support.errors import EvopromptError, InputError
 from evoprompt.support.text import format_error
 
@@ -63,15 +63,15 @@ class Tools:
         """Return the description of each tool, its docstring, by name."""
         return {name: inspect.getdoc(tool.function) or "" for name, tool in self._tools.items()}
 
-    def __call__(self, calls: Sequence[Call]) -> list[Result]:
+    def __call__(self, calls: Sequence[ToolCall]) -> list[Result]:
         """Return the results of ``calls``, which run one after another."""
         return [self._result(call) for call in calls]
 
-    async def one(self, call: Call) -> Result:
+    async def one(self, call: ToolCall) -> Result:
         """Return the result of ``call`` without blocking the event loop."""
         return await asyncio.to_thread(self._result, call)
 
-    def _result(self, call: Call) -> Result:
+    def _result(self, call: ToolCall) -> Result:
         tool = self._tools.get(call.name)
         if tool is None:
             names = ", ".join(self._tools)

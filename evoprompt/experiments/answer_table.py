@@ -11,7 +11,7 @@ from statistics import fmean, variance
 from pydantic import BaseModel, ConfigDict
 
 from evoprompt.agents.tasks import Method
-from evoprompt.experiments.answers import Answer, Evaluation, QuestionKind
+from evoprompt.experiments.answers import EvaluationFolder, QuestionKind, RecordedAnswer
 from evoprompt.experiments.intervals import student_quantile
 from evoprompt.support.storage import write_whole
 
@@ -22,7 +22,7 @@ need no tool, or short ones, would be favoured among the remaining questions."""
 _SHOWN = 500  # answers of each method and kind on the page
 
 
-class Cell(BaseModel):
+class TableCell(BaseModel):
     """One number of the table.
 
     Attributes:
@@ -62,7 +62,7 @@ class Table(BaseModel):
 
     title: str
     columns: tuple[str, ...]
-    rows: Mapping[str, tuple[Cell, ...]]
+    rows: Mapping[str, tuple[TableCell, ...]]
     calls: Mapping[str, float]
 
     @property
@@ -91,7 +91,7 @@ class Table(BaseModel):
 
 
 def table_of(
-    evaluation: Evaluation,
+    evaluation: EvaluationFolder,
     methods: Mapping[str, Method],
     kinds: Sequence[QuestionKind],
     main_metric: str,
@@ -121,7 +121,7 @@ def table_of(
 
 
 def write_files(
-    evaluation: Evaluation,
+    evaluation: EvaluationFolder,
     table: Table,
     methods: Mapping[str, Method],
     kinds: Sequence[QuestionKind],
@@ -145,27 +145,27 @@ def write_files(
     return [evaluation.folder / name for name in texts]
 
 
-def _outcome(answer: Answer) -> str:
+def _outcome(answer: RecordedAnswer) -> str:
     if answer.error:
         return "unscored"
     return "right" if answer.value == 1.0 else "wrong"
 
 
-def _cell(kinds: Sequence[Sequence[float]], question_counts: Sequence[int]) -> Cell:
+def _cell(kinds: Sequence[Sequence[float]], question_counts: Sequence[int]) -> TableCell:
     """Return the mean over kinds; without a value if too many questions of a kind have no score."""
     count = sum(map(len, kinds))
     unscored = sum(question_counts) - count
     pairs = zip(kinds, question_counts, strict=True)
     if any(of - len(values) > MOST_UNSCORED * of for values, of in pairs):
-        return Cell(value=None, scored=count, unscored=unscored)
+        return TableCell(value=None, scored=count, unscored=unscored)
     mean = fmean(map(fmean, kinds))
     # Questions are drawn within each kind, so the mean over kinds varies as its parts do.
     smallest = min(map(len, kinds))
     if smallest < 2:
-        return Cell(value=mean, scored=count, unscored=unscored)
+        return TableCell(value=mean, scored=count, unscored=unscored)
     error = math.sqrt(sum(variance(values) / len(values) for values in kinds)) / len(kinds)
     # The degrees of freedom of the smallest kind give an interval that is never too narrow.
     half = student_quantile(smallest - 1) * error
     low = max(mean - half, min(map(min, kinds)))
     high = min(mean + half, max(map(max, kinds)))
-    return Cell(value=mean, low=low, high=high, scored=count, unscored=unscored)
+    return TableCell(value=mean, low=low, high=high, scored=count, unscored=unscored)

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict
 
 from evoprompt.agents import CallMany, ChatTokenizer, Episode, EpisodeSteps, Limits, encode
 from evoprompt.agents.episode import Broken, Result
-from evoprompt.agents.protocol import Call
+from evoprompt.agents.protocol import ToolCall
 from evoprompt.agents.tasks import POLICY, EpisodeRunner, Method, Policy, Task, scored
 from evoprompt.log.evaluation import value_of
 from evoprompt.support.credentials import masked
@@ -41,11 +41,11 @@ tools must be down, even if some questions need neither."""
 _SETTINGS = "evaluation.json"
 
 
-class StoppedError(EvopromptError, RuntimeError):
+class EvaluationStoppedError(EvopromptError, RuntimeError):
     """Too many questions could not be scored; the answers so far are stored."""
 
 
-class Answer(BaseModel):
+class RecordedAnswer(BaseModel):
     """Answer of a policy to a question, by one method.
 
     Attributes:
@@ -71,7 +71,7 @@ class Answer(BaseModel):
     error: str = ""
 
     @classmethod
-    def of(cls, method: str, task: Task, question: Question, episode: Episode) -> Answer:
+    def of(cls, method: str, task: Task, question: Question, episode: Episode) -> RecordedAnswer:
         """Return the answer in ``episode``."""
         score = scored(task, episode, question)
         return cls(
@@ -101,7 +101,7 @@ class QuestionKind:
     digest: str = ""
 
 
-class Evaluation:
+class EvaluationFolder:
     """The folder of an evaluation.
 
     Args:
@@ -126,10 +126,10 @@ class Evaluation:
                 "that of an evaluation to continue"
             )
         self._file = LineFile(folder / "answers.jsonl")
-        self._answers: dict[tuple[str, str], Answer] = {}
+        self._answers: dict[tuple[str, str], RecordedAnswer] = {}
         for number, line in enumerate(self._file, start=1):
             try:
-                answer = Answer.model_validate(json.loads(line))  # half characters, too
+                answer = RecordedAnswer.model_validate(json.loads(line))  # half characters, too
             except ValueError as error:
                 raise InputError(
                     f"{folder / 'answers.jsonl'}:{number} is no answer; required: the file as it "
@@ -137,7 +137,7 @@ class Evaluation:
                 ) from error
             self._answers[answer.method, answer.id] = answer
 
-    def answers(self, method: str, questions: Sequence[Question]) -> list[Answer]:
+    def answers(self, method: str, questions: Sequence[Question]) -> list[RecordedAnswer]:
         """Return the stored answers to ``questions``."""
         keys = [(method, question.id) for question in questions]
         return [self._answers[key] for key in keys if key in self._answers]
@@ -155,11 +155,11 @@ class Evaluation:
         policy: Policy,
         split: str,
         batch: int,
-    ) -> Iterator[Sequence[Answer]]:
+    ) -> Iterator[Sequence[RecordedAnswer]]:
         """Yield the answers to the questions without a score, ``batch`` questions at a time.
 
         Raises:
-            StoppedError: :data:`PATIENCE` of twice as many questions stayed unscored.
+            EvaluationStoppedError: :data:`PATIENCE` of twice as many questions stayed unscored.
         """
         text = json.dumps(self._identity, indent=2, ensure_ascii=False)
         write_whole(self.folder / _SETTINGS, f"{text}\n")
@@ -176,7 +176,7 @@ class Evaluation:
                     ]
                     episodes = policy.answer(plays, call)
                     new_answers = [
-                        Answer.of(name, task, question, episode)
+                        RecordedAnswer.of(name, task, question, episode)
                         for question, episode in zip(questions, episodes, strict=True)
                     ]
                     self._store_answers(new_answers)
@@ -186,13 +186,13 @@ class Evaluation:
                         reason = next(
                             answer.error for answer in reversed(new_answers) if answer.error
                         )
-                        raise StoppedError(
+                        raise EvaluationStoppedError(
                             f"{sum(latest)} of the last {len(latest)} questions could not be "
                             f"answered: {reason}; the answers so far are kept in {self.folder}; "
                             "fix the cause and run the same command again"
                         )
 
-    def _store_answers(self, new_answers: Sequence[Answer]) -> None:
+    def _store_answers(self, new_answers: Sequence[RecordedAnswer]) -> None:
         for answer in new_answers:
             line = json.dumps(answer.model_dump(mode="json"))  # half characters as escapes
             self._file.append(f"{line}\n".encode())
@@ -288,7 +288,7 @@ def _continued(settings: Path, identity: Mapping[str, str]) -> dict[str, str]:
 def _tolerant(call: CallMany) -> CallMany:
     """Return calls with exceptions as results: any exception of a tool counts as its failure."""
 
-    def caught(calls: Sequence[Call]) -> Sequence[Result]:
+    def caught(calls: Sequence[ToolCall]) -> Sequence[Result]:
         try:
             return call(calls)
         except Exception as error:

@@ -6,13 +6,13 @@ from math import inf
 from typing import NamedTuple
 
 from evoprompt.experiments.directory import RunDirectory, TrialId
-from evoprompt.experiments.history import History
+from evoprompt.experiments.history import TrainingHistory
 from evoprompt.experiments.summary import SeedSummary
 from evoprompt.support.errors import InputError
 from evoprompt.support.validation import nearest
 
 
-class Best(NamedTuple):
+class BestTrial(NamedTuple):
     """Trial with the best evaluation.
 
     Attributes:
@@ -30,7 +30,9 @@ class Best(NamedTuple):
     statement: str
 
 
-def best_trial(directory: RunDirectory, arm: str | None = None, seed: int | None = None) -> Best:
+def best_trial(
+    directory: RunDirectory, arm: str | None = None, seed: int | None = None
+) -> BestTrial:
     """Return the trial with the best policy on validation when it was last evaluated or saved.
 
     Test questions do not count: a choice by them would make their result worthless. Of equal trials
@@ -57,16 +59,16 @@ def best_trial(directory: RunDirectory, arm: str | None = None, seed: int | None
             f"seed {seed} is not in {directory.root}; required: one of "
             f"{', '.join(map(str, config.seeds))}"
         )
-    evaluated_trials: list[Best] = []
+    evaluated_trials: list[BestTrial] = []
     for trial in directory.trials():
         if arm in (None, trial.arm) and seed in (None, trial.seed):
             files = directory.trial(trial)
-            history = History.read(files.events)
+            history = TrainingHistory.read(files.events)
             finished = files.finished
             merit = merit_of(history, finished)
             if history.evaluated is not None and merit is not None:
                 text = finished.best_instruction if finished else history.evaluated.text
-                evaluated_trials.append(Best(merit, trial, text, history.statement))
+                evaluated_trials.append(BestTrial(merit, trial, text, history.statement))
     if not evaluated_trials:
         raise InputError(
             f"nothing in {directory.root} has been evaluated yet; required: at least one "
@@ -79,7 +81,7 @@ def best_trial(directory: RunDirectory, arm: str | None = None, seed: int | None
     )
 
 
-def merit_of(history: History, finished: SeedSummary | None) -> float | None:
+def merit_of(history: TrainingHistory, finished: SeedSummary | None) -> float | None:
     """Return the merit of a trial on validation, the higher the better; None if not evaluated yet.
 
     Args:

@@ -35,7 +35,7 @@ class _RewardRecord(NamedTuple):
     fallen: bool
 
 
-class RewardWatch:
+class CollapseWatch:
     """Watch that reports a mean reward of recent steps far below half of the best before.
 
     The difference has to be beyond chance, by :data:`_STDERRS` standard errors.

@@ -12,7 +12,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from evoprompt.agents.tasks import Policy, Task, TrainingJob, Trial
-from evoprompt.experiments.answers import AGENT, Answer, methods_of
+from evoprompt.experiments.answers import AGENT, RecordedAnswer, methods_of
 from evoprompt.experiments.best import best_trial
 from evoprompt.experiments.check import require
 from evoprompt.experiments.config import RunConfig, load
@@ -219,7 +219,8 @@ def rewards_of(subject: Subject, task: Task, split: str) -> Iterator[Rewards]:
             ]
             episodes = zip(questions, policy.answer(plays, call), strict=True)
             values = [
-                Answer.of(AGENT, task, question, episode).value for question, episode in episodes
+                RecordedAnswer.of(AGENT, task, question, episode).value
+                for question, episode in episodes
             ]
             return [None if value is None else task.main_metric.merit(value) for value in values]
 

@@ -1,7 +1,7 @@
 """Reader of a log of events, which refuses lines that no run writes: a file may be damaged.
 
 Every field of an event is there, of its type and finite. Whether an event can follow those before
-it is seen by :class:`~evoprompt.experiments.history.History`.
+it is seen by :class:`~evoprompt.experiments.history.TrainingHistory`.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ class Entry:
 
 
 @dataclass(slots=True)
-class History:
+class TrainingHistory:
     """History of a training so far.
 
     Attributes:
@@ -152,7 +152,7 @@ class History:
     _member_ids: set[str] = field(default_factory=set)
 
     @classmethod
-    def read(cls, log: Path) -> History:
+    def read(cls, log: Path) -> TrainingHistory:
         """Return the history in ``log``.
 
         Raises:
@@ -165,7 +165,7 @@ class History:
         return history
 
     @classmethod
-    def read_until_damage(cls, log: Path) -> tuple[History, InputError | None]:
+    def read_until_damage(cls, log: Path) -> tuple[TrainingHistory, InputError | None]:
         """Return the history up to the first event that cannot be used, and that event's error."""
         history, damage, line = cls(), None, 1
         try:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory
-from evoprompt.experiments.history import History, log_in
+from evoprompt.experiments.history import TrainingHistory, log_in
 from evoprompt.support.errors import InputError
 
 
@@ -50,7 +50,7 @@ def read_pool(source: Path) -> tuple[dict[str, str], ...]:
     if (source / "config.yaml").is_file():
         history = _best_of(RunDirectory.open(source))
     elif log is not None:
-        history = History.read(log)
+        history = TrainingHistory.read(log)
     else:
         raise InputError(
             f"seeds_from is {source}, which holds no training; required: the output directory of "
@@ -67,11 +67,12 @@ def read_pool(source: Path) -> tuple[dict[str, str], ...]:
     return tuple(dict(member.components) for _, member in values)
 
 
-def _best_of(directory: RunDirectory) -> History | None:
+def _best_of(directory: RunDirectory) -> TrainingHistory | None:
     config = directory.config
     evolving = [t for t in directory.trials() if config.engine_of(t.arm).proposer is not None]
     histories = [
-        History.read(directory.trial(trial).events) for trial in evolving or directory.trials()
+        TrainingHistory.read(directory.trial(trial).events)
+        for trial in evolving or directory.trials()
     ]
     started_histories = [history for history in histories if history.candidates]
     return max(

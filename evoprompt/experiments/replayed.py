@@ -35,7 +35,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from evoprompt.agents import Episode, TextTokenizer
 from evoprompt.agents.tasks import Task
-from evoprompt.experiments.answers import Answer
+from evoprompt.experiments.answers import RecordedAnswer
 from evoprompt.experiments.intervals import interval_over_seeds
 from evoprompt.log.evaluation import value_of
 from evoprompt.plugins import Choice, build
@@ -51,7 +51,7 @@ _ROW = re.compile(r"^\| ([^|]+?) \| (-?\d?\.\d+ [±(][^|]*\)) \|", re.MULTILINE)
 _NAME = re.compile(r"(?P<first>.+?)(?: - (?P<second>.+?))?(?: \((?P<kind>.+)\))?")
 
 
-class Cell(BaseModel):
+class AnswerSource(BaseModel):
     """Answers of one policy under one instruction.
 
     Attributes:
@@ -74,12 +74,12 @@ class _Form(BaseModel):
 
     version: int
     page: str
-    cells: dict[str, Cell]
+    cells: dict[str, AnswerSource]
     seeds: dict[str, tuple[str, ...]] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PageNumber:
     """Number of the page.
 
     Attributes:
@@ -111,7 +111,7 @@ class Row:
         return re.sub(r"\b0\.", ".", text)
 
 
-class Results:
+class PageResults:
     """Results of a page.
 
     Args:
@@ -152,7 +152,7 @@ class Results:
         self.rows = tuple(self._page_texts)
         self._values: dict[str, Mapping[str, tuple[str, float]]] = {}
 
-    def row(self, name: str) -> Row:
+    def row(self, name: str) -> PageNumber:
         """Return a row, computed again.
 
         Raises:
@@ -175,7 +175,7 @@ class Results:
         interval = interval_over_seeds(seeds)
         half = None if interval is None else interval.half
         questions = sum(map(len, seeds))
-        return Row(name, fmean(means), half, means, questions, self._page_texts[name])
+        return PageNumber(name, fmean(means), half, means, questions, self._page_texts[name])
 
     def _values_of(self, first: str, second: str | None, kind: str | None) -> list[float]:
         """Return the value of a cell for each question, or its difference to a ``second`` cell."""
@@ -211,7 +211,7 @@ class Results:
             self._values[name] = self._score_cell(self.cells[name])
         return self._values[name]
 
-    def _score_cell(self, cell: Cell) -> Mapping[str, tuple[str, float]]:
+    def _score_cell(self, cell: AnswerSource) -> Mapping[str, tuple[str, float]]:
         file = self._folder / cell.answers
         try:
             packed = file.read_bytes()
@@ -226,7 +226,7 @@ class Results:
         questions = {question.id: question for question in task.questions(cell.split)}
         values: dict[str, tuple[str, float]] = {}
         for line in gzip.decompress(packed).decode("utf-8").strip("\n").split("\n"):
-            answer = Answer.model_validate_json(line)
+            answer = RecordedAnswer.model_validate_json(line)
             question = questions.pop(answer.id, None)
             if question is None or question.text != answer.question:
                 raise InputError(

@@ -19,7 +19,7 @@ from evoprompt.experiments.launchers.base import Done, Job, Launcher, Lost, Mess
 from evoprompt.experiments.launchers.local import LocalLauncher
 from evoprompt.experiments.pool import with_seeds
 from evoprompt.experiments.summary import SeedSummary, Summary
-from evoprompt.experiments.trial import End, Failure, attempt
+from evoprompt.experiments.trial import End, TrialFailure, attempt
 from evoprompt.log.events import Event
 from evoprompt.support.errors import InputError
 from evoprompt.support.storage import is_spread, only_writer, write_whole
@@ -99,7 +99,7 @@ class _Run:
 
     def __init__(self, directory: RunDirectory, observer: Observer, launcher: Launcher) -> None:
         self._directory, self._observer, self._launcher = directory, observer, launcher
-        self._failed: dict[TrialId, Failure] = {}
+        self._failed: dict[TrialId, TrialFailure] = {}
         self._stopping = False
 
     def run_trials(self, jobs: int | None, isolated: bool) -> RunOutcome:
@@ -153,7 +153,7 @@ class _Run:
             if end is None:
                 return
             self._record_end(trial, end)
-            if isinstance(end, Failure) and is_spread():
+            if isinstance(end, TrialFailure) and is_spread():
                 return  # the other processes wait in the trial that failed; ending ends them too
             gc.collect()  # the finished trainer and its model go before the next is built
 
@@ -212,14 +212,14 @@ class _Run:
                 elif num_losses[trial] > self._launcher.retries:
                     times = num_losses[trial] - 1
                     often = f", as {times} times before" if times else ""
-                    self._record_end(trial, Failure(reason + often))
+                    self._record_end(trial, TrialFailure(reason + often))
                 else:
                     self._observer.lost(trial, reason)
                     return True
         return False
 
     def _record_end(self, trial: TrialId, end: End) -> None:
-        if isinstance(end, Failure):
+        if isinstance(end, TrialFailure):
             self._failed[trial] = end
             error = self._directory.trial(trial).error
             if not error.exists():  # it ended before it could write one

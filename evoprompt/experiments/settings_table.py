@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 
-class Row(NamedTuple):
+class SettingRow(NamedTuple):
     """Setting with its documentation."""
 
     name: str
@@ -24,7 +24,7 @@ class Row(NamedTuple):
     purpose: str
 
 
-def rows(model: type[BaseModel]) -> Iterator[Row]:
+def rows(model: type[BaseModel]) -> Iterator[SettingRow]:
     """Yield each setting of ``model``; its purpose is its description, or stands in the docstring.
 
     It is empty where a setting has neither.
@@ -33,7 +33,7 @@ def rows(model: type[BaseModel]) -> Iterator[Row]:
     for name, field in model.model_fields.items():
         purpose = field.description or purposes.get(name, "")
         purpose = purpose.rstrip(".").replace("``", "`")
-        yield Row(name, _kind(field.annotation), _default(field), purpose)
+        yield SettingRow(name, _kind(field.annotation), _default(field), purpose)
 
 
 def inner(model: type[BaseModel]) -> Iterator[tuple[str, type[BaseModel]]]:

@@ -16,7 +16,7 @@ from evoprompt.components import BuildContext
 from evoprompt.experiments.config import PROPOSER_SYNTAX, RunConfig
 from evoprompt.experiments.eventfile import read_events
 from evoprompt.experiments.frozen import proposer_of
-from evoprompt.experiments.history import History, log_in
+from evoprompt.experiments.history import TrainingHistory, log_in
 from evoprompt.experiments.tables import numbered_lines
 from evoprompt.hosting.rows import text_of
 from evoprompt.lm.budget import SpendTracker
@@ -99,7 +99,7 @@ def read_traces(source: Path) -> Traces:
     """
     log = log_in(source) if source.is_dir() else None
     if log is not None:
-        history = History.read(log)
+        history = TrainingHistory.read(log)
         best = history.candidates.get(history.best)
         excerpts = [excerpt for event in read_events(log) for excerpt in event.get("excerpts", ())]
         return Traces(_EXCERPTS.validate_python(excerpts), 0, best.components if best else None)

@@ -13,11 +13,11 @@ from typing import Any
 from evoprompt.agents.tasks import Task, TrainingJob
 from evoprompt.engine import Engine
 from evoprompt.experiments.checkpoints import SavedPolicies, SavedPolicy
-from evoprompt.experiments.collapse import RewardWatch
+from evoprompt.experiments.collapse import CollapseWatch
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.distill import distill
 from evoprompt.experiments.frozen import run_frozen
-from evoprompt.experiments.history import History
+from evoprompt.experiments.history import TrainingHistory
 from evoprompt.experiments.summary import Clock, SeedSummary
 from evoprompt.experiments.trial_parts import (
     build_engine,
@@ -45,7 +45,7 @@ Stopping = Callable[[], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class TrialFailure:
     """Error that ended a trial.
 
     Attributes:
@@ -57,7 +57,7 @@ class Failure:
     bad_input: bool = False
 
 
-End = SeedSummary | Failure
+End = SeedSummary | TrialFailure
 """End of a trial that is not interrupted."""
 
 
@@ -135,7 +135,7 @@ def run_trial(
     config, directory = run.config, run.trial(trial)
     if not directory.has_checkpoint:
         directory.clear()
-    before = History.read(
+    before = TrainingHistory.read(
         directory.events
     )  # a damaged log is refused before training, not after it
     directory.error.unlink(missing_ok=True)
@@ -149,7 +149,7 @@ def run_trial(
     log.subscribe(listener)
     job, engine, attachment = begin(run, trial, task, log)
     log.subscribe(lambda event: job.stop() if stopping() else None)
-    watch = RewardWatch(
+    watch = CollapseWatch(
         (step.step, step.values["reward"]) for step in before.steps if "reward" in step.values
     )
 
@@ -188,7 +188,7 @@ def run_trial(
         return None
     if config.keep_policies:
         saved_policy, choice = policies.choose(
-            History.read(directory.events).evaluations, main_metric
+            TrainingHistory.read(directory.events).evaluations, main_metric
         )
         if choice:
             engine.log.append(Notice(engine.step, choice))
@@ -271,7 +271,7 @@ def attempt(
         reason = format_error(error)
         if isinstance(error, EvopromptError):
             reason = reason.removeprefix(f"{type(error).__name__}: ")
-        return Failure(reason, isinstance(error, InputError | StateError))
+        return TrialFailure(reason, isinstance(error, InputError | StateError))
 
 
 def _record(

@@ -14,7 +14,7 @@ from evoprompt.components import BuildContext
 from evoprompt.engine import Engine
 from evoprompt.experiments.config import PROPOSER_SYNTAX, RunConfig
 from evoprompt.experiments.directory import RunDirectory, TrialDirectory, TrialId
-from evoprompt.experiments.history import History
+from evoprompt.experiments.history import TrainingHistory
 from evoprompt.experiments.settings import merge
 from evoprompt.experiments.summary import SeedSummary, rollouts_to, to_json
 from evoprompt.hosting.section import EngineSection
@@ -174,7 +174,7 @@ def write_result(
         tested_after: likewise.
     """
     files = run.trial(trial)
-    points = History.read(files.events).evaluations
+    points = TrainingHistory.read(files.events).evaluations
     write_whole(files.tested, json.dumps(test.outcomes))
     result = SeedSummary(
         seed=trial.seed,

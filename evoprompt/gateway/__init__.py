@@ -3,9 +3,15 @@
 The package needs the extra ``gateway``.
 """
 
-from evoprompt.gateway.conversations import StoppedError, UnknownConversationError
+from evoprompt.gateway.conversations import GatewayStoppedError, UnknownConversationError
 from evoprompt.gateway.passing import KEY_HEADER
 from evoprompt.gateway.server import Gateway
 from evoprompt.gateway.settings import GatewaySettings
 
-__all__ = ["KEY_HEADER", "Gateway", "GatewaySettings", "StoppedError", "UnknownConversationError"]
+__all__ = [
+    "KEY_HEADER",
+    "Gateway",
+    "GatewaySettings",
+    "GatewayStoppedError",
+    "UnknownConversationError",
+]

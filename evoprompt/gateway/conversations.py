@@ -65,7 +65,7 @@ class FullDiskError(EvopromptError, OSError):
     status = 503
 
 
-class StoppedError(EvopromptError, RuntimeError):
+class GatewayStoppedError(EvopromptError, RuntimeError):
     """The gateway has stopped, as an event failed while it was applied; it must be restarted."""
 
     status = 503
@@ -107,7 +107,7 @@ class _Group(BaseModel):
     over: bool = False
 
 
-class _State(BaseModel):
+class _GatewayState(BaseModel):
     """State of the gateway in a checkpoint, next to the state of the engine."""
 
     rollouts: int
@@ -160,7 +160,7 @@ class Conversations:
         self._is_due = False  # for the thread that ended the step
         self._is_unwritable = False
         self._fault = ""
-        self._state = _State(rollouts=settings.rollouts)
+        self._state = _GatewayState(rollouts=settings.rollouts)
         self._activity_times: dict[str, float] = {}
         self._busy: Counter[str] = Counter()
         self._binding = Binding(engine, self, resume="auto")
@@ -372,11 +372,11 @@ class Conversations:
         """Hold the lock inside the context.
 
         Raises:
-            StoppedError: an earlier event failed.
+            GatewayStoppedError: an earlier event failed.
         """
         with self._lock:
             if self._fault:
-                raise StoppedError(
+                raise GatewayStoppedError(
                     f"the gateway has stopped ({self._fault}); required: another one with the "
                     f"directory {self.settings.directory}; nothing that was counted is lost"
                 )
@@ -536,7 +536,7 @@ class Conversations:
             self._save()
             return
         try:
-            state = _State.model_validate(host)
+            state = _GatewayState.model_validate(host)
             if state.rollouts != self.settings.rollouts:
                 raise ValueError(f"it was begun with {state.rollouts} rollouts")
             self._state = state

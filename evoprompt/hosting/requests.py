@@ -32,7 +32,7 @@ WAITING = "waiting.json"
 """Name of the file with the candidates that wait for an answer; there while they do."""
 
 
-class Request(BaseModel):
+class UserRequest(BaseModel):
     """Request of a person.
 
     Attributes:
@@ -78,7 +78,7 @@ class RequestFiles:
         *,
         override: bool = False,
         by: str = "a person",
-    ) -> Request:
+    ) -> UserRequest:
         """Write a request that the engine carries out at its next step, and return it.
 
         Args:
@@ -90,7 +90,7 @@ class RequestFiles:
         """
         root = self._existing()
         identity = f"{time.time_ns():020}-{uuid.uuid4().hex[:8]}"
-        request = Request(
+        request = UserRequest(
             id=identity,
             action=action,
             candidate=candidate,
@@ -101,14 +101,16 @@ class RequestFiles:
         write_whole(root / f"{identity}.json", request.model_dump_json(indent=2))
         return request
 
-    def take(self, request: Request, step: int, components: dict[str, str] | None = None) -> None:
+    def take(
+        self, request: UserRequest, step: int, components: dict[str, str] | None = None
+    ) -> None:
         """Record durably that ``request`` was carried out at ``step``."""
         if request.step is None:
             changes = {"step": step} | ({"components": components} if components else {})
             text = request.model_copy(update=changes).model_dump_json(indent=2)
             write_whole(self._existing() / f"{request.id}.json", text)
 
-    def everything(self) -> list[Request]:
+    def everything(self) -> list[UserRequest]:
         """Return all requests, oldest first.
 
         Raises:
@@ -214,7 +216,7 @@ class ApprovalQueue:
             self.requests.announce([])
         return [result for result in admitted if answers[result.candidate.id]]
 
-    def _due(self, *actions: Action) -> list[Request]:
+    def _due(self, *actions: Action) -> list[UserRequest]:
         """Return the requests for ``actions`` that are not carried out yet, oldest first."""
         return [
             request
@@ -224,11 +226,11 @@ class ApprovalQueue:
             and (request.step is None or request.step <= self._engine.step)
         ]
 
-    def _take(self, request: Request, components: dict[str, str] | None = None) -> None:
+    def _take(self, request: UserRequest, components: dict[str, str] | None = None) -> None:
         self._taken.add(request.id)
         self.requests.take(request, self._engine.step, components)
 
-    def _do(self, request: Request) -> tuple[str, bool, str]:
+    def _do(self, request: UserRequest) -> tuple[str, bool, str]:
         """Return the id of the candidate, whether the request succeeded, and the objection."""
         engine, name = self._engine, request.candidate
         match request.action:
@@ -261,7 +263,7 @@ class ApprovalQueue:
                 self._answer(request, candidate, answers)
         return [result for result in admitted if result.candidate.id not in answers]
 
-    def _answer(self, request: Request, candidate: Candidate, answers: dict[str, bool]) -> None:
+    def _answer(self, request: UserRequest, candidate: Candidate, answers: dict[str, bool]) -> None:
         step, approval = self._engine.step, self._engine.config.approve
         answers[candidate.id] = request.action == "approve"
         if request.action == "refuse":
@@ -295,9 +297,9 @@ def supervise(engine: Engine) -> None:
         engine.supervisor = ApprovalQueue(engine, RequestFiles(engine.log.path))
 
 
-def _read(file: Path) -> Request:
+def _read(file: Path) -> UserRequest:
     try:
-        return Request.model_validate_json(file.read_bytes())
+        return UserRequest.model_validate_json(file.read_bytes())
     except (OSError, ValidationError) as error:
         raise InputError(
             f"{file} is no request ({type(error).__name__}); required: one written by evoprompt "

@@ -4,25 +4,25 @@ No module of this package imports DSPy before the first call.
 """
 
 from evoprompt.lm.budget import SPENDING_FILE, Charge, Spending, SpendTracker
-from evoprompt.lm.client import Answer, Call, GivenLm, LanguageModel, told_apart, verbatim
+from evoprompt.lm.client import GivenLm, LanguageModel, LmCall, ProgramOutput, told_apart, verbatim
 from evoprompt.lm.settings import BudgetSettings, LmSettings, Prices
 from evoprompt.support.errors import BudgetError, DeadlineError, LmError, ReplayError
 from evoprompt.types import Estimate
 
 __all__ = [
     "SPENDING_FILE",
-    "Answer",
     "BudgetError",
     "BudgetSettings",
-    "Call",
     "Charge",
     "DeadlineError",
     "Estimate",
     "GivenLm",
     "LanguageModel",
+    "LmCall",
     "LmError",
     "LmSettings",
     "Prices",
+    "ProgramOutput",
     "ReplayError",
     "SpendTracker",
     "Spending",

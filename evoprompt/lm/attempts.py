@@ -27,7 +27,7 @@ from tenacity import (
 )
 
 from evoprompt.lm.budget import Spending, status_of
-from evoprompt.lm.recording import Failure, Recorder, Replay, Response
+from evoprompt.lm.recording import RecordedError, Recorder, Replay, Response
 from evoprompt.lm.settings import LmSettings
 from evoprompt.log.turns import thought_apart
 from evoprompt.support.errors import DeadlineError, LmError
@@ -193,7 +193,7 @@ async def recorded(send: Send, recorder: Recorder | None, request: Any) -> Any:
     """Make an attempt with ``send``, and record it if there is a recorder."""
     from dspy.utils.exceptions import LMError
 
-    outcome: Response | Failure | None = None
+    outcome: Response | RecordedError | None = None
     try:
         response = await send(request)
         outcome = Response(
@@ -205,10 +205,12 @@ async def recorded(send: Send, recorder: Recorder | None, request: Any) -> Any:
         )
         return response
     except asyncio.CancelledError:
-        outcome = Failure(kind=_DEADLINE)
+        outcome = RecordedError(kind=_DEADLINE)
         raise
     except LMError as error:
-        outcome = Failure(kind=type(error).__name__, status=error.status, message=error.message)
+        outcome = RecordedError(
+            kind=type(error).__name__, status=error.status, message=error.message
+        )
         raise
     finally:
         if recorder is not None and outcome is not None:

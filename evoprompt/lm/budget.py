@@ -79,7 +79,7 @@ class Charge:
 _CHARGE = TypeAdapter(Charge)
 
 
-class _Entry(BaseModel, extra="forbid", allow_inf_nan=False):
+class _JournalEntry(BaseModel, extra="forbid", allow_inf_nan=False):
     """Line of the journal: a call is reserved, and then settled."""
 
     call: str
@@ -158,13 +158,13 @@ class SpendTracker:
                         f"{limit:g}; raise it or go on with what is there"
                     )
             call = uuid4().hex
-            self._write_entry(_Entry(call=call, model=model, charge=max_charge))
+            self._write_entry(_JournalEntry(call=call, model=model, charge=max_charge))
             return call
 
     def settle(self, call: str, actual: Charge, model: str = "") -> None:
         """Replace the reservation ``call`` by ``actual``, the cost of the call to ``model``."""
         with self._locked():
-            self._write_entry(_Entry(call=call, settled=True, model=model, charge=actual))
+            self._write_entry(_JournalEntry(call=call, settled=True, model=model, charge=actual))
 
     def join(self, settled: Mapping[str, Charge]) -> None:
         """Add the ``settled`` charges of another tracker, which is no longer used."""
@@ -186,14 +186,14 @@ class SpendTracker:
                 self._read_entries(self._file.news(), self._path)
                 yield
 
-    def _write_entry(self, entry: _Entry) -> None:
+    def _write_entry(self, entry: _JournalEntry) -> None:
         """Write an entry to the journal, and only then count it.
 
         Raises:
             ValidationError: the entry cannot be read again; nothing is written or counted.
         """
         line = entry.model_dump_json(exclude_defaults=True).encode()
-        entry = _Entry.model_validate_json(line)
+        entry = _JournalEntry.model_validate_json(line)
         if self._file is not None:
             self._file.append(line + b"\n")
         self._count(entry)
@@ -201,7 +201,7 @@ class SpendTracker:
     def _read_entries(self, lines: Sequence[bytes], path: Path) -> None:
         for line in lines:
             try:
-                entry = _Entry.model_validate_json(line)
+                entry = _JournalEntry.model_validate_json(line)
             except ValidationError as error:
                 raise StateError(
                     f"{path} holds a line that is no entry ({reprlib.repr(line)}); required: the "
@@ -209,7 +209,7 @@ class SpendTracker:
                 ) from error
             self._count(entry)
 
-    def _count(self, entry: _Entry) -> None:
+    def _count(self, entry: _JournalEntry) -> None:
         if not entry.settled:
             self._reserved[entry.call] = entry.charge
             return

@@ -48,7 +48,7 @@ GivenLm = str | Mapping[str, object] | Callable[[str], object]
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class LmCall:
     """Call of a language model.
 
     Attributes:
@@ -61,7 +61,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ProgramOutput:
     """Result of a program.
 
     Attributes:
@@ -191,7 +191,7 @@ class LanguageModel:
             )
         if probe and not self.spending.settled.get(model, Charge()).output_tokens:
             # Not recorded: a replay contains calls of proposers only.
-            probe_call = Call(verbatim, {"prompt": _PROBE})
+            probe_call = LmCall(verbatim, {"prompt": _PROBE})
             (answer,) = completed(self._ask_all([probe_call], recorder=None))
             if isinstance(answer, LmError):
                 raise InputError(
@@ -199,7 +199,7 @@ class LanguageModel:
                     "answers; check its name, key, parameters and address"
                 ) from answer
 
-    def ask(self, calls: Sequence[Call]) -> list[Answer | LmError]:
+    def ask(self, calls: Sequence[LmCall]) -> list[ProgramOutput | LmError]:
         """Return an answer, or an error, for each call; all calls run concurrently.
 
         Block until all have ended, at most a little longer than ``settings.deadline``. Any thread
@@ -208,8 +208,8 @@ class LanguageModel:
         return completed(self._ask_all(calls, self._recorder)) if calls else []
 
     async def _ask_all(
-        self, calls: Sequence[Call], recorder: Recorder | None
-    ) -> list[Answer | LmError]:
+        self, calls: Sequence[LmCall], recorder: Recorder | None
+    ) -> list[ProgramOutput | LmError]:
         import dspy
 
         try:
@@ -246,7 +246,7 @@ class LanguageModel:
             if self._connection is None:  # a given connection belongs to the user
                 await connection.aclose()
 
-    async def _ask(self, call: Call) -> Answer | LmError:
+    async def _ask(self, call: LmCall) -> ProgramOutput | LmError:
         finished: list[str] = []
         FINISHED.set(finished)
         try:
@@ -259,7 +259,7 @@ class LanguageModel:
             )
         except Exception as error:
             return self._explain(error)
-        return Answer(dict(prediction), truncated=finished[-1:] == ["length"])
+        return ProgramOutput(dict(prediction), truncated=finished[-1:] == ["length"])
 
     def _explain(self, error: Exception) -> LmError:
         for cause in causes(error):

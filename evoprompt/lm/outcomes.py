@@ -26,7 +26,7 @@ class ExchangeOutcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class FinishedExchange:
     """State of an exchange at its end.
 
     Attributes:
@@ -99,10 +99,10 @@ def form_of(status: int, content_type: str, beginning: bytes, *, is_stream_reque
     return "json" if start.startswith(b"{") else "other"
 
 
-def decide_outcome(exchange: Exchange) -> tuple[ExchangeOutcome, str]:
+def decide_outcome(exchange: FinishedExchange) -> tuple[ExchangeOutcome, str]:
     """Return the outcome of an exchange, with a reason if there is no answer of the policy.
 
-    >>> decide_outcome(Exchange(finish_reason="error"))[0].value
+    >>> decide_outcome(FinishedExchange(finish_reason="error"))[0].value
     'broken'
     """
     status, reason = exchange.status, read_finish_reason(exchange.finish_reason)

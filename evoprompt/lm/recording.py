@@ -39,7 +39,7 @@ class Response(BaseModel):
     output_tokens: NonNegativeInt | None
 
 
-class Failure(BaseModel):
+class RecordedError(BaseModel):
     """Error in place of a response."""
 
     kind: str
@@ -47,13 +47,13 @@ class Failure(BaseModel):
     message: str = ""
 
 
-class Exchange(BaseModel):
+class RecordedExchange(BaseModel):
     """Line of a recording: a request and either its response or its error."""
 
     digest: str
     request: dict[str, JsonValue]
     response: Response | None = None
-    error: Failure | None = None
+    error: RecordedError | None = None
 
     @model_validator(mode="after")
     def _has_one_outcome(self) -> Self:
@@ -107,7 +107,7 @@ class Recorder:
         self._mutex = threading.Lock()
         self._path = path
 
-    def add(self, request: Mapping[str, JsonValue], outcome: Response | Failure) -> None:
+    def add(self, request: Mapping[str, JsonValue], outcome: Response | RecordedError) -> None:
         """Append a request and its outcome, without credentials."""
         name = "response" if isinstance(outcome, Response) else "error"
         exchange: dict[str, JsonValue] = {
@@ -141,10 +141,10 @@ class Replay:
         try:
             with path.open("rb") as file:  # LineFile treats a missing file as empty
                 lines = [line for line in file if line.endswith(b"\n")]
-            self._exchanges = [Exchange.model_validate(json.loads(line)) for line in lines]
+            self._exchanges = [RecordedExchange.model_validate(json.loads(line)) for line in lines]
         except (OSError, ValueError, RecursionError) as error:
             reason = (
-                explain(error, Exchange)
+                explain(error, RecordedExchange)
                 if isinstance(error, ValidationError)
                 else format_error(error)
             )
@@ -152,7 +152,7 @@ class Replay:
                 f"{path} cannot be replayed ({reason}); required: a file written with lm.record"
             ) from error
 
-    def outcome(self, request: Mapping[str, JsonValue]) -> Response | Failure:
+    def outcome(self, request: Mapping[str, JsonValue]) -> Response | RecordedError:
         """Return the recorded outcome of an equal request.
 
         Raises:

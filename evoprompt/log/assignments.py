@@ -19,7 +19,7 @@ STALE_AFTER = 100
 
 
 @dataclass(slots=True)
-class _Entry:
+class _PendingAssignment:
     """A pending assignment, in the form of a saved state."""
 
     assignment: Assignment
@@ -28,7 +28,7 @@ class _Entry:
     told: Annotated[set[int], PlainSerializer(sorted)] = field(default_factory=set)
 
 
-_ENTRIES = TypeAdapter(list[_Entry])
+_ENTRIES = TypeAdapter(list[_PendingAssignment])
 
 
 class AssignmentTracker:
@@ -173,7 +173,9 @@ class AssignmentTracker:
     def state_dict(self) -> dict[str, JsonValue]:
         """Return the pending assignments, as JSON values."""
         entries = [
-            _Entry(assignment, self._steps[identity], _numbers(self._received.get(identity, 0)))
+            _PendingAssignment(
+                assignment, self._steps[identity], _numbers(self._received.get(identity, 0))
+            )
             for identity, assignment in self._pending.items()
         ]
         return {"asked": self._num_issued, "entries": _ENTRIES.dump_python(entries, mode="json")}

@@ -27,7 +27,7 @@ from evoprompt.optimizer.folder import SPENDING
 from evoprompt.optimizer.genome import Genome
 from evoprompt.optimizer.metering import Metering
 from evoprompt.optimizer.options import OptimizeOptions
-from evoprompt.optimizer.scoring import Ran, Scoring, Step
+from evoprompt.optimizer.scoring import DspyMetric, Ran, Step
 from evoprompt.plugins import calling
 from evoprompt.roles import Proposer
 from evoprompt.support.errors import InputError, warn
@@ -108,7 +108,7 @@ class CoEvolve(Teleprompter):  # type: ignore[misc]  # DSPy is not typed
         }
 
     def _scoring(self, learning: Sequence[Any] = ()) -> Callable[[Any, Ran], Any]:
-        return Scoring(self.metric, self.failure_score, self.options.perfect, learning)
+        return DspyMetric(self.metric, self.failure_score, self.options.perfect, learning)
 
     def compile(
         self,

@@ -7,7 +7,7 @@ import random
 from collections.abc import Mapping, Sequence
 
 from evoprompt.optimizer.data import Item
-from evoprompt.optimizer.results import Results
+from evoprompt.optimizer.results import RewardTable
 from evoprompt.support.leads import Verdict
 from evoprompt.types import Candidate
 
@@ -38,7 +38,7 @@ class Comparison:
     """
 
     def __init__(
-        self, results: Results, validation: Sequence[Item], perfect: float, seed: int
+        self, results: RewardTable, validation: Sequence[Item], perfect: float, seed: int
     ) -> None:
         self._results = results
         self._order = random.Random(f"validation/{seed}").sample(validation, len(validation))

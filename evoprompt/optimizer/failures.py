@@ -7,7 +7,7 @@ import random
 from collections.abc import Sequence
 
 from evoprompt.optimizer.data import Item
-from evoprompt.optimizer.results import Results
+from evoprompt.optimizer.results import RewardTable
 from evoprompt.types import Candidate, Trajectory
 
 SHOWN = 3
@@ -23,7 +23,7 @@ class FailureFinder:
         perfect: the greatest reward there is; anything less is a failure.
     """
 
-    def __init__(self, results: Results, train: Sequence[Item], perfect: float) -> None:
+    def __init__(self, results: RewardTable, train: Sequence[Item], perfect: float) -> None:
         self._results = results
         self._train = train
         self._perfect = perfect - 1e-9

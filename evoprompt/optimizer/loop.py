@@ -29,9 +29,9 @@ from evoprompt.optimizer.outcome import (
     BudgetSpentError,
     StoppedError,
 )
-from evoprompt.optimizer.population import Population
+from evoprompt.optimizer.population import TextPopulation
 from evoprompt.optimizer.result import Point
-from evoprompt.optimizer.results import SURE, Results, warning_of
+from evoprompt.optimizer.results import SURE, RewardTable, warning_of
 from evoprompt.optimizer.writer import Writer
 from evoprompt.roles import ProposalRequest
 from evoprompt.support.errors import InputError
@@ -77,7 +77,7 @@ class Loop:
         iteration: number of the iteration, each of which proposes and tries.
     """
 
-    results: Results
+    results: RewardTable
     comparison: Comparison
     failures: FailureFinder
     writer: Writer
@@ -89,7 +89,7 @@ class Loop:
         """Begin with the seeds."""
         self._seeds = [self.writer.seed(seed) for seed in self.seeds]
         self.incumbent = self._seeds[0]
-        self.population = Population(self.results)
+        self.population = TextPopulation(self.results)
         self.population.add(self.incumbent, is_spare=True)
         self.stats: dict[str, CandidateStats] = {}
         self.curve: list[Point] = []

@@ -6,7 +6,7 @@ import random
 from collections import defaultdict
 from collections.abc import Sequence
 
-from evoprompt.optimizer.results import Results
+from evoprompt.optimizer.results import RewardTable
 from evoprompt.types import Candidate
 
 BRANCH_AFTER = 10
@@ -18,7 +18,7 @@ _MAX_REPEATS = 10
 """Requests in a row that may bring nothing but known texts before a parent is exhausted."""
 
 
-class Population:
+class TextPopulation:
     """Population of texts, from which parents are drawn where the incumbent brings nothing new.
 
     A member has a greater reward than the incumbent on at least one question that both have
@@ -29,7 +29,7 @@ class Population:
         results: has the rewards.
     """
 
-    def __init__(self, results: Results) -> None:
+    def __init__(self, results: RewardTable) -> None:
         self._results = results
         self._candidates: dict[str, Candidate] = {}
         self._spare: set[str] = set()

@@ -18,7 +18,7 @@ from evoprompt.optimizer.loop import Loop
 from evoprompt.optimizer.options import OptimizeOptions
 from evoprompt.optimizer.outcome import INTERRUPTED, BudgetSpentError
 from evoprompt.optimizer.result import OptimizationResult, corrected
-from evoprompt.optimizer.results import Results, warning_of
+from evoprompt.optimizer.results import RewardTable, warning_of
 from evoprompt.optimizer.runner import Meter, Rollouts
 from evoprompt.optimizer.writer import Writer
 from evoprompt.roles import Proposer
@@ -105,7 +105,7 @@ def solve(
     test = problem.test[: budget // TESTED]
     run_journal = Journal(journal)
     meter = Meter(budget - len(test), stopping)
-    results = Results(problem.rollouts, meter, run_journal, options.seconds)
+    results = RewardTable(problem.rollouts, meter, run_journal, options.seconds)
     texts = [item.question.text for item in problem.train]
     writer = Writer(proposer, run_journal, log.append, options, problem.rollouts.setting, texts)
     perfect, seed = options.perfect, options.seed

@@ -26,7 +26,7 @@ SURE = 8
 _ALL_FAILED = 20  # rollouts in a row without a reward after which the program is given up
 
 
-class Results:
+class RewardTable:
     """Rewards by text and question; with a frozen model they stay valid.
 
     A missing reward is read in the journal if an earlier process has made the rollout; otherwise

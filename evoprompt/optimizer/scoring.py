@@ -44,7 +44,7 @@ class Ran:
         return self.failure or as_lines(self.prediction)
 
 
-class Scoring:
+class DspyMetric:
     """Metric of DSPy as a metric of evoprompt.
 
     Args:

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel, Field, JsonValue
 
 from evoprompt.components import BuildContext
-from evoprompt.lm import Answer, Call, Estimate, LanguageModel, LmError, LmSettings
+from evoprompt.lm import Estimate, LanguageModel, LmCall, LmError, LmSettings, ProgramOutput
 from evoprompt.log.turns import clip
 from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.types import TOOL, Candidate, CandidateStats, Proposal, estimate_tokens
@@ -167,7 +167,7 @@ class LmProposer(Proposer, ABC):
         """Check that the language model can be used; see :meth:`LanguageModel.check`."""
         self.language.check(probe)
 
-    def _call(self, task: LmTask, request: ProposalRequest) -> Call:
+    def _call(self, task: LmTask, request: ProposalRequest) -> LmCall:
         candidate = task.parents[0]
         current_text = candidate.components[task.component]
         # A required string in another component is not required in this component.
@@ -182,10 +182,10 @@ class LmProposer(Proposer, ABC):
         }
         inputs = {name: {**common, **task.inputs}[name] for name in task.prompt.inputs}
         if task.program is not None:
-            return Call(lambda: task.program, inputs)
-        return Call(task.prompt.about(task.component).program, inputs)
+            return LmCall(lambda: task.program, inputs)
+        return LmCall(task.prompt.about(task.component).program, inputs)
 
-    def _proposals(self, task: LmTask, answer: Answer) -> list[Proposal]:
+    def _proposals(self, task: LmTask, answer: ProgramOutput) -> list[Proposal]:
         texts = answer.fields.get(CANDIDATES)
         whole = list(texts) if isinstance(texts, list) else []
         if answer.truncated:
@@ -294,7 +294,7 @@ def diversify(request: ProposalRequest) -> Sequence[LmTask]:
     return per_parent(request, DIVERSIFY)
 
 
-def _describe_empty_result(answer: Answer, max_tokens: int) -> str:
+def _describe_empty_result(answer: ProgramOutput, max_tokens: int) -> str:
     if answer.truncated:
         return f"the answer was cut at {max_tokens} tokens; raise lm.max_tokens"
     return "the model wrote no instruction"

@@ -9,7 +9,6 @@ from evoprompt.agents import (
     Action,
     Agent,
     Broken,
-    Call,
     Episode,
     Limits,
     Lockstep,
@@ -18,6 +17,7 @@ from evoprompt.agents import (
     Sampling,
     TagProtocol,
     TextTokenizer,
+    ToolCall,
     play,
     play_one,
 )
@@ -51,7 +51,7 @@ class Counts:
         text = f"<look>{wanted}.{done}</look>" if done < often else f"<say>{wanted}</say>"
         return Action(TOKENIZER.encode(text, add_special_tokens=False))
 
-    def see(self, calls: Sequence[Call]) -> list[Result]:
+    def see(self, calls: Sequence[ToolCall]) -> list[Result]:
         self.called.append([str(call.arguments["at"]) for call in calls])
         return [Broken("dark") if "3" in found else found for found in self.called[-1]]
 
@@ -75,13 +75,13 @@ def test_what_breaks_costs_only_its_own_episode() -> None:
 def test_half_a_character_in_the_text_of_a_tool_ends_no_episode(text: str) -> None:
     policy = Counts()
 
-    def see(calls: Sequence[Call]) -> list[Result]:
+    def see(calls: Sequence[ToolCall]) -> list[Result]:
         return [text for _ in calls]
 
     async def sample(wanted: Sample) -> Action:
         return policy.action(wanted.episode)
 
-    async def look(call: Call) -> Result:
+    async def look(call: ToolCall) -> Result:
         return text
 
     together = play([AGENT.play(prompt(n)) for n in ("1", "2")], policy, see)
@@ -93,7 +93,7 @@ def test_half_a_character_in_the_text_of_a_tool_ends_no_episode(text: str) -> No
 
 
 def test_a_tool_that_raises_ends_everything() -> None:
-    def down(calls: Sequence[Call]) -> list[Result]:
+    def down(calls: Sequence[ToolCall]) -> list[Result]:
         raise ConnectionError("nobody was answered")
 
     with pytest.raises(ConnectionError, match="nobody was answered"):
@@ -120,7 +120,7 @@ def test_one_episode_alone_is_the_same_one() -> None:
         assert wanted.sampling == AGENT.sampling
         return policy.action(wanted.episode)
 
-    async def call(wanted: Call) -> Result:
+    async def call(wanted: ToolCall) -> Result:
         return policy.see([wanted])[0]
 
     assert [asyncio.run(play_one(AGENT.play(prompt("2")), sample, call))] == together

@@ -8,7 +8,7 @@ import pytest
 from pydantic import Field, JsonValue
 from waiting import PATIENCE, wait_for
 
-from evoprompt.agents import Broken, Call, Result, Tools, tools
+from evoprompt.agents import Broken, Result, ToolCall, Tools, tools
 from evoprompt.agents.tools import ToolUnavailable
 from evoprompt.support.errors import InputError
 
@@ -33,7 +33,7 @@ def leave() -> str:
 
 
 def result(name: str, seconds: float | None = PATIENCE, **arguments: JsonValue) -> Result:
-    (found,) = Tools([divide, weather, leave], seconds)([Call(name, arguments)])
+    (found,) = Tools([divide, weather, leave], seconds)([ToolCall(name, arguments)])
     return found
 
 
@@ -52,7 +52,7 @@ def test_a_tool_sees_the_context_of_the_caller(seconds: float | None) -> None:
         return tenant.get()
 
     tenant.set("the caller")
-    assert Tools([whoami], seconds)([Call("whoami", {})]) == ["the caller"]
+    assert Tools([whoami], seconds)([ToolCall("whoami", {})]) == ["the caller"]
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ class Waiting:
     """A tool whose long calls hang until they are released."""
 
     late = "Error: wait gave no result within 0.5 seconds"
-    long, short = Call("wait", {"long": True}), Call("wait", {"long": False})
+    long, short = ToolCall("wait", {"long": True}), ToolCall("wait", {"long": False})
 
     def __init__(self) -> None:
         self.release = threading.Event()
@@ -149,8 +149,8 @@ def test_a_parameter_named_title_is_described() -> None:
 
 def test_arguments_that_came_as_texts_are_read_where_no_text_is_wanted() -> None:
     given: dict[str, JsonValue] = {"title": "5", "tags": '["a", "b"]', "rank": "3"}
-    assert Tools([note], None)([Call("note", given)]) == ["'5' ['a', 'b'] 3"]
-    (none,) = Tools([note], None)([Call("note", {**given, "rank": "None"})])
+    assert Tools([note], None)([ToolCall("note", given)]) == ["'5' ['a', 'b'] 3"]
+    (none,) = Tools([note], None)([ToolCall("note", {**given, "rank": "None"})])
     assert none == "'5' ['a', 'b'] None"
 
 

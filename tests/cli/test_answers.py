@@ -16,7 +16,7 @@ from scipy.stats import t
 from evoprompt.agents import Agent, AnswerProtocol
 from evoprompt.agents.tasks import Method
 from evoprompt.experiments.answer_table import table_of
-from evoprompt.experiments.answers import Evaluation, QuestionKind
+from evoprompt.experiments.answers import EvaluationFolder, QuestionKind
 from evoprompt.log.evaluation import REWARD
 from evoprompt.testing.openai_server import OpenAIServer, Status, Step, Text
 from evoprompt.types import Question
@@ -174,7 +174,7 @@ def evaluation_of(folder: Path, kinds: Mapping[str, Sequence[float]]) -> Any:
     text = "".join(f"{json.dumps(line)}\n" for line in lines)
     (folder / "answers.jsonl").write_text(text)
     method = {"m": Method("M", "", _begin)}
-    return table_of(Evaluation(folder, {}), method, asked, "exact match").rows["M"]
+    return table_of(EvaluationFolder(folder, {}), method, asked, "exact match").rows["M"]
 
 
 def test_every_kind_counts_the_same_and_an_interval_stays_within_the_values(tmp_path: Path) -> None:

@@ -11,20 +11,20 @@ from packaging.version import Version
 
 from evoprompt.experiments import requirements
 from evoprompt.experiments.cli import doctor
-from evoprompt.experiments.cli.doctor import Finding, conflicts, findings
+from evoprompt.experiments.cli.doctor import DoctorCheck, conflicts, findings
 
-OLD = Finding("problem", "trl", "0.9, but >=1.0 is required", 'pip install "trl>=1.0"')
-FINE = Finding("ok", "deap", "1.4")
+OLD = DoctorCheck("problem", "trl", "0.9, but >=1.0 is required", 'pip install "trl>=1.0"')
+FINE = DoctorCheck("ok", "deap", "1.4")
 
 
-def by_subject(found: list[Finding]) -> dict[str, Finding]:
+def by_subject(found: list[DoctorCheck]) -> dict[str, DoctorCheck]:
     return {finding.subject: finding for finding in found}
 
 
 def test_problems_come_first_and_what_is_fine_takes_a_line(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = [Finding("ok", "Python", "3.12"), Finding("note", "GPU", "none"), OLD, FINE]
+    found = [DoctorCheck("ok", "Python", "3.12"), DoctorCheck("note", "GPU", "none"), OLD, FINE]
     monkeypatch.setattr(doctor, "findings", lambda: iter(found))
     assert evoprompt("doctor") == 1
     first, second, last = capsys.readouterr().out.splitlines()

@@ -12,7 +12,7 @@ from typing import Any
 
 import evoprompt
 from evoprompt import Verifier
-from evoprompt.lm import Answer, Call, LanguageModel, LmError, LmSettings
+from evoprompt.lm import LanguageModel, LmCall, LmError, LmSettings, ProgramOutput
 from evoprompt.log.eventlog import EventLog
 from evoprompt.proposers.background import Background
 from evoprompt.proposers.language import CANDIDATES
@@ -52,11 +52,11 @@ class Noting(LanguageModel):
         super().__init__(LmSettings(model="noting"), connection=str)
         self.notes = notes
 
-    def ask(self, calls: Sequence[Call]) -> list[Answer | LmError]:
+    def ask(self, calls: Sequence[LmCall]) -> list[ProgramOutput | LmError]:
         """Two texts to every call."""
         with self.notes.open("a", encoding="utf-8") as file:
             file.writelines(f"{json.dumps(dict(call.inputs))}\n" for call in calls)
-        return [Answer({CANDIDATES: ["look it up first", "be slow"]}) for _ in calls]
+        return [ProgramOutput({CANDIDATES: ["look it up first", "be slow"]}) for _ in calls]
 
     def check(self, probe: bool = False) -> None:
         """It can be asked."""

@@ -12,7 +12,7 @@ import pytest
 from evoprompt import EvopromptWarning
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
-from evoprompt.experiments.history import History
+from evoprompt.experiments.history import TrainingHistory
 from evoprompt.hosting.binding import FEW, Binding, RolloutOutcome
 from evoprompt.log.eventlog import EventLog
 from evoprompt.testing.samples import question
@@ -110,7 +110,7 @@ def test_the_history_of_a_log_counts_them(tmp_path: Path) -> None:
     log = tmp_path / "events.jsonl"
     trained = engine(EventLog(log))
     assert len(train(trained, [0, 8])) == 1
-    failures = History.read(log).rollout_failures
+    failures = TrainingHistory.read(log).rollout_failures
     assert (failures.failed, failures.of) == (8, 80)
     assert failures.first.startswith("c0 got no reward on question")
 

@@ -14,7 +14,7 @@ from gateway_kills import ENGINE, GROUPS, ROLLOUTS, have
 from evoprompt import Engine, EvopromptWarning, InputError, Question
 from evoprompt.gateway.conversations import (
     Conversations,
-    StoppedError,
+    GatewayStoppedError,
     UnknownConversationError,
 )
 from evoprompt.gateway.settings import GatewaySettings
@@ -374,7 +374,7 @@ def test_what_fails_while_it_is_counted_stops_the_gateway_and_is_counted_by_the_
     monkeypatch.setattr(one.engine, "tell", fail)
     with pytest.raises(ValueError, match="no room"):
         one.reward(keys[0], 0.25)
-    with pytest.raises(StoppedError, match="no room"):
+    with pytest.raises(GatewayStoppedError, match="no room"):
         one.conversation(QUESTION, "i")
     one.close()
     again = conversations(tmp_path)

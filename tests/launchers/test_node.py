@@ -16,7 +16,7 @@ from evoprompt.experiments.launchers import node
 from evoprompt.experiments.launchers.base import Job
 from evoprompt.experiments.runner import run
 from evoprompt.experiments.summary import SeedSummary
-from evoprompt.experiments.trial import End, Failure
+from evoprompt.experiments.trial import End, TrialFailure
 from evoprompt.log.events import Event
 from evoprompt.support.storage import only_writer
 
@@ -73,7 +73,7 @@ def test_a_job_that_begins_late_leaves_what_others_have_done(tmp_path: Path) -> 
     run(directory, Watcher())
     before = {path: path.read_bytes() for path in directory.root.rglob("*") if path.is_file()}
     end = given.carry_out()
-    assert isinstance(end, Failure)  # nobody hears it
+    assert isinstance(end, TrialFailure)  # nobody hears it
     assert end.bad_input
     assert f"on {socket.gethostname()}: this machine has no folder {given.folder}" in end.reason
     assert before == {p: p.read_bytes() for p in directory.root.rglob("*") if p.is_file()}
@@ -85,7 +85,7 @@ def test_a_new_submission_takes_the_earlier_one_back_and_waits_for_it(
     """As when a command was killed while its jobs went on, and the run is resumed."""
     first = submitted(tmp_path)
     second = submitted(tmp_path)
-    assert isinstance(first.errand.carry_out(), Failure), "its folder is gone"
+    assert isinstance(first.errand.carry_out(), TrialFailure), "its folder is gone"
     trial = second.errand.directory.trial(TRIAL)
     ends: list[End | None] = []
     with only_writer(trial.root, "it"):

@@ -11,14 +11,14 @@ import pytest
 from waiting import PATIENCE
 
 from evoprompt.lm import (
-    Answer,
     BudgetError,
-    Call,
     Charge,
     DeadlineError,
     LanguageModel,
+    LmCall,
     LmError,
     LmSettings,
+    ProgramOutput,
     ReplayError,
     told_apart,
 )
@@ -48,8 +48,8 @@ def program() -> Any:
     return dspy.Predict(dspy.Signature(fields, "Write words about a topic."))
 
 
-def call(topic: str = "sea") -> Call:
-    return Call(program, {"topic": topic})
+def call(topic: str = "sea") -> LmCall:
+    return LmCall(program, {"topic": topic})
 
 
 def model(server: OpenAIServer, **changes: Any) -> LanguageModel:
@@ -64,13 +64,15 @@ def replay(record: Path) -> LanguageModel:
     return LanguageModel(LmSettings(model="openai/scripted", max_tokens=100, replay=record))
 
 
-def ask(script: Sequence[Scripted], default: Scripted = GOOD, **changes: Any) -> Answer | LmError:
+def ask(
+    script: Sequence[Scripted], default: Scripted = GOOD, **changes: Any
+) -> ProgramOutput | LmError:
     with OpenAIServer(script, default) as server:
         return model(server, **changes).ask([call()])[0]
 
 
-def words(answer: Answer | LmError) -> list[str]:
-    assert isinstance(answer, Answer), answer
+def words(answer: ProgramOutput | LmError) -> list[str]:
+    assert isinstance(answer, ProgramOutput), answer
     found: list[str] = answer.fields["words"]
     return found
 
@@ -80,14 +82,14 @@ def test_settings_reach_the_server_and_answers_are_parsed_in_a_running_loop_too(
 ) -> None:
     import dspy
 
-    async def inside(language: LanguageModel) -> list[Answer | LmError]:
+    async def inside(language: LanguageModel) -> list[ProgramOutput | LmError]:
         return language.ask([call()])
 
     monkeypatch.setenv("MY_KEY", "sk-mine")
     before = dspy.settings.lm
     with OpenAIServer([], GOOD) as server:
         language = model(server, temperature=0.3, api_key_env="MY_KEY")
-        assert asyncio.run(inside(language)) == [Answer({"words": ["one", "two"]})]
+        assert asyncio.run(inside(language)) == [ProgramOutput({"words": ["one", "two"]})]
         estimate = language.estimate(11, 3000, 1000)
         (asked,) = server.requests
     assert dspy.settings.lm is before
@@ -160,7 +162,7 @@ def test_what_a_model_drafts_in_its_thought_is_no_field_of_its_answer(thought: s
 def test_an_answer_cut_at_max_tokens_is_marked() -> None:
     cut = Text('[[ ## words ## ]]\n["one", "tw', finish_reason="length")
     answer = ask([cut])
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, ProgramOutput)
     assert answer.truncated
 
 
@@ -198,7 +200,7 @@ def test_one_failing_call_does_not_harm_the_others() -> None:
 
     with OpenAIServer([], fail_on_fire) as server:
         answers = model(server).ask([call("sea"), call("fire"), call("wind")])
-    assert [isinstance(answer, Answer) for answer in answers] == [True, False, True]
+    assert [isinstance(answer, ProgramOutput) for answer in answers] == [True, False, True]
 
 
 @pytest.mark.parametrize("way", ["def", "async def", "list"])
@@ -256,7 +258,7 @@ def test_another_default_adapter_of_dspy_changes_no_request(adapter: str) -> Non
     """DSPy 3.5 makes XMLAdapter the default, and users configure one for their own programs."""
     import dspy
 
-    def asked() -> tuple[Sequence[Mapping[str, Any]], Answer | LmError]:
+    def asked() -> tuple[Sequence[Mapping[str, Any]], ProgramOutput | LmError]:
         with OpenAIServer([Text(GOOD)]) as server:
             (answer,) = model(server).ask([call()])
             return [request.body for request in server.requests], answer
@@ -265,4 +267,4 @@ def test_another_default_adapter_of_dspy_changes_no_request(adapter: str) -> Non
     with dspy.context(adapter=getattr(dspy, adapter)()):
         changed, same = asked()
     assert changed == usual
-    assert same == answer == Answer({"words": ["one", "two"]})
+    assert same == answer == ProgramOutput({"words": ["one", "two"]})

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from waiting import wait_for
 
-from evoprompt.lm import Answer, Call, DeadlineError, LanguageModel, LmError, LmSettings
+from evoprompt.lm import DeadlineError, LanguageModel, LmCall, LmError, LmSettings, ProgramOutput
 from evoprompt.support.errors import InputError, StateError
 from evoprompt.testing.openai_server import chat_fields
 
@@ -38,8 +38,8 @@ def person(directory: Path, **changes: Any) -> LanguageModel:
 
 
 def ask(language: LanguageModel, topic: str = "sea") -> Any:
-    (answer,) = language.ask([Call(program, {"topic": topic})])
-    return answer.fields["words"] if isinstance(answer, Answer) else answer
+    (answer,) = language.ask([LmCall(program, {"topic": topic})])
+    return answer.fields["words"] if isinstance(answer, ProgramOutput) else answer
 
 
 @contextmanager

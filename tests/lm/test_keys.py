@@ -41,11 +41,11 @@ async def _ask(endpoint: Callable[..., object]) -> None:
 
 
 def ask_writer(url: str, key: str | None, folder: Path) -> None:
-    from evoprompt.lm.client import Call, LanguageModel, verbatim
+    from evoprompt.lm.client import LanguageModel, LmCall, verbatim
     from evoprompt.lm.settings import LmSettings
 
     settings = LmSettings(model="openai/mine", api_base=url, api_key_env=key)
-    LanguageModel(settings).ask([Call(verbatim, {"prompt": "Hello"})])
+    LanguageModel(settings).ask([LmCall(verbatim, {"prompt": "Hello"})])
 
 
 def ask_proposer(url: str, key: str | None, folder: Path) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from evoprompt.lm.outcomes import (
-    Exchange,
     ExchangeOutcome,
+    FinishedExchange,
     decide_outcome,
     form_of,
     is_account_empty,
@@ -58,7 +58,7 @@ EVENTS: dict[str, Any] = {
     ],
 )
 def test_each_exchange_has_one_outcome(known: dict[str, Any], outcome: ExchangeOutcome) -> None:
-    decided, reason = decide_outcome(Exchange(**known))
+    decided, reason = decide_outcome(FinishedExchange(**known))
     assert decided is outcome
     assert bool(reason) == (outcome not in (ANSWERED, CUT))
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from evoprompt.lm import ReplayError
-from evoprompt.lm.recording import Failure, Recorder, Replay, Response
+from evoprompt.lm.recording import RecordedError, Recorder, Replay, Response
 from evoprompt.support.errors import InputError, StateError
 
 
@@ -99,12 +99,16 @@ def test_no_credential_is_kept_and_the_recording_still_answers(
     asked = request("call http://me:pw1234@host")
     recorder = Recorder(path)
     recorder.add(asked, response("I used Authorization: Bearer abc.def-123456"))
-    recorder.add(asked, Failure(kind="LMError", status=401, message="wrong key abc.def-123456"))
+    recorder.add(
+        asked, RecordedError(kind="LMError", status=401, message="wrong key abc.def-123456")
+    )
     text = path.read_text(encoding="utf-8")
     assert not [secret for secret in ("pw1234", "123456") if secret in text]
     replay = Replay(path)
     assert replay.outcome(asked) == response("I used Authorization: Bearer ***")
-    assert replay.outcome(asked) == Failure(kind="LMError", status=401, message="wrong key ***")
+    assert replay.outcome(asked) == RecordedError(
+        kind="LMError", status=401, message="wrong key ***"
+    )
 
 
 def test_files_that_cannot_serve_are_refused_before_anything_is_asked(tmp_path: Path) -> None:

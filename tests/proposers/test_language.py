@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from evoprompt.lm import Answer, Call, LanguageModel, LmError, LmSettings
+from evoprompt.lm import LanguageModel, LmCall, LmError, LmSettings, ProgramOutput
 from evoprompt.plugins import build
 from evoprompt.proposers.language import CANDIDATES, LmProposer
 from evoprompt.proposers.published import EvoPromptDE, EvoPromptGA, History, Paraphrase
@@ -145,9 +145,9 @@ class Noting(LanguageModel):
         super().__init__(LmSettings(model="noting"), connection=str)
         self.asked: list[Mapping[str, object]] = []
 
-    def ask(self, calls: Sequence[Call]) -> list[Answer | LmError]:
+    def ask(self, calls: Sequence[LmCall]) -> list[ProgramOutput | LmError]:
         self.asked += [call.inputs for call in calls]
-        return [Answer({CANDIDATES: ["Be brief."]}) for _ in calls]
+        return [ProgramOutput({CANDIDATES: ["Be brief."]}) for _ in calls]
 
 
 @pytest.mark.parametrize("failed", [4, 0])

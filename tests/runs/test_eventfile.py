@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from evoprompt.experiments.eventfile import read_events
-from evoprompt.experiments.history import History
+from evoprompt.experiments.history import TrainingHistory
 from evoprompt.log.eventlog import EventLog
 from evoprompt.log.events import Proposed, Seeded, Told, Verified
 from evoprompt.support.errors import InputError
@@ -60,7 +60,7 @@ def test_an_event_that_cannot_follow_is_named(
     log.append(Seeded(0, "c0", {"instruction": "Go."}))
     log.append(event)
     with pytest.raises(InputError, match=r"events\.jsonl:2 is no event"):
-        History.read(tmp_path / "events.jsonl")
+        TrainingHistory.read(tmp_path / "events.jsonl")
 
 
 def test_an_evaluation_holds_the_main_metric_that_it_names(tmp_path: Path) -> None:
@@ -80,8 +80,8 @@ def test_an_evaluation_holds_the_main_metric_that_it_names(tmp_path: Path) -> No
     evaluated["main_metric"] = {"name": "solved", "label": "share solved", "higher_is_better": True}
     path.write_text(f"{json.dumps(seeded)}\n{json.dumps(evaluated)}\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"events\.jsonl:2 .*'solved' is unknown"):
-        History.read(path)
+        TrainingHistory.read(path)
     evaluated["headline"] = evaluated.pop("main_metric")
     path.write_text(f"{json.dumps(seeded)}\n{json.dumps(evaluated)}\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"events\.jsonl:2 .*are called main_metric and by_kind"):
-        History.read(path)
+        TrainingHistory.read(path)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from evoprompt.experiments.history import History, Weight
+from evoprompt.experiments.history import TrainingHistory, Weight
 from evoprompt.experiments.report.document import outcome
 from evoprompt.log.evaluation import MainMetric
 from evoprompt.log.eventlog import EventLog
@@ -73,11 +73,11 @@ GENERATIONS: list[Event] = [
 ]
 
 
-def history(events: list[Event], root: Path) -> History:
+def history(events: list[Event], root: Path) -> TrainingHistory:
     log = EventLog(root / "events.jsonl")
     for event in events:
         log.append(event)
-    return History.read(root / "events.jsonl")
+    return TrainingHistory.read(root / "events.jsonl")
 
 
 def test_lives_begin_with_admission_and_end_with_pruning(tmp_path: Path) -> None:

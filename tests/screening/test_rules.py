@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from evoprompt.rules import ScreeningContext, default_rules
-from evoprompt.screening import Finding, check
+from evoprompt.screening import Rejection, check
 from evoprompt.types import Proposal, TextLimits
 
 ALONE = ScreeningContext()
@@ -23,7 +23,7 @@ def shouting(proposal: Proposal, _context: ScreeningContext) -> str | None:
 
 def test_rules_of_ones_own_are_a_list_of_functions() -> None:
     rules = [*default_rules(), shouting]
-    assert check(Proposal.of("STOP NOW."), ALONE, rules) == Finding("shouting", "it shouts")
+    assert check(Proposal.of("STOP NOW."), ALONE, rules) == Rejection("shouting", "it shouts")
     assert check(Proposal.of("Stop now."), ALONE, rules) is None
     assert check(Proposal.of(""), ALONE, []) is None
 
@@ -33,7 +33,7 @@ def test_a_rule_that_raises_finds_the_proposal_at_fault() -> None:
         raise RecursionError("too deep")
 
     finding = check(Proposal.of("Stop."), ALONE, [failing])
-    assert finding == Finding("failing", "the rule failed: RecursionError: too deep")
+    assert finding == Rejection("failing", "the rule failed: RecursionError: too deep")
 
 
 @pytest.mark.parametrize("text", ["", " \n\t", "...", "---", "None", "N/A", "42"])
@@ -124,7 +124,7 @@ def test_a_placeholder_of_every_parent_must_stay_and_one_of_any_may() -> None:
     context = ScreeningContext(parents=["Answer {question} for {user}.", "Explain {question}."])
     assert found("Answer {question} well.", context) == ""
     assert found("For {user}: {question}", context) == ""
-    assert check(Proposal.of("Answer it."), context) == Finding(
+    assert check(Proposal.of("Answer it."), context) == Rejection(
         "protocol", "lost placeholder {question}"
     )
 

@@ -54,7 +54,7 @@ def _best_of(run: Path, arm: str | None, seed: int | None) -> tuple[str, str]:
     from evoprompt.experiments.best import best_trial
     from evoprompt.experiments.directory import RunDirectory
     from evoprompt.experiments.export.source import checkpoint_of
-    from evoprompt.experiments.history import History, log_in
+    from evoprompt.experiments.history import TrainingHistory, log_in
     from evoprompt.optimizer.folder import is_begun
     from evoprompt.optimizer.result import read_result
     from evoprompt.support.errors import InputError
@@ -72,7 +72,7 @@ def _best_of(run: Path, arm: str | None, seed: int | None) -> tuple[str, str]:
     except InputError:
         if log is None:
             raise
-    history = History.read(log)
+    history = TrainingHistory.read(log)
     if not history.best:
         raise InputError(f"{log} holds no instruction; required: a training that has begun; wait")
     entry = history.candidates[history.best]
@@ -89,7 +89,7 @@ def _explain(run: Path, arm: str | None, seed: int | None) -> None:
 
     from evoprompt.experiments.best import best_trial
     from evoprompt.experiments.directory import RunDirectory
-    from evoprompt.experiments.history import History, log_in
+    from evoprompt.experiments.history import TrainingHistory, log_in
     from evoprompt.support.errors import InputError
     from evoprompt.support.text import english, printable
 
@@ -101,7 +101,7 @@ def _explain(run: Path, arm: str | None, seed: int | None) -> None:
         log, description = files.events, f"{trial} of {run}"
         if files.finished is not None:
             remedy = "it has ended: name another with --arm and --seed, or leave --explain out"
-    sentences = [] if log is None else History.read(log).sentences
+    sentences = [] if log is None else TrainingHistory.read(log).sentences
     if not sentences:
         raise InputError(
             f"{description} has no values of sentences; required: the events of a training with "

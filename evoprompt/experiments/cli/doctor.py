@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 STYLES = {"note": "yellow", "problem": "red"}
 
 
-class Finding(NamedTuple):
+class DoctorCheck(NamedTuple):
     """Result of one check of the doctor.
 
     Attributes:
@@ -54,7 +54,7 @@ def doctor() -> None:
         raise typer.Exit(1)
 
 
-def findings() -> Iterator[Finding]:
+def findings() -> Iterator[DoctorCheck]:
     """Yield the results of all checks, one after the other."""
     from packaging.utils import canonicalize_name
     from packaging.version import Version
@@ -65,16 +65,16 @@ def findings() -> Iterator[Finding]:
     # Of several distributions of a name, the first on the path is imported.
     for distribution in metadata.distributions():
         versions.setdefault(canonicalize_name(distribution.name), Version(distribution.version))
-    yield Finding("ok", "Python", platform.python_version())
+    yield DoctorCheck("ok", "Python", platform.python_version())
     yield from packages(versions)
     yield from conflicts(versions)
     for problem in plugins().problems:
         remedy = "fix, uninstall or block it with EVOPROMPT_BLOCK"
-        yield Finding("problem", "plugins", problem, remedy)
+        yield DoctorCheck("problem", "plugins", problem, remedy)
     yield from gpu("verl" in versions)
 
 
-def packages(versions: Mapping[str, Version]) -> Iterator[Finding]:
+def packages(versions: Mapping[str, Version]) -> Iterator[DoctorCheck]:
     """Yield one finding for each package of the core, then one for each package of the extras."""
     from packaging.requirements import Requirement
     from packaging.utils import canonicalize_name
@@ -92,17 +92,17 @@ def packages(versions: Mapping[str, Version]) -> Iterator[Finding]:
             if version is None and extra:
                 text = f"not installed; the extra {extra!r} needs {requirement.specifier or 'it'}"
                 install = f'pip install "evoprompt[{extra}]"'
-                yield Finding("note", requirement.name, text, install)
+                yield DoctorCheck("note", requirement.name, text, install)
             # A clone's own version is a development one.
             elif version and requirement.specifier.contains(version, prereleases=True):
-                yield Finding("ok", requirement.name, str(version))
+                yield DoctorCheck("ok", requirement.name, str(version))
             else:
                 text = f"{version or 'not installed'}; {requirement.specifier or 'it'} is required"
                 install = f'pip install "{requirement.name}{requirement.specifier}"'
-                yield Finding("problem", requirement.name, text, install)
+                yield DoctorCheck("problem", requirement.name, text, install)
 
 
-def conflicts(versions: Mapping[str, Version]) -> Iterator[Finding]:
+def conflicts(versions: Mapping[str, Version]) -> Iterator[DoctorCheck]:
     """Yield hosts that do not fit together, or are newer than the tested versions."""
     from evoprompt_trl.host import TESTED as TRL
     from evoprompt_verl.versions import REMEDY, conflict
@@ -112,11 +112,11 @@ def conflicts(versions: Mapping[str, Version]) -> Iterator[Finding]:
     trl, verl = versions.get("trl"), versions.get("verl")
     if verl and (reason := conflict(str(verl), str(trl) if trl else None)):
         level = "problem" if verl <= Version(VERL) else "note"
-        yield Finding(level, "trl + verl", reason, REMEDY)
+        yield DoctorCheck(level, "trl + verl", reason, REMEDY)
     for name, version, tested in (("verl", verl, VERL), ("trl", trl, TRL)):
         release = Version(tested).release
         if version and version.release[: len(release)] > release:
-            yield Finding(
+            yield DoctorCheck(
                 "note",
                 name,
                 f"{version} is newer than {tested}, the newest that evoprompt was tested with",
@@ -124,17 +124,17 @@ def conflicts(versions: Mapping[str, Version]) -> Iterator[Finding]:
             )
 
 
-def gpu(verl: bool) -> Iterator[Finding]:
+def gpu(verl: bool) -> Iterator[DoctorCheck]:
     """Yield the GPUs, whether torch can use them, and veRL's needs there if it is installed."""
     from evoprompt.experiments.requirements import devices, flash_attention
 
     gpu_devices = devices()
     if not gpu_devices.listed:
-        yield Finding("note", "GPU", "none found; the tiny example runs on a CPU")
+        yield DoctorCheck("note", "GPU", "none found; the tiny example runs on a CPU")
         return
     if gpu_devices.problem:
-        yield Finding("problem", "GPU", gpu_devices.problem, gpu_devices.remedy)
+        yield DoctorCheck("problem", "GPU", gpu_devices.problem, gpu_devices.remedy)
     else:
-        yield Finding("ok", "GPU", "; ".join(gpu_devices.listed))
+        yield DoctorCheck("ok", "GPU", "; ".join(gpu_devices.listed))
     if verl and (need := flash_attention("train with sdpa, see docs/search-qa.md")).missing:
-        yield Finding("note", need.subject, need.text, need.remedy)
+        yield DoctorCheck("note", need.subject, need.text, need.remedy)

@@ -16,7 +16,7 @@ from evoprompt.experiments.cli.options import ApiKeyEnv, Changes
 
 if TYPE_CHECKING:
     from evoprompt.agents.tasks import Method, Policy, Task
-    from evoprompt.experiments.answers import Evaluation, QuestionKind
+    from evoprompt.experiments.answers import EvaluationFolder, QuestionKind
     from evoprompt.experiments.evaluate import EvaluationResult, Subject
 
 AGENT = "agent"
@@ -73,7 +73,7 @@ def evaluate(
     only unscored questions, and takes further methods and kinds of questions.
     """
     from evoprompt.agents.tasks import POLICY, Policy
-    from evoprompt.experiments.answers import Evaluation, identity_of, kinds_of, methods_of
+    from evoprompt.experiments.answers import EvaluationFolder, identity_of, kinds_of, methods_of
     from evoprompt.experiments.check import require
     from evoprompt.experiments.evaluate import instruction_of, policy_of, subject_of, task_of
     from evoprompt.experiments.instruction import read_instruction
@@ -107,7 +107,7 @@ def evaluate(
     policy_context = policy_of(subject, task) if served is None else nullcontext[Policy](served)
     with policy_context as policy, only_writer(output, "an evaluation"):
         identity = identity_of(task, picked, chosen, policy, split)
-        _play_and_print(Evaluation(output, identity), task, chosen, picked, policy, split)
+        _play_and_print(EvaluationFolder(output, identity), task, chosen, picked, policy, split)
 
 
 def _served(
@@ -150,7 +150,7 @@ def _evaluate(subject: Subject, split: str, json: bool) -> None:
 
 
 def _play_and_print(
-    evaluation: Evaluation,
+    evaluation: EvaluationFolder,
     task: Task,
     methods: Mapping[str, Method],
     kinds: Sequence[QuestionKind],
@@ -161,7 +161,7 @@ def _play_and_print(
     from rich.progress import Progress
 
     from evoprompt.experiments.answer_table import table_of, write_files
-    from evoprompt.experiments.answers import StoppedError
+    from evoprompt.experiments.answers import EvaluationStoppedError
 
     console = Console(markup=False, highlight=False, soft_wrap=True)
     num_open = sum(len(evaluation.todo(name, kind.questions)) for name in methods for kind in kinds)
@@ -174,7 +174,7 @@ def _play_and_print(
                     (answer.error for answer in reversed(answers) if answer.error), trouble
                 )
                 progress.update(bar, advance=len(answers), description=answers[0].method)
-        except StoppedError as error:
+        except EvaluationStoppedError as error:
             stopped = str(error)
         except KeyboardInterrupt:
             console.print("stopped; the same command continues", style="yellow")

@@ -24,12 +24,12 @@ Id = Annotated[str, typer.Argument(help="Id of a candidate.", metavar="ID")]
 @app.command("list")
 def list_(run: Run, arm: OfArm = None, seed: OfSeed = None) -> None:
     """List the active candidates, those that wait for approval, and all requests."""
-    from evoprompt.experiments.history import History
+    from evoprompt.experiments.history import TrainingHistory
     from evoprompt.hosting.requests import RequestFiles
     from evoprompt.support.text import printable
 
     log = _log(run, arm, seed)
-    history, requests = History.read(log), RequestFiles(log)
+    history, requests = TrainingHistory.read(log), RequestFiles(log)
     for entry in history.members:
         weight = "-" if entry.weight is None else f"{entry.weight:.3f}"
         first = printable(entry.components.get("instruction", "").partition("\n")[0])
@@ -52,10 +52,10 @@ def list_(run: Run, arm: OfArm = None, seed: OfSeed = None) -> None:
 @app.command()
 def show(run: Run, candidate: Id, arm: OfArm = None, seed: OfSeed = None) -> None:
     """Print all texts of a candidate, active or pruned, with its lineage."""
-    from evoprompt.experiments.history import History
+    from evoprompt.experiments.history import TrainingHistory
     from evoprompt.support.text import printable
 
-    entry = History.read(_log(run, arm, seed)).candidate(candidate)
+    entry = TrainingHistory.read(_log(run, arm, seed)).candidate(candidate)
     typer.echo(
         f"{entry.id}: {'active' if entry.is_member else 'not active'}, born at step {entry.born} "
         f"by {entry.proposer}, from {', '.join(entry.parents) or 'no parent'}, "
@@ -157,11 +157,11 @@ def _open(log: Path) -> RequestFiles:
 
 
 def _require_candidate(log: Path, requests: RequestFiles, action: Action, name: str) -> None:
-    from evoprompt.experiments.history import History
+    from evoprompt.experiments.history import TrainingHistory
     from evoprompt.support.errors import InputError
 
     if action not in ("approve", "refuse"):
-        if not History.read(log).candidate(name).is_member:
+        if not TrainingHistory.read(log).candidate(name).is_member:
             raise InputError(f"{name} is not active; required: an active candidate; see pool list")
         return
     waiting = [result.candidate.id for result in requests.waiting()]

@@ -21,9 +21,9 @@ def replay(
     one seed; two seeds have both values and no interval. Ends with exit code 1 where the page shows
     another number.
     """
-    from evoprompt.experiments.replayed import Results
+    from evoprompt.experiments.replayed import PageResults
 
-    recorded = Results(results)
+    recorded = PageResults(results)
     has_difference = False
     for name in recorded.rows if row is None else [row]:
         number = recorded.row(name)

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from evoprompt.experiments.check import check
 from evoprompt.experiments.directory import RunDirectory, TrialId
-from evoprompt.experiments.trial import End, Failure, attempt
+from evoprompt.experiments.trial import End, TrialFailure, attempt
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.log.eventlog import to_line
 from evoprompt.log.events import Event
@@ -70,9 +70,9 @@ class Errand:
                     check(config, SpendTracker(directory.spending), directory.root)
                 return attempt(directory, trial, self._append_event, self._stopping, _STEP_TIMEOUT)
         except InputError as error:
-            return Failure(f"on {here}: {error}", bad_input=True)
+            return TrialFailure(f"on {here}: {error}", bad_input=True)
         except OSError as error:
-            return Failure(f"on {here}: {format_error(error)}")
+            return TrialFailure(f"on {here}: {format_error(error)}")
 
     def _stopping(self) -> bool:
         """Return whether the launcher requests a stop, withdrew the submission, or has ended."""

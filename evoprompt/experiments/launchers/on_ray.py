@@ -13,7 +13,7 @@ from evoprompt.components import BuildContext
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.launchers.base import Done, Job, Launcher, Lost, require_extra
 from evoprompt.experiments.launchers.node import Errand
-from evoprompt.experiments.trial import End, Failure
+from evoprompt.experiments.trial import End, TrialFailure
 from evoprompt.support.errors import InputError
 from evoprompt.support.text import format_error
 
@@ -124,7 +124,7 @@ class RayJob(Job):
         except exceptions.RayTaskError as error:
             # The error itself is below the traces of all machines on its way.
             message = f"on its machine: {str(error).strip().splitlines()[-1]}"
-            return Done(Failure(message, bad_input="ModuleNotFoundError" in message))
+            return Done(TrialFailure(message, bad_input="ModuleNotFoundError" in message))
         except exceptions.RayError as error:  # its node or its process is gone
             return Lost(str(error).strip().splitlines()[0])
 

@@ -13,7 +13,7 @@ from evoprompt.components import BuildContext
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.launchers.base import Done, Job, Launcher, Lost, require_extra
 from evoprompt.experiments.launchers.node import Errand
-from evoprompt.experiments.trial import End, Failure
+from evoprompt.experiments.trial import End, TrialFailure
 from evoprompt.support.errors import InputError
 from evoprompt.support.text import format_error
 
@@ -140,7 +140,7 @@ class SlurmJob(Job):
                 return Done(None)
             return Lost(f"job {job.job_id} ended as {job.state}; see {job.paths.stderr}")
         except FailedJobError:
-            return Done(Failure(f"its job failed; see {job.paths.stderr}"))
+            return Done(TrialFailure(f"its job failed; see {job.paths.stderr}"))
 
     def _cancel(self, force: bool) -> None:
         self._stopped = self._stopped or not force

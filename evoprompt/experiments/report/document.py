@@ -8,8 +8,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from evoprompt.experiments.history import Entry, History
-from evoprompt.experiments.report.source import Source, Trial
+from evoprompt.experiments.history import Entry, TrainingHistory
+from evoprompt.experiments.report.source import ReportedTrial, Source
 from evoprompt.rules import grading_words
 from evoprompt.support.text import english
 
@@ -93,7 +93,7 @@ def _tests(source: Source) -> Json:
     return {"trials": [{"arm": trial.arm, "seed": trial.seed} for trial in tested], "rows": rows}
 
 
-def _steps(trials: Sequence[Trial], name: str) -> list[tuple[str, Points]]:
+def _steps(trials: Sequence[ReportedTrial], name: str) -> list[tuple[str, Points]]:
     """Return running means of a value over the steps of each trial, with its arm."""
     lines: list[tuple[str, Points]] = []
     for trial in trials:
@@ -127,7 +127,7 @@ def _bands(arms: Sequence[str], lines: Sequence[tuple[str, Points]]) -> list[Jso
     return rows
 
 
-def _trial(trial: Trial) -> Json:
+def _trial(trial: ReportedTrial) -> Json:
     history = trial.history
     waiting = {result.candidate.id for result in trial.waiting}
     winning = {entry.id for entry in history.path()}
@@ -174,7 +174,7 @@ def _trial(trial: Trial) -> Json:
     }
 
 
-def _membership(entry: Entry, history: History) -> Json:
+def _membership(entry: Entry, history: TrainingHistory) -> Json:
     return {
         "died": entry.died,
         "weight": _short(history.value_of(entry)),

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from evoprompt.experiments.best import rank
 from evoprompt.experiments.report.document import document
 from evoprompt.experiments.report.progress import duration, progress
-from evoprompt.experiments.report.source import Source, Trial
+from evoprompt.experiments.report.source import ReportedTrial, Source
 from evoprompt.experiments.report.verdict import Measure, rankings
 from evoprompt.support.text import english, many, printable, sentences
 
@@ -83,7 +83,7 @@ def _facts(source: Source) -> list[str]:
     return facts
 
 
-def _best_trial(source: Source) -> Trial | None:
+def _best_trial(source: Source) -> ReportedTrial | None:
     """Return the trial with the best validation, which is that of ``evoprompt best``."""
     return max(
         (trial for trial in source.trials if trial.history.candidates),

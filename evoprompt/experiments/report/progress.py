@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from evoprompt.experiments.report.source import Source, Trial
+from evoprompt.experiments.report.source import ReportedTrial, Source
 from evoprompt.support.text import many
 
 
@@ -29,7 +29,7 @@ def progress(source: Source) -> list[str]:
     return [f"{first}.", *(f"{trial}: {', '.join(_state(trial))}." for trial in running)]
 
 
-def _state(trial: Trial) -> Iterator[str]:
+def _state(trial: ReportedTrial) -> Iterator[str]:
     """Yield step, rollouts, speed and time left, if they are known."""
     rollouts, budget = trial.history.rollouts, trial.budget
     if not rollouts:
@@ -43,7 +43,7 @@ def _state(trial: Trial) -> Iterator[str]:
         yield f"about {duration((budget - rollouts) / speed)} left"
 
 
-def _speed(trial: Trial) -> float:
+def _speed(trial: ReportedTrial) -> float:
     """Return the rollouts a second; 0 if that is not known yet."""
     points = trial.history.evaluations
     return points[-1][0] / trial.seconds if points and trial.seconds else 0.0

@@ -15,10 +15,10 @@ from evoprompt.experiments.about import About
 from evoprompt.experiments.best import merit_of
 from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory, TrialDirectory
-from evoprompt.experiments.history import LOGS, History, log_in
+from evoprompt.experiments.history import LOGS, TrainingHistory, log_in
 from evoprompt.experiments.settings import differences
 from evoprompt.experiments.summary import Clock, SeedSummary, Summary
-from evoprompt.hosting.requests import Request, RequestFiles
+from evoprompt.hosting.requests import RequestFiles, UserRequest
 from evoprompt.hosting.section import Settings
 from evoprompt.lm.budget import SPENDING_FILE, Charge, SpendTracker
 from evoprompt.log.evaluation import QuestionOutcome
@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class ReportedTrial:
     """Arm with one seed, which has begun.
 
     Attributes:
@@ -61,9 +61,9 @@ class Trial:
 
     arm: str
     seed: int
-    history: History
+    history: TrainingHistory
     waiting: Sequence[VerificationResult] = ()
-    pending_requests: Sequence[Request] = ()
+    pending_requests: Sequence[UserRequest] = ()
     outcomes: Sequence[QuestionOutcome] = ()
     is_finished: bool = False
     seconds: float = 0.0
@@ -115,7 +115,7 @@ class Source:
 
     title: str
     lead: str = ""
-    trials: Sequence[Trial] = ()
+    trials: Sequence[ReportedTrial] = ()
     planned: int = 0
     arms: Sequence[str] = ()
     static_arms: Sequence[str] = ()
@@ -224,8 +224,10 @@ def _differences(config: RunConfig) -> Mapping[str, Mapping[str, JsonValue]]:
     return values_by_setting
 
 
-def _trial(source: Source, config: RunConfig | None, arm: str, seed: int, log: Path) -> Trial:
-    history, damage = History.read_until_damage(log)
+def _trial(
+    source: Source, config: RunConfig | None, arm: str, seed: int, log: Path
+) -> ReportedTrial:
+    history, damage = TrainingHistory.read_until_damage(log)
     if damage is not None:
         source.problems.append(f"What follows in a file of events is left out: {damage}")
     requests = RequestFiles(log)
@@ -233,14 +235,14 @@ def _trial(source: Source, config: RunConfig | None, arm: str, seed: int, log: P
     waiting = source.read_or_report(requests.waiting) or ()
     pending_requests = [request for request in pending_requests if request.step is None]
     if arm == _ONLY:
-        return Trial(arm, seed, history, waiting, pending_requests, merit=history.merit)
+        return ReportedTrial(arm, seed, history, waiting, pending_requests, merit=history.merit)
     files = TrialDirectory(log.parent)
     finished = None
     with suppress(
         EvopromptError, OSError, UnicodeError
     ):  # reported as a problem when the results are read
         finished = files.finished
-    return Trial(
+    return ReportedTrial(
         arm,
         seed,
         history,

@@ -13,13 +13,13 @@ from evoprompt_tiny.task import NumberTask, SplitSizes
 from pydantic import Field
 
 from evoprompt.agents import (
-    Call,
     ChatTokenizer,
     Episode,
     Limits,
     Move,
     Protocol,
     Tokenizer,
+    ToolCall,
     ToolCallProtocol,
     Tools,
 )
@@ -97,7 +97,7 @@ class CallIsAnswer(Protocol):
         result = f"Error: {call.fault}" if call.fault else str(self._calculator([call])[0])
         return replace(move, calls=(), answer=result)
 
-    def frame(self, calls: Sequence[Call], text: str) -> Sequence[str]:
+    def frame(self, calls: Sequence[ToolCall], text: str) -> Sequence[str]:
         """Return the text around results, which the policy never sees."""
         return self._calls.frame(calls, text)
 

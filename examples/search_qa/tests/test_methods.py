@@ -7,7 +7,7 @@ from evoprompt_search_qa import protocol
 from evoprompt_search_qa.methods.steps import methods
 from evoprompt_search_qa.methods.words import READER
 
-from evoprompt.agents import Action, Broken, Call, Episode, Limits, Sample, TextTokenizer
+from evoprompt.agents import Action, Broken, Episode, Limits, Sample, TextTokenizer, ToolCall
 from evoprompt.types import Question
 
 LIMITS = Limits(calls=4, turn_tokens=500, observation_tokens=500)
@@ -44,7 +44,7 @@ class Played:
             self.episode: Episode = ended.value
         assert not left, "the method did not want all replies"
 
-    def _called(self, call: Call, broken: bool) -> str | Broken:
+    def _called(self, call: ToolCall, broken: bool) -> str | Broken:
         query = str(call.arguments["query"])
         self.queries.append(query)
         return Broken("server is down") if broken else f"[1] passage on {query}"

@@ -8,13 +8,13 @@ from evoprompt_search_qa import protocol
 from evoprompt.agents import (
     Action,
     Agent,
-    Call,
     Episode,
     Limits,
     Result,
     Sampling,
     TagProtocol,
     TextTokenizer,
+    ToolCall,
     play,
 )
 from evoprompt.types import Turn
@@ -51,7 +51,7 @@ def played(tags: TagProtocol, *actions: str) -> Episode:
     def sample(episodes: Sequence[Episode], sampling: Sampling, *, greedy: bool) -> list[Action]:
         return [Action(tokenizer.encode(said.pop(0), add_special_tokens=False)) for _ in episodes]
 
-    def search(calls: Sequence[Call]) -> list[Result]:
+    def search(calls: Sequence[ToolCall]) -> list[Result]:
         return [f"about {call.arguments['query']}" for call in calls]
 
     agent = Agent(tags, tokenizer, Limits(calls=2, turn_tokens=400, observation_tokens=400))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from transformers import PreTrainedTokenizerBase
 
-from evoprompt.agents import Action, Call, Episode, Limits, Result, Sampling, play
+from evoprompt.agents import Action, Episode, Limits, Result, Sampling, ToolCall, play
 from evoprompt.agents.tasks import EpisodeRunner, Task
 from evoprompt.hosting.prompts import Prompt
 from evoprompt.types import Candidate, Written
@@ -62,7 +62,7 @@ class Scene:
         """
         results: list[Result] = []
 
-        def call_tools(calls: Sequence[Call]) -> Sequence[Result]:
+        def call_tools(calls: Sequence[ToolCall]) -> Sequence[Result]:
             results.extend(self._call(calls))
             return results[-len(calls) :]
 

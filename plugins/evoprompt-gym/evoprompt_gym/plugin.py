@@ -16,9 +16,9 @@ class ReasoningGym(Task):
     @classmethod
     def build(cls, settings: GymSettings, context: BuildContext) -> Task:
         """Return the task; the library is imported only now, which takes seconds."""
-        from evoprompt_gym.task import ReasoningGym
+        from evoprompt_gym.task import ReasoningGymTask
 
-        return ReasoningGym(settings)
+        return ReasoningGymTask(settings)
 
 
 @hookimpl

@@ -24,7 +24,7 @@ WITHOUT_TAGS = "You are a helpful assistant. Answer the question."
 """The seed instruction if answers do not stand in tags."""
 
 
-class ReasoningGym(Task):
+class ReasoningGymTask(Task):
     """Questions of one data set of reasoning-gym, answered in a single turn without tools.
 
     The reward is the score that the data set itself gives, from 0 to 1.

@@ -21,7 +21,7 @@ from verl.workers.rollout.base import _ROLLOUT_REGISTRY, BaseRollout
 from verl.workers.rollout.replica import RolloutReplica, RolloutReplicaRegistry, TokenOutput
 
 from evoprompt_verl_cpu import ROLLOUT
-from evoprompt_verl_cpu.sampling import Request, Stops, decode
+from evoprompt_verl_cpu.sampling import SamplingRequest, Stops, decode
 
 _GATHER_SECONDS = 0.02
 _MAX_BATCH = 256
@@ -29,13 +29,13 @@ _MAX_BATCH = 256
 
 @dataclass(slots=True)
 class _Waiting:
-    request: Request
+    request: SamplingRequest
     stops: Stops
-    answer: asyncio.Future[Request]
+    answer: asyncio.Future[SamplingRequest]
 
 
 @ray.remote(num_cpus=0)
-class Server:
+class PolicyServer:
     """Server with a copy of the policy, which continues prompts.
 
     Its samples depend on the prompt, on the version of the weights and on the request's ``seed``,
@@ -104,14 +104,14 @@ class Server:
         prompt = tuple(prompt_ids)
         room = self._max_length - len(prompt)
         limit = min(int(sampling_params.get("max_tokens") or self._max_tokens), room)
-        request = Request(
+        request = SamplingRequest(
             prompt=prompt,
             seed=self._seed_of(prompt, sampling_params.get("seed")),
             temperature=float(sampling_params.get("temperature", 1.0)),
             max_tokens=max(limit, 1),
         )
         stops = self._stops_of(sampling_params)
-        answer: asyncio.Future[Request] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[SamplingRequest] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Waiting(request, stops, answer))
         if self._draining is None or self._draining.done():
             self._draining = asyncio.create_task(self._drain())
@@ -161,7 +161,7 @@ class Server:
 
 
 class Replica(RolloutReplica):  # type: ignore[misc]
-    """Replica that launches one :class:`Server`."""
+    """Replica that launches one :class:`PolicyServer`."""
 
     async def launch_servers(self) -> None:
         from verl.utils.config import omega_conf_to_dataclass
@@ -169,7 +169,7 @@ class Replica(RolloutReplica):  # type: ignore[misc]
         model = omega_conf_to_dataclass(self.model_config)
         length = self.config.prompt_length + self.config.response_length
         name = _server_name(self.replica_rank)
-        actor: Any = Server
+        actor: Any = PolicyServer
         server = actor.options(name=name, max_concurrency=1000).remote(
             model.local_path,
             model.tokenizer,

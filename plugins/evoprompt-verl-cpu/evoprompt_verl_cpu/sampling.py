@@ -15,7 +15,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
 @dataclass(slots=True)
-class Request:
+class SamplingRequest:
     """Prompt of one row to be continued, with its settings and its result.
 
     Attributes:
@@ -71,7 +71,7 @@ class Stops:
 @torch.no_grad()
 def decode(
     model: PreTrainedModel,
-    requests: Sequence[Request],
+    requests: Sequence[SamplingRequest],
     stops: Stops,
     aborted: Callable[[], bool],
 ) -> None:

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from evoprompt_trl.checkpoint import EngineCheckpoint
+from evoprompt_trl.checkpoint import CheckpointCallback
 from transformers import TrainerControl, TrainerState
 
 import evoprompt
@@ -33,14 +33,14 @@ class Host:
         self.pushed: list[list[str]] = []
         self.resumed_from: Any = None
         self.binding = Binding(self.engine, self, leads)
-        self.checkpoint = EngineCheckpoint(self, self.binding, self.collectives)  # type: ignore[arg-type]
+        self.checkpoint = CheckpointCallback(self, self.binding, self.collectives)  # type: ignore[arg-type]
 
     def attach(self, **settings: Any) -> None:
         """Binds a new engine with other settings."""
         self.binding.detach()
         self.engine = evoprompt.Engine(["be brief"], log=self.log)
         self.binding = Binding(self.engine, self, **settings)
-        self.checkpoint = EngineCheckpoint(self, self.binding, self.collectives)  # type: ignore[arg-type]
+        self.checkpoint = CheckpointCallback(self, self.binding, self.collectives)  # type: ignore[arg-type]
 
     def wrapped(self, name: str, original: Any) -> Any:
         """``original`` as the checkpoint wraps it in the trainer."""

@@ -6,7 +6,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from evoprompt_trl.host import BUFFERS, HostTrainer
+from evoprompt_trl.host import BUFFERS, TrlTrainer
 
 import evoprompt
 from evoprompt.hosting.attachment import methods_of
@@ -64,7 +64,7 @@ def test_a_trl_that_moved_a_method_is_refused(trl: ModuleType) -> None:
 
 
 def test_whatever_a_trl_lacks_is_named(trl: ModuleType) -> None:
-    for name, arguments in methods_of(HostTrainer).items():
+    for name, arguments in methods_of(TrlTrainer).items():
         changed = type("Changed", (Trainer,), {name: None})
         required = rf"has no {name}; required: {name}\({', '.join(arguments)}\)"
         with pytest.raises(AttachError, match=required):

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 from bytewise import bytewise
-from evoprompt_trl.host import SHOWN_TOOLS, HostTrainer
+from evoprompt_trl.host import SHOWN_TOOLS, TrlTrainer
 from evoprompt_trl.prompts import TrlPrompts
 from pydantic import JsonValue
 
@@ -60,7 +60,7 @@ def writer(
         chat_template_kwargs={},
         **{SHOWN_TOOLS: [SCHEMA]},
     )
-    return TrlPrompts(cast(HostTrainer, trainer), ShowsTools(system_message))
+    return TrlPrompts(cast(TrlTrainer, trainer), ShowsTools(system_message))
 
 
 def asked(description: str) -> tuple[Question, Candidate]:

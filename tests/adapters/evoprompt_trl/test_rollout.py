@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import torch
-from evoprompt_trl.host import HostTrainer
+from evoprompt_trl.host import TrlTrainer
 from evoprompt_trl.prompts import TrlPrompts
 from evoprompt_trl.rollout import Roller
 from evoprompt_trl.scores import scores_in
@@ -14,7 +14,7 @@ from evoprompt_trl.scores import scores_in
 from evoprompt.config import EngineConfig
 
 
-def trainer(*names: str, weights: list[float] | None = None, **settings: Any) -> HostTrainer:
+def trainer(*names: str, weights: list[float] | None = None, **settings: Any) -> TrlTrainer:
     def decode(span: list[int], *, skip_special_tokens: bool) -> str:
         return "".join(map(str, span))
 
@@ -28,7 +28,7 @@ def trainer(*names: str, weights: list[float] | None = None, **settings: Any) ->
         reward_func_names=list(names),
         **settings,
     )
-    return cast(HostTrainer, given)
+    return cast(TrlTrainer, given)
 
 
 def test_functions_of_one_name_are_told_apart() -> None:

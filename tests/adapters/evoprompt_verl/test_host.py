@@ -17,7 +17,7 @@ from evoprompt.support.errors import AttachError
 
 V1 = "verl.trainer.ppo.v1"
 PLACES = [
-    *((f"{V1}.trainer_base", "PPOTrainer", name) for name in methods_of(host.HostTrainer)),
+    *((f"{V1}.trainer_base", "PPOTrainer", name) for name in methods_of(host.VerlTrainer)),
     (f"{V1}.replay_buffer", "ReplayBuffer", "sample"),
     *(("transfer_queue", "", name) for name in methods_of(host.HostQueue)),
     (V1, "AgentLoopManagerTQ", "generate_sequences"),

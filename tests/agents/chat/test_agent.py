@@ -9,13 +9,13 @@ from evoprompt.agents import (
     Action,
     Agent,
     Broken,
-    Call,
     Episode,
     Limits,
     Result,
     Sampling,
     TagProtocol,
     TextTokenizer,
+    ToolCall,
     ToolCallProtocol,
     Tools,
     play,
@@ -49,7 +49,7 @@ class Script:
         return Action(ids, [-0.5] * len(ids))
 
 
-def see(calls: Sequence[Call]) -> list[Result]:
+def see(calls: Sequence[ToolCall]) -> list[Result]:
     return [SEEN[str(call.arguments["at"])] for call in calls]
 
 
@@ -106,7 +106,7 @@ def test_what_follows_a_closing_tag_is_trained_on_but_not_read() -> None:
 @pytest.mark.parametrize("size", [500, 10_000_000])
 def test_a_long_result_is_cut_within_its_frame(size: int) -> None:
     agent = Agent(TAGS, tokenizer := TextTokenizer(), LIMITS)
-    ids, text = agent.observation([Call("look", {})], ["word " * (size // 5)])
+    ids, text = agent.observation([ToolCall("look", {})], ["word " * (size // 5)])
     assert len(ids) == LIMITS.observation_tokens
     assert tokenizer.decode(ids, False) == text
     assert text.startswith("\n<seen>\nword word")

@@ -9,7 +9,7 @@ from bytewise import BARE, END, HERMES, LISTED, bytewise
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from evoprompt.agents import Call, TagProtocol, ToolCallProtocol, Tools, encode
+from evoprompt.agents import TagProtocol, ToolCall, ToolCallProtocol, Tools, encode
 from evoprompt.agents.writer import PromptWriter
 from evoprompt.hosting.prompts import Prompt, system_message
 from evoprompt.support.errors import InputError
@@ -44,7 +44,7 @@ def test_an_action_is_read_up_to_its_first_closing_tag(
 def test_an_action_may_go_on_after_an_answer() -> None:
     tags = TagProtocol("look", "at", "say", opening="(", closing=")", ends_at_answer=False)
     assert tags.stop == ("</look>",)
-    assert tags.read("<say>a</say> <look>b</look>").calls == (Call("look", {"at": "b"}),)
+    assert tags.read("<say>a</say> <look>b</look>").calls == (ToolCall("look", {"at": "b"}),)
     assert tags.read("<say>a</say> <say>b</say> end").answer == "b"
 
 
@@ -73,7 +73,7 @@ def test_calls_in_a_list_after_one_mark_are_read(make: MakeTokenizer) -> None:
     one, two = ({"name": "add", "arguments": {"a": number}} for number in (1, 2))
     said = f"[TOOL_CALLS]{json.dumps([one, two])}<|im_end|>"
     assert [call.arguments for call in protocol.read(said).calls] == [{"a": 1}, {"a": 2}]
-    assert protocol.frame([Call("add", {})], said) == ("[TOOL_RESULTS]", "[/TOOL_RESULTS]")
+    assert protocol.frame([ToolCall("add", {})], said) == ("[TOOL_RESULTS]", "[/TOOL_RESULTS]")
 
 
 ROUND = (
@@ -130,7 +130,9 @@ def test_calls_of_families_that_no_host_bundles_are_read(make: MakeTokenizer, fa
         ]
         message: dict[str, Any] = {"role": "assistant", "content": "", "tool_calls": made}
         said = str(tokenizer.apply_chat_template([message], tokenize=False))
-        assert protocol.read(said).calls == tuple(Call("look", {"at": value}) for value in values)
+        assert protocol.read(said).calls == tuple(
+            ToolCall("look", {"at": value}) for value in values
+        )
     for answer in ("It is [1, 2], <b>bold</b>.", "[1] says look(at=3)"):
         assert protocol.read(f"{answer}<|im_end|>").answer == answer
 
@@ -164,7 +166,7 @@ def test_a_call_that_cannot_be_read_is_told_beside_those_that_can(
     good = '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'
     said = f"{good}\n<tool_call>\n{inside}\n</tool_call>\n{good}<|im_end|>"
     first, broken, last = ToolCallProtocol(hermes).read(said).calls
-    assert first == last == Call("now", {})
+    assert first == last == ToolCall("now", {})
     assert (broken.name, broken.arguments) == (name, {})
     assert "cannot be read" in broken.fault
     assert "required: one JSON object" in broken.fault
@@ -273,7 +275,7 @@ def test_no_arguments_may_be_written_in_several_ways(
     hermes: PreTrainedTokenizerFast, arguments: str
 ) -> None:
     said = f'<tool_call>\n{{"name": "now", "arguments": {arguments}}}\n</tool_call>'
-    assert ToolCallProtocol(hermes).read(said).calls == (Call("now", {}),)
+    assert ToolCallProtocol(hermes).read(said).calls == (ToolCall("now", {}),)
 
 
 @pytest.mark.parametrize(
@@ -320,7 +322,9 @@ def test_a_writer_is_told_a_call_that_would_be_one(template: str) -> None:
     prompts = Prompts(tokenizer, system_message, None, "", Tools([add]).schemas, {})
     told = prompts.setting("right sums").call
     assert END not in told
-    assert ToolCallProtocol(tokenizer).read(told).calls == (Call("add", {"a": "...", "b": "..."}),)
+    assert ToolCallProtocol(tokenizer).read(told).calls == (
+        ToolCall("add", {"a": "...", "b": "..."}),
+    )
     without = Prompts(tokenizer, system_message, None, "", [], {})
     assert without.setting("right sums").call == ""
 

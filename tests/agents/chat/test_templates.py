@@ -25,7 +25,7 @@ from chat_templates import (
 from transformers import PreTrainedTokenizerFast
 from trl.chat_template_utils import supports_tool_calling
 
-from evoprompt.agents import Agent, Call, Episode, Limits, ToolCallProtocol, Tools, play
+from evoprompt.agents import Agent, Episode, Limits, ToolCall, ToolCallProtocol, Tools, play
 from evoprompt.agents.protocol import AnswerProtocol as Answers
 from evoprompt.agents.tasks import CUT_IN_THOUGHT, EpisodeRunner, Score, Task, scored
 from evoprompt.agents.thoughts import marks_of, reader_of
@@ -123,7 +123,7 @@ def check_calls_side_by_side(
         said = ""
     found = protocol.read(said).calls
     if "b-4b1f" in said:
-        assert found == (Call("look", {"at": "a-4b1f"}), Call("look", {"at": "b-4b1f"}))
+        assert found == (ToolCall("look", {"at": "a-4b1f"}), ToolCall("look", {"at": "b-4b1f"}))
     else:
         assert len(found) < 2
 
@@ -134,7 +134,7 @@ def check_a_call_within_a_thought(
     marks = marks_of(tokenizer)
     call = action_of(tokenizer, {"at": VALUE})
     thought = f"{marks.opening}\nI could {call.replace(marks.closing, '')}{marks.closing}\n\n"
-    assert protocol.read(f"{thought}{call}").calls == (Call("look", {"at": VALUE}),)
+    assert protocol.read(f"{thought}{call}").calls == (ToolCall("look", {"at": VALUE}),)
     answered = protocol.read(f"{thought}{marks.heading}51<|im_end|>")
     assert (answered.calls, answered.answer) == ((), "51")
     cut = protocol.read(f"{marks.opening}\nI could {call.replace(marks.closing, '')}")
@@ -160,7 +160,7 @@ def test_every_end_token_of_a_model_ends_its_turn(end: str) -> None:
     tokenizer.add_special_tokens({"eos_token": ends[0], "additional_special_tokens": ends[1:]})
     protocol = ToolCallProtocol(tokenizer)
     said = f'{{"name": "look", "parameters": {{"at": "left"}}}}{end}'
-    call = Call("look", {"at": "left"})
+    call = ToolCall("look", {"at": "left"})
     assert protocol.read(said).calls == (call,)
     assert protocol.read(f"51{end}").answer == "51"
     assert protocol.frame([call], said)[0].startswith("<|start_header_id|>ipython")

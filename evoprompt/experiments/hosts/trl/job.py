@@ -48,7 +48,7 @@ from evoprompt.experiments.hosts.trl.generation import choices, missing, tokeniz
 from evoprompt.experiments.hosts.trl.imitation import Row, divergence, imitate, row_of
 from evoprompt.experiments.hosts.trl.samplers import TransformersSampler, VllmSampler
 from evoprompt.experiments.hosts.trl.schedule import Pace, resumes
-from evoprompt.experiments.hosts.trl.scoring import Scoring
+from evoprompt.experiments.hosts.trl.scoring import EpisodeScorer
 from evoprompt.experiments.hosts.trl.settings import TrlSettings, running_processes
 from evoprompt.experiments.hosts.watchdog import Watchdog
 from evoprompt.hosting.prompts import Prompt, Render
@@ -266,7 +266,7 @@ class TrlTrainingJob(Policy):
             try:
                 trainer = _Trainer(
                     model=self._model,
-                    reward_funcs=Scoring(self._task, questions),
+                    reward_funcs=EpisodeScorer(self._task, questions),
                     args=arguments(self._settings, agent.limits, agent.sampling, self._trial),
                     train_dataset=Dataset.from_list(self._rows(questions)),
                     processing_class=self._tokenizer,

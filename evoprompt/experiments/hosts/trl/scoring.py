@@ -14,7 +14,7 @@ from evoprompt.types import Question
 LogExtra = Callable[[str, list[str | float | None]], None]
 
 
-class Scoring:
+class EpisodeScorer:
     """Scorer of episodes: the reward to TRL, feedback and metrics by TRL's own ``log_extra``.
 
     Args:

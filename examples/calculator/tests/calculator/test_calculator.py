@@ -7,13 +7,13 @@ from evoprompt_calculator.calculator import calculate
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evoprompt.agents import Call, Tools
+from evoprompt.agents import ToolCall, Tools
 
 TOOLS = Tools([calculate], seconds=5)
 
 
 def result(expression: object) -> str:
-    (found,) = TOOLS([Call("calculate", {"expression": expression})])  # type: ignore[dict-item]
+    (found,) = TOOLS([ToolCall("calculate", {"expression": expression})])  # type: ignore[dict-item]
     assert isinstance(found, str)
     return found
 

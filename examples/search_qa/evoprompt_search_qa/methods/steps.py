@@ -13,13 +13,13 @@ from functools import partial
 
 from evoprompt.agents import (
     Broken,
-    Call,
     ChatTokenizer,
     Episode,
     EpisodeSteps,
     Limits,
     Sample,
     Sampling,
+    ToolCall,
     encode,
 )
 from evoprompt.agents.agent import Given, Want
@@ -94,7 +94,7 @@ class _BrokenError(EvopromptError):
 
 def look_up(query: str) -> Generator[Want, Given, str]:
     """Return the passages for ``query``; for ``yield from``."""
-    result = yield Call(protocol.SEARCHING.call, {protocol.SEARCHING.argument: query})
+    result = yield ToolCall(protocol.SEARCHING.call, {protocol.SEARCHING.argument: query})
     if isinstance(result, Broken):
         raise _BrokenError(result)
     assert isinstance(result, str)

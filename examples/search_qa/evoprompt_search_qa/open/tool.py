@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from evoprompt_retrieval.client import RetrievalClient, RetrievalError
 
-from evoprompt.agents import Broken, Call, Result
+from evoprompt.agents import Broken, Result, ToolCall
 from evoprompt_search_qa import protocol
 
 
@@ -25,7 +25,7 @@ class SearchTool:
         self._url, self._topk, self._attempts = url, topk, attempts
         self._joined: tuple[asyncio.AbstractEventLoop, RetrievalClient] | None = None
 
-    def __call__(self, calls: Sequence[Call]) -> list[Result]:
+    def __call__(self, calls: Sequence[ToolCall]) -> list[Result]:
         """Return the best passages for each query, best first; ``Broken`` if the server failed.
 
         Raises:
@@ -41,7 +41,7 @@ class SearchTool:
             for answer in answers
         ]
 
-    async def one(self, call: Call) -> Result:
+    async def one(self, call: ToolCall) -> Result:
         """Return the best passages for one query, among concurrent queries of the event loop.
 
         Raises:
@@ -54,7 +54,7 @@ class SearchTool:
             await self._joined[1].__aenter__()
         return await _search(self._joined[1], call)
 
-    async def _search_all(self, calls: Sequence[Call]) -> Sequence[str | BaseException]:
+    async def _search_all(self, calls: Sequence[ToolCall]) -> Sequence[str | BaseException]:
         # One client per call: nothing of it has to outlive the call or be closed at exit.
         async with self._client() as client:
             searches = (_search(client, call) for call in calls)
@@ -64,5 +64,5 @@ class SearchTool:
         return RetrievalClient(self._url, topk=self._topk, attempts=self._attempts)
 
 
-async def _search(client: RetrievalClient, call: Call) -> str:
+async def _search(client: RetrievalClient, call: ToolCall) -> str:
     return protocol.listed(await client.search(str(call.arguments["query"])))

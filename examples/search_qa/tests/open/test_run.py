@@ -7,7 +7,7 @@ import pytest
 from command_line import evoprompt
 from pydantic import JsonValue
 
-from evoprompt.agents import Call, Result
+from evoprompt.agents import Result, ToolCall
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_it_trains_and_goes_on_after_its_server_was_down_which_is_told_with_the_
     usual = SearchTool.__call__
     calls = []
 
-    def down(tool: SearchTool, queries: list[Call]) -> list[Result]:
+    def down(tool: SearchTool, queries: list[ToolCall]) -> list[Result]:
         calls.append(queries)
         if len(calls) == 6:
             tool._url, tool._attempts = "http://127.0.0.1:9", 1

@@ -4,11 +4,11 @@ import pytest
 from evoprompt_retrieval.client import RetrievalClient, RetrievalError
 from evoprompt_search_qa.open.tool import SearchTool
 
-from evoprompt.agents import Broken, Call
+from evoprompt.agents import Broken, ToolCall
 
 
-def calls(*queries: str) -> list[Call]:
-    return [Call("search", {"query": query}) for query in queries]
+def calls(*queries: str) -> list[ToolCall]:
+    return [ToolCall("search", {"query": query}) for query in queries]
 
 
 def test_queries_are_answered_in_order_by_a_real_server(retriever: str) -> None:

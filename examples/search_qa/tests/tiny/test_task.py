@@ -10,7 +10,7 @@ import torch
 from evoprompt_search_qa.tiny.task import SearchQa, SearchQaSettings
 from pydantic import JsonValue, ValidationError
 
-from evoprompt.agents import Call
+from evoprompt.agents import ToolCall
 from evoprompt.agents.tasks import Trial
 from evoprompt.experiments.hosts.trl.job import TrlTrainingJob
 from evoprompt.experiments.testing import TaskSuite
@@ -43,7 +43,7 @@ def test_the_test_questions_are_those_of_the_published_results() -> None:
 def test_another_world_has_other_facts_for_the_same_names() -> None:
     here, there = SearchQa(), SearchQa(SearchQaSettings(world=8))
     question = next(question for question in there.questions("test") if question.row["kind"] == "1")
-    call = Call("search", {"query": question.text.removeprefix("what is ").removesuffix(" ?")})
+    call = ToolCall("search", {"query": question.text.removeprefix("what is ").removesuffix(" ?")})
     (found,), (other,) = there.caller("test")([call]), here.caller("test")([call])
     assert f"is {question.answers[0]} ." in str(found)
     assert f"is {question.answers[0]} ." not in str(other)

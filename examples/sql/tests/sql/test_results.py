@@ -13,7 +13,7 @@ import pytest
 from scipy.stats import t
 
 from evoprompt.experiments.cli import main
-from evoprompt.experiments.replayed import Results
+from evoprompt.experiments.replayed import PageResults
 from evoprompt.support.errors import InputError
 
 FOLDER = Path(__file__).parents[2] / "results"
@@ -21,15 +21,15 @@ PAGE = FOLDER.parents[2] / "docs" / "results-house-rules.md"
 
 
 @pytest.fixture(scope="module")
-def results() -> Results:
-    return Results(FOLDER)
+def results() -> PageResults:
+    return PageResults(FOLDER)
 
 
 @pytest.mark.parametrize(
     "arms", ["static under usual", "coevolve under coevolve - static under usual"]
 )
 def test_over_three_shops_the_interval_is_students_with_the_sample_variance(
-    results: Results, arms: str
+    results: PageResults, arms: str
 ) -> None:
     means = [results.row(f"shop {shop}, {arms}").mean for shop in (35, 36, 37)]
     row = results.row(f"shops 35 to 37, {arms}")
@@ -38,13 +38,13 @@ def test_over_three_shops_the_interval_is_students_with_the_sample_variance(
     assert row.text.endswith(" (3 seeds)")
 
 
-def test_two_shops_have_both_values_and_no_interval(results: Results) -> None:
+def test_two_shops_have_both_values_and_no_interval(results: PageResults) -> None:
     row = results.row("two shops, blind under blind")
     assert row.half is None
     assert row.text == ".621 (2 seeds: .250, .992)"
 
 
-def test_one_shop_has_an_interval_over_its_questions(results: Results) -> None:
+def test_one_shop_has_an_interval_over_its_questions(results: PageResults) -> None:
     row = results.row("shop 32, usual")
     sd = (row.mean * (1 - row.mean) * 120 / 119) ** 0.5
     assert row.half == pytest.approx(t.ppf(0.975, 119) * sd / 120**0.5)
@@ -94,7 +94,7 @@ def test_what_is_not_as_it_was_recorded_is_refused(
 ) -> None:
     damage(copy)
     with pytest.raises(InputError, match=said):
-        Results(copy).row("shop 32, usual")
+        PageResults(copy).row("shop 32, usual")
 
 
 def test_a_page_that_shows_another_number_ends_with_exit_code_1(

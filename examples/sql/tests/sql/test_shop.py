@@ -9,7 +9,7 @@ from evoprompt_sql.house import ORDER_COUNT, STAFF_COUNT, Rules
 from evoprompt_sql.shop import MOST_WORK, Shop
 from waiting import PATIENCE
 
-from evoprompt.agents import Call, Tools
+from evoprompt.agents import ToolCall, Tools
 
 SHOP = Shop(7, Rules().write)
 TOOLS = Tools([SHOP.query], seconds=PATIENCE)
@@ -17,7 +17,7 @@ ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELEC
 
 
 def result(sql: str) -> str:
-    (found,) = TOOLS([Call("query", {"sql": sql})])
+    (found,) = TOOLS([ToolCall("query", {"sql": sql})])
     assert isinstance(found, str)
     return found
 

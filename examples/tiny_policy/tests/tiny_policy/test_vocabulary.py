@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import PreTrainedTokenizerFast
 
-from evoprompt.agents import Agent, Call, Limits, ToolCallProtocol, encode
+from evoprompt.agents import Agent, Limits, ToolCall, ToolCallProtocol, encode
 
 OPENING, CLOSING = call_phrases("look", "at")
 KNOWN = build_tokenizer([" Look to the left.", "Look", " door"], [OPENING, CLOSING])
@@ -46,7 +46,7 @@ def test_the_template_shows_instruction_tools_and_question() -> None:
 def test_tool_calls_are_read_off_the_template() -> None:
     protocol = ToolCallProtocol(KNOWN)
     move = protocol.read(f"{OPENING}left{CLOSING}{END}")
-    assert move.calls == (Call("look", {"at": "left"}),)
+    assert move.calls == (ToolCall("look", {"at": "left"}),)
     agent = Agent(protocol, KNOWN, Limits(calls=1, turn_tokens=9, observation_tokens=12))
     assert agent.observation(move.calls, ["door"], END)[1] == (
         "\n<|im_start|>user\n<tool_response>\ndoor\n</tool_response><|im_end|>\n"

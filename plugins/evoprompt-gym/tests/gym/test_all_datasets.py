@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from evoprompt_gym.datasets import USELESS, Splits
 from evoprompt_gym.settings import GymSettings
-from evoprompt_gym.task import ReasoningGym
+from evoprompt_gym.task import ReasoningGymTask
 from reasoning_gym.factory import DATASETS, create_dataset
 
 from evoprompt.agents import Episode
@@ -51,18 +51,18 @@ def test_what_is_refused_would_reward_any_answer(name: str) -> None:
     entries = [dataset[index] for index in range(20)]
     assert any(dataset.score_answer("no idea", entry) == 1.0 for entry in entries)
     with pytest.raises(InputError, match=f"dataset '{name}' cannot be trained on"):
-        ReasoningGym(GymSettings.model_validate({"dataset": name}))
+        ReasoningGymTask(GymSettings.model_validate({"dataset": name}))
 
 
 def test_questions_do_not_depend_on_others_draws_nor_they_on_them() -> None:
     settings = GymSettings.model_validate({"dataset": "list_functions"})
     random.seed(1)
-    first, then = ReasoningGym(settings).questions("test"), random.random()
+    first, then = ReasoningGymTask(settings).questions("test"), random.random()
     random.seed(1)
     assert random.random() == then
-    assert ReasoningGym(settings).questions("test") == first
+    assert ReasoningGymTask(settings).questions("test") == first
     np.random.seed(1)
-    ReasoningGym(GymSettings.model_validate({"dataset": "pool_matrix"})).questions("test")
+    ReasoningGymTask(GymSettings.model_validate({"dataset": "pool_matrix"})).questions("test")
     drawn = np.random.random()
     np.random.seed(1)
     assert np.random.random() == drawn
@@ -78,7 +78,7 @@ def test_questions_are_made_and_the_right_answer_scores_fully(name: str) -> None
             **few,
         }
     )
-    task = ReasoningGym(settings)
+    task = ReasoningGymTask(settings)
     questions = [*task.questions("test"), *task.questions("validation"), *task.questions("train")]
     assert len({question.text for question in questions}) == 3
     assert len({question.id for question in questions}) == 3

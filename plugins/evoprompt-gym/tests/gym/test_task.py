@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from evoprompt_gym.bank import IN_TAGS, REMEDIES, diagnose
 from evoprompt_gym.settings import GymSettings
-from evoprompt_gym.task import ReasoningGym
+from evoprompt_gym.task import ReasoningGymTask
 
 from evoprompt.agents import Episode
 from evoprompt.components import BuildContext
@@ -22,8 +22,8 @@ from evoprompt.types import Assignment, Candidate, CandidateStats, Question, Tra
 SMALL = {"train": 40, "validation": 10, "test": 20}
 
 
-def task(**changes: Any) -> ReasoningGym:
-    return ReasoningGym(GymSettings(**{"dataset": "chain_sum", **SMALL, **changes}))
+def task(**changes: Any) -> ReasoningGymTask:
+    return ReasoningGymTask(GymSettings(**{"dataset": "chain_sum", **SMALL, **changes}))
 
 
 def said(text: str | None) -> Episode:
@@ -31,7 +31,7 @@ def said(text: str | None) -> Episode:
 
 
 class TestReasoningGym(TaskSuite):
-    def build(self) -> ReasoningGym:
+    def build(self) -> ReasoningGymTask:
         return task()
 
 
@@ -44,7 +44,7 @@ class TestQuestions:
         assert len(texts) == len(set(texts)) == 70
 
     def test_the_test_does_not_depend_on_the_number_of_other_questions(self) -> None:
-        def shown(given: ReasoningGym) -> list[Question]:
+        def shown(given: ReasoningGymTask) -> list[Question]:
             return list(given.questions("test"))
 
         assert shown(task()) == shown(task(train=80, validation=20)) == shown(task())
@@ -153,7 +153,7 @@ def test_failures_are_diagnosed(
 @pytest.mark.parametrize("tags", [True, False])
 @pytest.mark.parametrize("name", ["sentence-edit", "sentence-blind"])
 def test_the_proposers_without_a_language_model_write_for_it(name: str, tags: bool) -> None:
-    task = ReasoningGym(
+    task = ReasoningGymTask(
         GymSettings.model_validate(
             {"dataset": "chain_sum", "train": 4, "validation": 2, "test": 2, "tags": tags}
         )

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from evoprompt_verl_cpu.sampling import Request, Stops, decode
+from evoprompt_verl_cpu.sampling import SamplingRequest, Stops, decode
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
@@ -53,7 +53,7 @@ def test_an_action_ends_where_a_text_is_complete(tokenizer: PreTrainedTokenizerF
 def test_a_request_is_cut_off_at_its_stop_and_others_go_on(
     model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast
 ) -> None:
-    requests = [Request([1, 2], seed, 1.0, 60) for seed in range(4)]
+    requests = [SamplingRequest([1, 2], seed, 1.0, 60) for seed in range(4)]
     decode(model, requests, Stops(frozenset(), ("a",), tokenizer), lambda: False)
     told = ["".join(tokenizer.convert_ids_to_tokens(request.tokens)) for request in requests]
     assert all(request.finished for request in requests)
@@ -64,9 +64,9 @@ def test_a_request_is_cut_off_at_its_stop_and_others_go_on(
 def test_what_is_sampled_does_not_depend_on_the_company(
     model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast
 ) -> None:
-    def sampled(requests: list[Request]) -> list[list[int]]:
+    def sampled(requests: list[SamplingRequest]) -> list[list[int]]:
         decode(model, requests, Stops(frozenset([0]), (), tokenizer), lambda: False)
         return [request.tokens for request in requests]
 
-    together = sampled([Request([1, 2], seed, 1.0, 12) for seed in range(3)])
-    assert together == [sampled([Request([1, 2], seed, 1.0, 12)])[0] for seed in range(3)]
+    together = sampled([SamplingRequest([1, 2], seed, 1.0, 12) for seed in range(3)])
+    assert together == [sampled([SamplingRequest([1, 2], seed, 1.0, 12)])[0] for seed in range(3)]
