@@ -21,6 +21,7 @@ from evoprompt.hosting.prompts import (
     replace_system_message,
 )
 from evoprompt.support.errors import InputError
+from evoprompt.support.failures import FailureCount
 from evoprompt.support.storage import RECIPE_FILE, read_checked
 from evoprompt.support.validation import explain
 from evoprompt.types import Candidate
@@ -48,6 +49,7 @@ class Recipe(BaseModel):
         base: name or folder of the model that the training started from.
         step: engine step, in steps.
         rollouts: rollouts spent until that step.
+        failures: training rollouts without a reward, of all training rollouts until that step.
         trainer: name of the trainer.
         task: name of the task; empty if the trainer has its own dataset.
     """
@@ -68,6 +70,7 @@ class Recipe(BaseModel):
     base: str = ""
     step: int = 0
     rollouts: int = 0
+    failures: FailureCount = FailureCount()
     trainer: str = ""
     task: str = ""
 

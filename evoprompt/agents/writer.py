@@ -234,6 +234,7 @@ class PromptWriter(ABC):
             base=base,
             step=engine.step,
             rollouts=engine.rollouts,
+            failures=engine.failure_watch.failures,
             trainer=trainer,
         )
         probes = self.encode([recipe.prompt(question) for question in PROBES])

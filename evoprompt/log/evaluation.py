@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from evoprompt.support.errors import InputError
 from evoprompt.support.failures import FailureCount
+from evoprompt.support.text import many
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,24 @@ class Evaluation(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     metrics: Mapping[str, float] = Field(default_factory=dict)
     failures: FailureCount = FailureCount()
     outcomes: Sequence[QuestionOutcome] = Field(default=(), exclude=True, repr=False)
+
+    @property
+    def basis(self) -> str:
+        """Return what ``value`` rests on, in words; empty if that is not known.
+
+        >>> Evaluation(value=1.0, metrics={"unscored": 0.5}, failures=FailureCount(10, 20)).basis
+        'over 10 of 20 rollouts; the other 10 have no score'
+        """
+        num_rollouts = self.failures.of
+        if not num_rollouts:
+            return ""
+        unscored = round(self.metrics.get("unscored", 0.0) * num_rollouts)
+        if not unscored:
+            return f"over {many(num_rollouts, 'rollout')}"
+        return (
+            f"over {num_rollouts - unscored:,} of {many(num_rollouts, 'rollout')}; the other "
+            f"{unscored:,} have no score"
+        )
 
     @classmethod
     def of(

@@ -135,7 +135,9 @@ def solve(
         best = loop.incumbent
         validation, stderr, num_questions = comparison.value(best)
         value, deviation, num_tested = results.mean(best, [item.question.id for item in test])
+        names = comparison.used_names
         if num_tested:
+            names = [item.question.id for item in test]
             stderr, num_questions = deviation, num_tested
         else:
             tried_candidates = (stats.candidate for stats in loop.stats.values())
@@ -151,6 +153,7 @@ def solve(
             value=value,
             stderr=stderr,
             asked=num_questions,
+            unscored=len(names) - num_questions,
             candidates=tuple(loop.stats.values()),
             curve=tuple(loop.curve),
             rollouts=meter.spent,

@@ -45,7 +45,9 @@ class OptimizationResult(BaseModel):
         value: mean reward of the best candidate on the test set; without a test set, on the
             validation questions in use, corrected for the luck of having been chosen by them.
         stderr: standard error of ``value``, over the questions.
-        asked: number of these questions; those at which the program failed have no reward.
+        asked: number of these questions with a reward.
+        unscored: number of these questions without a reward, as the program failed at them; they
+            count for nothing in ``value``.
         candidates: all candidates that were tried, in order of creation, with the mean reward on
             the validation questions in use (on the training questions, if there were none).
         curve: (rollouts, value, text) at every change of the incumbent or of its value.
@@ -78,6 +80,7 @@ class OptimizationResult(BaseModel):
     log: EventLog = Field(default_factory=EventLog, repr=False, exclude=True)
     seed: int = 0
     proposer_calls: int = 0
+    unscored: int = 0
     validation: float = math.nan
     tested: bool = False
     failures: FailureCount = FailureCount()
@@ -95,12 +98,17 @@ class OptimizationResult(BaseModel):
     def facts(self) -> Sequence[str]:
         """Return a summary in sentences: the value and its questions, the failures, the cost."""
         error = f" ± {self.stderr:.3f}" if math.isfinite(self.stderr) else ""
-        questions = f"{self.asked} test questions"
+        number = f"{self.asked}"
+        if self.unscored:
+            number = f"{self.asked} of {self.asked + self.unscored}"
+        questions = f"{number} test questions"
         if not self.tested:
             measured = f"{self.validation:.3f} as measured"
             questions = (
-                f"{self.asked} validation questions, corrected for the choice by them ({measured})"
+                f"{number} validation questions, corrected for the choice by them ({measured})"
             )
+        if self.unscored:
+            questions += f"; the program failed at the other {self.unscored}"
         writer = [] if self.writer_cost is None else [f"the proposer: {self.writer_cost}"]
         return [
             f"the optimization ended: {self.stopped}",

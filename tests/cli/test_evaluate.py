@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -13,6 +14,8 @@ from command_line import evoprompt
 
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.summary import Summary
+from evoprompt.log.evaluation import Evaluation
+from evoprompt.support.failures import FailureCount
 
 pytestmark = pytest.mark.usefixtures("fake_task")
 
@@ -120,3 +123,33 @@ class TestAConfiguration:
             "error: the evaluation failed: AssertionError: a heavy trainer was built"
         )
         assert "Traceback" in said.err
+
+
+@pytest.fixture
+def half_fails(fake_task: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let half of the 20 rollouts of each evaluation fail, and the others be right."""
+
+    def evaluate(self: object, written: object, split: str) -> Evaluation:
+        failures = FailureCount(10, 20, "no answer")
+        return Evaluation(value=1.0, metrics={"unscored": 0.5}, failures=failures)
+
+    monkeypatch.setattr("evoprompt_fake.FakeTrainingJob.evaluate", evaluate)
+
+
+@pytest.mark.usefixtures("half_fails")
+def test_a_value_says_on_how_many_rollouts_it_rests(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "run.yaml").write_text(YAML, encoding="utf-8")
+    assert evoprompt("eval", str(tmp_path / "run.yaml")) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "share solved 1.000 over 10 of 20 rollouts; the other 10 have no score" in printed
+
+
+@pytest.mark.report
+@pytest.mark.usefixtures("half_fails")
+def test_a_value_of_a_report_says_on_how_many_rollouts_it_rests(tmp_path: Path) -> None:
+    (tmp_path / "run.yaml").write_text(YAML, encoding="utf-8")
+    assert evoprompt("run", str(tmp_path / "run.yaml"), "-o", str(tmp_path / "out")) == 0
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert re.search(r"<td>1\.000 over 10 of 20 rollouts; the other 10 have no score</td>", page)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from evoprompt.agents.recipe import Recipe
 from evoprompt.experiments.export.card import card
+from evoprompt.support.failures import FailureCount
 from evoprompt.support.leads import describe_best
 
 RECIPE = Recipe(
@@ -20,3 +21,12 @@ def test_a_folder_is_no_base_model_that_others_could_look_up(tmp_path: Path) -> 
     assert "the best is the first instruction, c0" in local
     named = card(tmp_path, RECIPE.model_copy(update={"base": "Qwen/Qwen2.5-3B"}))
     assert "base_model: Qwen/Qwen2.5-3B" in named
+
+
+def test_the_card_says_how_many_rollouts_had_no_reward(tmp_path: Path) -> None:
+    spent = RECIPE.model_copy(update={"rollouts": 1_200})
+    assert "| rollouts | 1,200 |" in card(tmp_path, spent)
+    failed = spent.model_copy(update={"failures": FailureCount(10, 1_000, "no answer")})
+    assert "| rollouts | 1,200; of 1,000 in training, 10 have no reward |" in card(tmp_path, failed)
+    whole = spent.model_copy(update={"failures": FailureCount(0, 1_000)})
+    assert "| rollouts | 1,200; of 1,000 in training, all have a reward |" in card(tmp_path, whole)

@@ -46,7 +46,9 @@ def test_half_of_the_validation_questions_fail(tmp_path: Path) -> None:
     with pytest.warns(EvopromptWarning, match="failed: .* first because ValueError") as told:
         result = run(directory=tmp_path / "run")
     assert result.value == 1.0
-    assert result.asked == 10
+    assert (result.asked, result.unscored) == (10, 10)
+    assert "on 10 of 20 validation questions" in result.facts[1]
+    assert result.facts[1].endswith("; the program failed at the other 10")
     assert "perfect" not in result.stopped
     assert (
         "10 validation questions that it has a reward for; at 10 other questions" in result.stopped

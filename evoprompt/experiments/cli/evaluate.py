@@ -218,7 +218,8 @@ def _print_result(result: EvaluationResult) -> None:
 
     values = result.evaluation
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    table.add_row(result.main_metric.label, f"{values.value:.3f}", style="bold")
+    value = f"{values.value:.3f} {values.basis}".strip()
+    table.add_row(result.main_metric.label, value, style="bold")
     for name, value in {**values.by_kind, **values.metrics}.items():
         table.add_row(name, f"{value:.3f}")
     if values.failures.failed:

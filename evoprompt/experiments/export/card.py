@@ -36,6 +36,10 @@ def card(folder: Path, recipe: Recipe) -> str:
         base = Path(base).resolve().name
     elif base:
         head["base_model"] = base
+    failures, rollouts = recipe.failures, f"{recipe.rollouts:,}"
+    if failures.of:
+        without = f"{failures.failed:,} have no reward" if failures.failed else "all have a reward"
+        rollouts += f"; of {failures.of:,} in training, {without}"
     parts = [
         f"---\n{yamlfile.dump(head)}---",
         "# A policy and its instruction",
@@ -43,7 +47,7 @@ def card(folder: Path, recipe: Recipe) -> str:
         f"| | |\n|---|---|\n| base model | {base or 'not known'} |\n"
         f"| trainer | {recipe.trainer or 'not known'} |\n"
         f"| data | {'the task ' + recipe.task if recipe.task else 'the dataset of the trainer'} |\n"
-        f"| steps | {recipe.step:,} |\n| rollouts | {recipe.rollouts:,} |",
+        f"| steps | {recipe.step:,} |\n| rollouts | {rollouts} |",
         f"## Instruction\n\nCandidate {recipe.candidate}. `chat_template.jinja` places it "
         f"{_PLACEMENTS[recipe.placement]}: ask with the user's question alone.\n\n"
         f"{_fenced(recipe.best.instruction)}\n\n{recipe.statement}",
