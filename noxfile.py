@@ -217,6 +217,13 @@ def kills(session: nox.Session) -> None:
 
 
 @shared(tags=["nightly"])
+def mutants(session: nox.Session) -> None:
+    """Small errors in decisions, which tests must find: .ci/mutants.toml."""
+    development(session)
+    shell(session, "python .ci/mutants.py")
+
+
+@shared(tags=["nightly"])
 def verl_all(session: nox.Session) -> None:
     """All trainings with a real veRL: its modes, several ranks, nodes and hosts."""
     if not VERL:

@@ -8,6 +8,7 @@ import math
 import re
 import subprocess
 import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from evoprompt.hosting.binding import (
     RolloutOutcome,
     rolling_out,
     silent,
+    trajectories,
 )
 from evoprompt.log.evaluation import REWARD
 from evoprompt.support.storage import STATE_FILE
@@ -171,3 +173,65 @@ def test_an_engine_is_free_again_when_its_trainer_is_gone() -> None:
     del bound
     gc.collect()
     Binding(one, Trainer())
+
+
+def test_a_reward_that_is_no_number_is_a_failure_and_says_so() -> None:
+    assignment = Assignment(
+        "a", Question("q", "why?"), Candidate("c0", {"instruction": "x"}), 3, "a"
+    )
+    outcomes = [RolloutOutcome(math.nan, {"length": math.inf}, feedback="odd"), None]
+    records = trajectories(assignment, outcomes)
+    assert [record.reward for record in records] == [None, None, None]
+    assert records[0].feedback == "the reward was nan\nodd"
+    assert records[0].metrics == {}
+
+
+def test_a_process_that_does_not_own_the_engine_writes_no_checkpoint(tmp_path: Path) -> None:
+    with Binding(engine(), Trainer(), leads=False).save(tmp_path):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_detached_engine_is_as_before_and_free() -> None:
+    free = engine()
+    names = ("waits", "has_groups", "limits", "setting", "supervisor")
+    before = [getattr(free, name) for name in names]
+    trainer, other = Trainer(), Trainer()
+    bound = Binding(free, trainer)
+    assert [getattr(free, name) for name in names] != before
+    bound.detach()
+    bound.detach()
+    assert [getattr(free, name) for name in names] == before
+    assert not bound.attached
+    assert Binding(free, other).attached
+
+
+def test_a_checkpoint_without_a_recipe_is_announced_once(tmp_path: Path) -> None:
+    bound = Binding(engine(), Trainer())
+    bound.prompts = Short()
+    for number in range(3):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore" if number == 0 else "error")
+            with bound.save(tmp_path / str(number)):
+                pass
+    messages = [event["message"] for event in bound.engine.log if event["event"] == "notice"]
+    assert len([message for message in messages if "saved without evoprompt.json" in message]) == 1
+
+
+@pytest.mark.filterwarnings("ignore:of the rollouts of the verification")
+@pytest.mark.filterwarnings("ignore:the generation at step")
+def test_a_candidate_too_long_for_the_prompts_is_reported_once() -> None:
+    bound = Binding(trained(15, accept="not-worse"), Trainer())
+    refused: list[Candidate] = []
+
+    class Counting(Short):
+        def refusals(self, pairs: Sequence[tuple[Question, Candidate]]) -> list[str]:
+            refused.extend(candidate for _, candidate in pairs if candidate.parents)
+            return super().refusals(pairs)
+
+    bound.prompts = Counting()
+    bound.begin([], 2, rolled)
+    messages = [event["message"] for event in bound.engine.log if event["event"] == "notice"]
+    assert len(refused) > len({candidate.id for candidate in refused}) > 0
+    reported = [message for message in messages if message == "not verified: too long"]
+    assert len(reported) == len({candidate.id for candidate in refused})

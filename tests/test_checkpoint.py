@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 from pydantic import JsonValue
 
 from evoprompt.support.errors import StateError
-from evoprompt.support.storage import load_state, save_state, write_whole
+from evoprompt.support.storage import (
+    STATE_FILE,
+    checkpoints,
+    is_half,
+    load_state,
+    mend,
+    remove,
+    save_state,
+    saving,
+    write_whole,
+)
 
 STATE: dict[str, JsonValue] = {"step": 3, "text": "Søk først. \ud800", "weights": [0.1, 1e-300]}
 
@@ -66,3 +77,32 @@ def test_a_file_that_is_no_state_is_refused(path: Path, content: bytes, fault: s
     path.write_bytes(content)
     with pytest.raises(StateError, match=fault):
         load_state(path)
+
+
+def test_a_folder_that_is_written_again_is_incomplete_meanwhile(tmp_path: Path) -> None:
+    with saving(tmp_path, {"step": 1}):
+        pass
+    assert not is_half(tmp_path)
+    with saving(tmp_path, {"step": 2}):
+        assert not (tmp_path / STATE_FILE).exists()
+        assert is_half(tmp_path)
+    assert load_state(tmp_path / STATE_FILE) == {"step": 2}
+
+
+def test_a_removal_that_is_cut_short_leaves_no_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "checkpoint-3"
+    with saving(folder, {"step": 3}):
+        pass
+
+    def killed(path: Path) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "rmtree", killed)
+        with pytest.raises(KeyboardInterrupt):
+            remove(folder)
+    assert checkpoints(tmp_path, "checkpoint-") == []
+    assert mend(tmp_path, "checkpoint-") == []
+    assert not list(tmp_path.iterdir())

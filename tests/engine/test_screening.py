@@ -151,3 +151,46 @@ class TestWhatRulesSee:
         )
         assert second.parents == [C0.text, C1.text]
         assert second.members == sorted([C0.text, C1.text, GOOD])
+
+
+class TestMemory:
+    def test_the_latest_texts_that_a_person_rejected_are_remembered(self) -> None:
+        memory = screening()
+        for number in range(70):
+            memory.remember_rejected(candidate(number))
+        rule = Watching()
+        resumed = screening(rule)
+        resumed.known.load_state_dict(memory.known.state_dict())
+        screen(resumed, proposal(GOOD))
+        ((_, context),) = rule.seen
+        assert context.rejected == sorted(candidate(number).text for number in range(6, 70))
+
+    def test_findings_about_the_text_of_a_person_are_not_the_proposers(self) -> None:
+        written = screening()
+        screen(written, proposal("  "))
+        before = list(written.findings)
+        assert [finding.rule for finding in before] == ["empty"]
+        added, finding = written.screen_written(proposal(GOOD), [C0], C0, 15, override=False)
+        assert added is not None
+        assert finding is None
+        assert written.findings == before
+
+    def test_a_text_that_lacks_a_component_is_added_by_no_override(self) -> None:
+        two_parts = replace(C0, components={"instruction": "Add.", "tools": "None."})
+        written = screening()
+        added, finding = written.screen_written(
+            proposal(GOOD), [two_parts], two_parts, 15, override=True
+        )
+        assert added is None
+        assert finding is not None
+        assert finding.rule == "components"
+
+    def test_the_longest_question_leaves_the_least_room(self) -> None:
+        replay = ReplayBuffer()
+        questions = [question(3), question(1_000_000)]
+        replay.add(1, [trajectory(C0, asked, 0.0) for asked in questions])
+        limited = screening(replay=replay)
+        limited.limits = TextLimits(len, 90, 100)
+        assert limited.remaining_tokens() == 100 - len(questions[1].text)
+        limited.limits = TextLimits(len, 20, 100)
+        assert limited.remaining_tokens() == 20

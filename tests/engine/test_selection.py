@@ -16,7 +16,7 @@ from evoprompt.config import EngineConfig
 from evoprompt.log.eventlog import EventLog
 from evoprompt.populations import SteadyPopulation
 from evoprompt.roles import Selector
-from evoprompt.selection import Selection
+from evoprompt.selection import MAX_HISTORY, Selection
 from evoprompt.selectors import Deap, Softmax
 from evoprompt.support.errors import ComponentError
 from evoprompt.testing.samples import candidate, question, trajectory
@@ -237,3 +237,43 @@ class TestHistory:
             ("c3", 0.5, 1),
             ("c0", 0.9, 2),
         ]
+
+
+class TestShares:
+    @pytest.mark.parametrize(("trials", "places"), [(1, 1), (2, 2)])
+    def test_places_for_trials_are_rounded_down(self, trials: int, places: int) -> None:
+        selection = ranking([(0.5, 3)], candidates_per_question=4)
+        candidates = [candidate(10 + number) for number in range(trials)]
+        drawn = selection.draw(selection.candidate_stats(), 6, candidates, share=0.6)
+        blocks = [drawn[start : start + 4] for start in range(0, 24, 4)]
+        assert [sum(member in candidates for member in block) for block in blocks] == [places] * 6
+
+    def test_the_place_beside_the_trials_is_the_incumbents_and_not_the_leaders(self) -> None:
+        selection = ranking([(0.5, 3), (0.9, 3)], sampler=Fixed(1), candidates_per_question=5)
+        assert (selection.incumbent.id, selection.leader.id) == ("c0", "c1")
+        trials = [candidate(10), candidate(11)]
+        drawn = selection.draw(selection.candidate_stats(), 1, trials, share=0.6)
+        assert [member.id for member in drawn] == ["c10", "c11", "c10", "c0", "c1"]
+
+    def test_the_unmeasured_have_the_average_weight(self) -> None:
+        selection = ranking([(0.2, 3), (0.8, 3), (0.0, 0)])
+        assert selection.candidate_stats()[2].weight == pytest.approx(0.5)
+
+
+class TestRoom:
+    def test_a_measured_member_makes_room_before_an_unmeasured_one(self) -> None:
+        selection = ranking([(0.1, 3), (0.9, 3), (0.0, 0)], population_size=2)
+        selection.make_room(1)
+        assert alive(selection) == ["c0", "c2"]
+
+    def test_pinned_members_stay_whatever_is_to_be_kept(self) -> None:
+        selection = ranking([(0.5, 3)] * 3)
+        selection.pinned = {"c1"}
+        assert selection.keep_only(1, ["c0"]) == ("c2",)
+        assert alive(selection) == ["c0", "c1"]
+
+    def test_the_oldest_leave_the_history(self) -> None:
+        selection = ranking([(0.5, 3)] * (MAX_HISTORY + 3), population_size=300)
+        selection.remember(1, selection.candidate_stats())
+        ids = [stats.candidate.id for stats in selection.history]
+        assert ids == [f"c{number}" for number in range(3, MAX_HISTORY + 3)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 import re
 from collections import Counter
@@ -15,11 +16,14 @@ import pytest
 from evoprompt import Proposer
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
+from evoprompt.generation import Trial, Trials
 from evoprompt.log.eventlog import EventLog
 from evoprompt.roles import ProposalRequest, TrainingScale, VerificationRequest, Verifier
 from evoprompt.support.errors import ComponentError, EvopromptWarning, InputError
+from evoprompt.testing.samples import candidate, question, trajectory
 from evoprompt.types import (
     ADMITTED,
+    REJECTED,
     Assignment,
     Proposal,
     Question,
@@ -136,6 +140,16 @@ class Impatient(Waiting):
 
     def max_trial_rollouts(self, scale: TrainingScale) -> int:
         return 50
+
+
+class RejectingFirst(Waiting):
+    """Rejects the first candidate on trial after each training step."""
+
+    def verify(self, request: VerificationRequest) -> Verification:
+        results = super().verify(request).results
+        if request.rollout is None:
+            results = (replace(results[0], decision=REJECTED, reason="first"), *results[1:])
+        return Verification(results)
 
 
 class AdmittingFirst(Waiting):
@@ -637,3 +651,58 @@ class TestSharing:
         engine = Engine(["Be brief."])
         assert engine.divide_rollouts(5, "num_generations") == 5
         assert engine.grouping == "candidate"
+
+
+class TestAccounts:
+    """What is counted of a trial, when it ends, and what is written of it."""
+
+    def test_the_error_of_a_trial_has_one_degree_of_freedom_less_than_rewards(self) -> None:
+        trials = Trials(trials=[Trial(candidate(1))])
+        rewards = (1.0, 0.0, 1.0, 0.0)
+        trials.observe([trajectory(candidate(1), question(n), r) for n, r in enumerate(rewards)])
+        result = trials.trials[0].result
+        assert (result.mean, result.scored) == (0.5, 4)
+        assert result.stderr == pytest.approx(math.sqrt(0.25 / 3))
+
+    def test_the_mean_reward_follows_by_a_tenth(self) -> None:
+        trials = Trials()
+        for reward in (0.0, 1.0):
+            trials.observe([trajectory(candidate(0), question(1), reward)])
+        assert trials.mean_reward == pytest.approx(0.1)
+
+    def test_a_trial_ends_with_the_last_rollout_of_its_limit(self) -> None:
+        world = World()
+        engine = world.engine(verifier=Impatient(), proposals_per_round=2)
+        world.begin_trials(engine)
+        first, second = engine.generations.trials.trials
+        first.scored, second.scored = 50, 49
+        (decided,) = engine.generations.decide_trials(engine.step, list)
+        assert decided.candidate == first.candidate
+        assert "undecided after 50 rollouts" in decided.reason
+        assert on_trial(engine) == [second.candidate.id]
+
+    def test_rejected_ones_are_reported_once_and_refused_together(self) -> None:
+        world = World()
+        engine = world.engine(verifier=RejectingFirst(), proposals_per_round=3)
+        world.begin_trials(engine)
+        trials = on_trial(engine)
+        refused: list[int] = []
+        for _ in trials:
+            world.step += 1
+            engine.tell(world.roll(engine.ask(world.batch(), 1)))
+            refused.append(engine.generation_stats.generations_refused)
+        assert refused == [0, 0, 1]
+        events = Counter(e["candidate"] for e in engine.log if e["event"] == "verified")
+        assert events == dict.fromkeys(trials, 1)
+        assert {event["reason"] for event in decisions(engine).values()} == {"first"}
+
+    def test_the_weights_of_rejected_ones_are_forgotten(self) -> None:
+        world = World()
+        engine = world.engine(verifier=RejectingFirst(), proposals_per_round=2)
+        world.begin_trials(engine)
+        first, second = engine.generations.trials.candidates
+        engine.tell(world.roll(engine.ask(world.batch(), 1)))
+        attributor = engine.selection.attributor
+        assert on_trial(engine) == [second.id]
+        assert attributor.stats(first).groups == 0
+        assert attributor.stats(second).groups > 0

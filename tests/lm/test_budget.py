@@ -175,3 +175,15 @@ def test_an_entry_that_could_not_be_read_again_is_not_written(tmp_path: Path, to
     with pytest.raises(ValidationError):
         tracker.settle("a call", Charge(1, tokens, 5))
     assert tracker.spent == SpendTracker.seen(path).spent == Charge(1, 5, 5)
+
+
+@pytest.mark.parametrize("counts", [(10**9, 5), (-1, 5), (5, 10**9), ("7", 5), (None, None)])
+def test_usage_that_is_not_credible_is_counted_in_full(counts: tuple[object, object]) -> None:
+    spending = Spending(prices=Prices(input=1.0, output=1.0))
+    with spending.paid("m", "a question", 20) as attempt:
+        reserved = attempt.charge
+        attempt.used(*counts)
+    assert spending.tracker.spent == reserved
+    with spending.paid("m", "a question", 20) as attempt:
+        attempt.used(7, 5)
+    assert spending.tracker.spent == reserved + spending.charge(7, 5)

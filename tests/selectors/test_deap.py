@@ -6,6 +6,7 @@ import math
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -166,3 +167,13 @@ class TestRefusals:
     def test_an_objective_without_a_direction(self) -> None:
         with pytest.raises(InputError, match="objectives calls have the direction 0"):
             Deap("nsga2", objectives={"calls": 0.0, "f1": 1.0})
+
+
+def test_a_question_that_a_candidate_never_had_counts_as_its_weight() -> None:
+    strong, weak = (
+        replace(stats, by_question=by_question)
+        for stats, by_question in zip(
+            candidate_stats([0.9, 0.45]), ({"q1": 0.4}, {"q1": 0.4, "q2": 0.5}), strict=True
+        )
+    )
+    assert shares(Deap("lexicase"), [strong, weak], 50) == {"c0": 1.0, "c1": 0.0}
