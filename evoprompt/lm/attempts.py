@@ -164,7 +164,14 @@ class MeteredEngine:
             size = len(response.message.text or "")
             require_size(size, longest * _CHARACTERS_A_TOKEN, longest)
         FINISHED.get([]).append(str(response.finish_reason))
-        return _without_thought(response)
+        answered = _without_thought(response)
+        if str(response.finish_reason) == "length" and not (answered.message.text or "").strip():
+            raise LmError(
+                f"the answer was cut at {longest:,} tokens, all of which the model spent on its "
+                "thought; required: room for a thought and an answer; raise lm.max_tokens, or let "
+                "the model think less"
+            )
+        return answered
 
 
 def _without_thought(response: Any) -> Any:

@@ -166,6 +166,28 @@ def test_an_answer_cut_at_max_tokens_is_marked() -> None:
     assert answer.truncated
 
 
+@pytest.mark.parametrize(
+    "text", ["", "   ", "<think>Words about the sea are", "<think>a</think>\n"]
+)
+def test_a_limit_that_is_spent_on_a_thought_is_reported_as_max_tokens(
+    tmp_path: Path, text: str
+) -> None:
+    record = tmp_path / "lm.jsonl"
+    with OpenAIServer([], Text(text, finish_reason="length")) as server:
+        answer = model(server, record=str(record)).ask([call()])[0]
+        assert len(server.requests) == 1
+    for error in (answer, replay(record).ask([call()])[0]):
+        assert isinstance(error, LmError)
+        assert "cut at 100 tokens, all of which the model spent on its thought" in str(error)
+        assert "raise lm.max_tokens" in str(error)
+
+
+def test_an_empty_answer_that_ended_by_itself_is_no_matter_of_max_tokens() -> None:
+    answer = ask([], Text("", finish_reason="stop"))
+    assert isinstance(answer, LmError)
+    assert "max_tokens" not in str(answer)
+
+
 def test_an_answer_of_many_megabytes_is_refused_before_it_is_read() -> None:
     with OpenAIServer([], chat_fields(words=["one " * 5_000_000])) as server:
         language = model(server)
