@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import BaseModel, JsonValue
 
-from evoprompt.lm.budget import SpendTracker
+if TYPE_CHECKING:
+    from evoprompt.lm.budget import SpendTracker
+
+
+def _new_tracker() -> SpendTracker:
+    from evoprompt.lm.budget import SpendTracker  # imports much; listing components needs none
+
+    return SpendTracker()
+
 
 __all__ = ["BuildContext", "Component", "NoSettings", "ProposerSyntax"]
 
@@ -47,7 +55,7 @@ class BuildContext:
 
     task: object = None
     directory: Path | None = None
-    spending: SpendTracker = field(default_factory=SpendTracker)
+    spending: SpendTracker = field(default_factory=_new_tracker)
     check: bool = True
     connection: object = None
     syntax: ProposerSyntax = ProposerSyntax()

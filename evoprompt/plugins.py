@@ -18,6 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast, overload
 
 import pluggy
@@ -93,12 +94,29 @@ class PluginSource:
         distribution: that declares it.
         version: of the distribution.
         load: returns the module or object that holds the hook implementations.
+        module: name of the module that is all of the plugin; empty if it is an object in one.
     """
 
     name: str
     distribution: str
     version: str
     load: Callable[[], object]
+    module: str = ""
+
+    def may_implement(self, hook: str) -> bool:
+        """Return whether the plugin may implement ``hook``, without importing its module.
+
+        False only if the source of the module can be read and does not name the hook.
+        """
+        if not self.module:
+            return True
+        try:
+            spec = find_spec(self.module)  # imports the packages above the module
+            loader: Any = spec and spec.loader
+            source = loader.get_source(self.module)
+        except Exception:  # whatever is wrong is reported where the plugin is loaded
+            return True
+        return source is None or hook in source
 
     def answers_to(self, names: Collection[str]) -> bool:
         """Return whether the plugin or its distribution is among ``names``, in any spelling."""
@@ -138,13 +156,19 @@ class Plugins:
     Args:
         sources: the plugins, in order of loading.
         block: names of plugins or distributions not to load.
+        has_components: whether the components of the plugins are read, and not only their commands.
 
     Attributes:
         manager: pluggy's manager with every plugin that works.
         blocked: plugins that are left out because the user blocked them.
     """
 
-    def __init__(self, sources: Iterable[PluginSource], block: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        sources: Iterable[PluginSource],
+        block: Collection[str] = (),
+        has_components: bool = True,
+    ) -> None:
         self.manager = pluggy.PluginManager(hookspecs.GROUP)
         self.manager.add_hookspecs(hookspecs)
         self.blocked: list[PluginSource] = []
@@ -155,7 +179,7 @@ class Plugins:
                 self.blocked.append(source)
             else:
                 self._load(source)
-        self._claims = self._claimed()
+        self._claims = self._claimed() if has_components else {}
 
     @property
     def problems(self) -> list[str]:
@@ -426,6 +450,7 @@ def installed_sources() -> list[PluginSource]:
             entry_point.dist.name if entry_point.dist else "unknown",
             entry_point.dist.version if entry_point.dist else "unknown",
             entry_point.load,
+            "" if entry_point.attr else entry_point.module,
         )
         for entry_point in metadata.entry_points(group=hookspecs.GROUP)
     ]
@@ -451,8 +476,18 @@ def origin_of(component: object) -> str:
 @functools.cache
 def plugins() -> Plugins:
     """Return the plugins of this environment, loaded once, without the blocked ones."""
-    blocked = os.environ.get(BLOCK_VARIABLE, "").replace(",", " ").split()
-    return Plugins(installed_sources(), block=blocked)
+    return Plugins(installed_sources(), block=_blocked_names())
+
+
+def command_groups() -> list[typer.Typer]:
+    """Return the command groups of plugins; only plugins that may bring some are imported."""
+    hook = "evoprompt_commands"
+    sources = [source for source in installed_sources() if source.may_implement(hook)]
+    return Plugins(sources, block=_blocked_names(), has_components=False).commands()
+
+
+def _blocked_names() -> list[str]:
+    return os.environ.get(BLOCK_VARIABLE, "").replace(",", " ").split()
 
 
 @overload

@@ -21,7 +21,6 @@ from pathlib import Path
 from stat import S_ISDIR
 from typing import BinaryIO
 
-from filelock import FileLock, Timeout
 from pydantic import BaseModel, JsonValue
 
 from evoprompt.support.errors import InputError, StateError, warn
@@ -110,6 +109,8 @@ def only_writer(
     Raises:
         InputError: another process works in the folder, or it cannot be written to.
     """
+    from filelock import FileLock, Timeout  # imports asyncio; most commands lock nothing
+
     lock = FileLock(folder / LOCK, thread_local=False)
     try:
         folder.mkdir(parents=True, exist_ok=True)

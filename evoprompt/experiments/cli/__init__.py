@@ -154,9 +154,9 @@ def build_app(arguments: Sequence[str]) -> typer.Typer:
         app.add_typer(group, rich_help_panel="Use")
     built_in = {*COMMANDS, *GROUPS}
     if next((word for word in arguments if not word.startswith("-")), None) not in built_in:
-        from evoprompt.plugins import plugins as installed
+        from evoprompt.plugins import command_groups
 
-        for group in installed().commands():
+        for group in command_groups():
             if group.info.name in built_in:
                 raise PluginError(
                     f"a plugin brings the command {group.info.name!r}; required: a name that "

@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from evoprompt.components import Component
 from evoprompt.hookspecs import hookimpl
-from evoprompt.plugins import named
-from evoprompt_search_qa.open.task import OpenQa
-from evoprompt_search_qa.tiny.task import SearchQa
 
 if TYPE_CHECKING:
     import typer
+
+    from evoprompt.components import Component
 
 
 @hookimpl
 def evoprompt_components() -> Sequence[type[Component] | tuple[str, type[Component]]]:
     """Return the tasks."""
+    from evoprompt.plugins import named
+    from evoprompt_search_qa.open.task import OpenQa
+    from evoprompt_search_qa.tiny.task import SearchQa
+
     return [SearchQa, named("search-qa-open", OpenQa)]
 
 

@@ -9,11 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
-from rich.console import Console
-from rich.progress import Progress, TaskID
 
-from evoprompt.agents.tasks import Plan
-from evoprompt.experiments.cli.forecast import end_dry_run
 from evoprompt.support.errors import InputError
 from evoprompt_retrieval.index import Backend, Device, Dtype, IndexSettings, open_index
 
@@ -105,6 +101,8 @@ def query(
 ) -> None:
     """Show the best passages for a text."""
     if dry_run and url:
+        from evoprompt.agents.tasks import Plan
+        from evoprompt.experiments.cli.forecast import end_dry_run
         from evoprompt_retrieval.plan import search_server
 
         end_dry_run(Plan(needs=[search_server(url)]))
@@ -173,6 +171,7 @@ def serve(
 
 def _look_ahead(chosen: IndexSettings) -> NoReturn:
     """Print the needs of an index, and end the command."""
+    from evoprompt.experiments.cli.forecast import end_dry_run
     from evoprompt_retrieval.plan import plan_index
 
     end_dry_run(plan_index(chosen))
@@ -180,6 +179,9 @@ def _look_ahead(chosen: IndexSettings) -> NoReturn:
 
 def _open(chosen: IndexSettings) -> tuple[Corpus, SearchIndex]:
     """Return the corpus and its index, built with a progress bar if missing."""
+    from rich.console import Console
+    from rich.progress import Progress, TaskID
+
     console = Console(stderr=True)
     skips = 0
 
