@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from dataclasses import dataclass, field, replace
+
+import pytest
 
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
-from evoprompt.roles import ProposalRequest, Proposer
+from evoprompt.roles import ProposalRequest, Proposer, Verifier
 from evoprompt.types import Assignment, Candidate, Proposal, Question, Trajectory
+from evoprompt.verifiers import InTraining, ReplayTopN, Unverified
 
 RUNS = 12
 STEPS = 60
@@ -116,3 +120,32 @@ def test_seeds_make_room_for_admitted_candidates_the_worst_first() -> None:
     pruned = [event["dropped"] for event in engine.log if event["event"] == "pruned"]
     assert pruned == [["c6"]]
     assert len(engine.population.members) == len(SEEDS)
+
+
+@pytest.mark.parametrize("verifier", [InTraining, ReplayTopN, Unverified])
+@pytest.mark.parametrize("candidates", [1, 5])
+@pytest.mark.parametrize("seeds", [1, 2, 7])
+def test_every_verifier_keeps_seeds_until_they_are_measured(
+    seeds: int, candidates: int, verifier: type[Verifier]
+) -> None:
+    race = Competition(5)
+    config = EngineConfig(candidates_per_question="auto" if candidates > 1 else 1)
+    engine = Engine(
+        SEEDS[:seeds], proposer=race, config=config, seed=5, rules=[], verifier=verifier()
+    )
+    rollouts = engine.divide_rollouts(5, "num_generations", several=candidates > 1)
+    groups: Counter[str] = Counter()
+    for step in range(30):
+        engine.evolve(lambda assignments: race.roll(list(assignments)))
+        pruned = {name for event in engine.log for name in event.get("dropped", ())}
+        too_soon = [f"c{n}" for n in range(seeds) if f"c{n}" in pruned and groups[f"c{n}"] < 12]
+        assert too_soon == []
+        batch = [Question(f"q{16 * step + number}", "Who?") for number in range(16)]
+        assignments = engine.ask(batch, rollouts)
+        assert len(assignments) * rollouts == 16 * 5
+        groups += Counter(assignment.candidate.id for assignment in assignments)
+        engine.tell(race.roll(assignments))
+        assert engine.best.id in engine.population
+        assert len(engine.population.members) <= 7
+    assert min(groups[f"c{n}"] for n in range(seeds)) >= 12
+    assert engine.generation_stats.generations >= 1
