@@ -219,6 +219,17 @@ class AdapterContract:
                 most = max(most, len({t.candidate.id for t in question}))
         assert most == candidates
 
+    def test_seven_seeds_all_train_and_none_is_pruned_before_it_is_measured(
+        self, host: ContractHost, tmp_path: Path
+    ) -> None:
+        words = ("be", "brief", "think", "then", "answer")  # all policies know these
+        seeds = (*words, "be brief", "think then")
+        seven = replace(EVOLVING, seeds=seeds, settings={})  # nothing is set
+        run = self.done(host, Job(seven, steps=6), tmp_path)
+        instructions = {row.instruction for batch in run.batches for row in batch}
+        assert instructions == set(seeds)
+        assert [event for event in run.events if event["event"] in ("pruned", "evolved")] == []
+
     def test_one_static_candidate_changes_nothing(
         self, host: ContractHost, static: Run, tmp_path: Path
     ) -> None:
