@@ -381,9 +381,9 @@ def verifiers(session: nox.Session) -> None:
 def foreign_agents(session: nox.Session) -> None:
     """Agents of other frameworks, through the gateway."""
     constraints = own_constraints(session, "openai", "websockets")  # of which it wants others
-    agents = ["smolagents[openai]==1.26.0", "openai-agents==0.24.0"]
+    agents = ["smolagents[openai]==1.26.0", "openai-agents==0.24.0", "anthropic==2.14.0"]
     session.install("-c", constraints, "-e", ".[gateway,endpoint,test]", *agents)
-    session.run("pytest", "tests/gateway/foreign_agent.py")
+    session.run("pytest", "tests/gateway/foreign_agent.py", "tests/gateway/foreign_clients.py")
 
 
 @nox.session(tags=["nightly"], python="3.12")

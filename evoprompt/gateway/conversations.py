@@ -36,6 +36,7 @@ CHECKPOINT = "checkpoint-"
 JOURNAL = "conversations.jsonl"
 
 _KEY = re.compile(r"[!-~]{0,512}")
+_MAX_WAIT_SECONDS = 2.0  # of a reward, for a request under way
 _MIN_FREE_BYTES = 2**16  # for a line; a checkpoint that does not fit does no harm
 _MAX_TEXT_CHARS = 1600  # of a stored text: a proposer reads 3,200 of a whole episode
 _MAX_TURNS = 8  # the latest turns of a conversation, which are stored
@@ -156,6 +157,7 @@ class Conversations:
         self._clock = clock
         self._lock = threading.RLock()
         self._evolved = threading.Condition(self._lock)
+        self._answered = threading.Condition(self._lock)
         self._is_evolving = False  # outside the lock, while requests of known groups go on
         self._is_due = False  # for the thread that ended the step
         self._is_unwritable = False
@@ -163,6 +165,7 @@ class Conversations:
         self._state = _GatewayState(rollouts=settings.rollouts)
         self._activity_times: dict[str, float] = {}
         self._busy: Counter[str] = Counter()
+        self._requests: Counter[str] = Counter()  # under way, by conversation
         self._binding = Binding(engine, self, resume="auto")
         try:
             self._each = engine.divide_rollouts(settings.rollouts, "rollouts")
@@ -259,14 +262,17 @@ class Conversations:
             if not group.assignments:
                 self._record_event("called", group=name)
             self._busy[name] += 1
+            self._requests[key] += 1
             candidate = group.assignments[group.keys.index(key) // self._each].candidate
         try:
             yield candidate
         finally:
             with self._lock:
-                self._busy[name] -= 1
-                if not self._busy[name]:
-                    del self._busy[name]
+                for counter, counted in ((self._busy, name), (self._requests, key)):
+                    counter[counted] -= 1
+                    if not counter[counted]:
+                        del counter[counted]
+                self._answered.notify_all()
                 if name in self._state.groups:
                     self._activity_times[name] = self._clock()
 
@@ -317,6 +323,9 @@ class Conversations:
     ) -> str:
         """End a conversation with its reward.
 
+        Wait for a moment while a request of it is under way: an agent may have closed a stream just
+        now, and its answer counts.
+
         Args:
             key: of the conversation.
             reward: None for a rollout that failed.
@@ -331,6 +340,8 @@ class Conversations:
             ValueError: a number is NaN, infinite or beyond 1e100.
             UnknownConversationError: the conversation is not open.
         """
+        with self._require_running():
+            self._answered.wait_for(lambda: not self._requests[key], _MAX_WAIT_SECONDS)
         with self._require_running():
             failure_reason = self._open_conversation(key).broken
             self._record_event(

@@ -65,8 +65,10 @@ class PassedExchange:
         is_stream_requested: whether the request asks for events.
         hides_usage: whether the event with the usage is withheld from the agent, which did not
             request it.
+        on_complete: is called before the agent receives the end of a stream.
 
     Attributes:
+        counted: the answer and the failure reason that are recorded; None for nothing.
         reader: of the answer.
         status: of the answer; None without an answer.
         error: of the connection.
@@ -83,11 +85,14 @@ class PassedExchange:
         is_read: bool = True,
         is_stream_requested: bool = False,
         hides_usage: bool = False,
+        on_complete: Callable[[PassedExchange], None] = lambda exchange: None,
     ) -> None:
         self.is_read = is_read
         self.reader = AnswerReader()
         self.is_stream_requested = is_stream_requested
         self.hides_usage = hides_usage
+        self.on_complete = on_complete
+        self.counted: tuple[str, str] | None = None
         self.status: int | None = None
         self.content_type = ""
         self.beginning = b""
@@ -240,6 +245,8 @@ class UpstreamClient:
                     raise LmError(f"the stream has more than {MAX_BODY_BYTES:,} bytes")
                 new_events = events.read(piece)
                 reader.read_events(new_events)
+                if reader.is_complete and exchange.counted is None:
+                    exchange.on_complete(exchange)
                 await self._write(response, new_events, exchange)
                 if reader.error:
                     break

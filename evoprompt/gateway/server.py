@@ -432,14 +432,18 @@ class Gateway(Conversations):
                 and self._counts_tokens
                 and not is_usage_wanted
             )
-            exchange = PassedExchange(is_stream_requested=is_stream, hides_usage=hides)
             if hides:
                 sent = body.request_usage(sent)
             try:
-                response = await self._ask(request, body, sent, exchange)
-                if exchange.is_lost:  # the request was too late for the connection, not wrong
-                    exchange = PassedExchange(is_stream_requested=is_stream, hides_usage=hides)
+                for _ in range(2):
+                    exchange = PassedExchange(
+                        is_stream_requested=is_stream,
+                        hides_usage=hides,
+                        on_complete=partial(self._count, key, body),
+                    )
                     response = await self._ask(request, body, sent, exchange)
+                    if not exchange.is_lost:
+                        break  # else the request was too late for the connection, not wrong
             except BudgetError as error:
                 self.record_answer(key, "", "", broken=str(error))
                 return refusal(402, str(error))  # clients do not try again after this one
@@ -483,9 +487,10 @@ class Gateway(Conversations):
         if outcome is ExchangeOutcome.CUT and not has_come:
             return
         if outcome is not ExchangeOutcome.REFUSED:
-            action = "" if reason else message.action
-            reason = masked(reason) if reason else ""
-            self.record_answer(key, body.read_observation(), action, reason, body.text)
+            counted = "" if reason else message.action, masked(reason) if reason else ""
+            if counted != exchange.counted:
+                self.record_answer(key, body.read_observation(), *counted, body.text)
+                exchange.counted = counted
 
     def _paid(self, body: Body, sent: bytes, longest: int) -> AbstractContextManager[Attempt]:
         """Reserve the most that a request can cost, if there is a budget."""

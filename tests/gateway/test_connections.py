@@ -132,6 +132,43 @@ def test_a_request_that_the_agent_gives_up_is_cancelled_and_nobody_is_blamed(
             assert "never answered" in gateway.reward(never, 0.0)
 
 
+def stay_open(upstream: SocketUpstream, connection: socket.socket, number: int) -> bool:
+    """Stream a whole answer, and keep the connection open."""
+    del number
+    connection.sendall(stream_head() + STREAM)
+    upstream.wait_for_close(connection)
+    return False
+
+
+def test_an_answer_counts_before_its_end_reaches_the_agent(engine: Engine, tmp_path: Path) -> None:
+    with serving(stay_open) as upstream, build(engine, tmp_path, local(upstream)) as gateway:
+        key = gateway.conversation(QUESTION, "g")
+        streaming = {**CHAT, "stream": True}
+        with (
+            asking(gateway, key, streaming) as connection,
+            connection.getresponse() as response,
+        ):
+            while response.readline() != b"data: [DONE]\n":
+                pass
+            assert gateway.reward(key, 1.0) == ""
+
+
+def test_a_reward_right_after_a_stream_was_closed_counts(engine: Engine, tmp_path: Path) -> None:
+    with (
+        serving(fall_silent) as upstream,
+        build(engine, tmp_path, local(upstream), rollouts=20) as gateway,
+    ):
+        for _ in range(10):
+            key = gateway.conversation(QUESTION, "g")
+            streaming = {**CHAT, "stream": True}
+            with (
+                asking(gateway, key, streaming) as connection,
+                connection.getresponse() as response,
+            ):
+                assert response.readline().startswith(b"data: ")
+            assert gateway.reward(key, 1.0) == ""
+
+
 def test_a_gateway_that_closes_is_no_agent_that_leaves(engine: Engine, tmp_path: Path) -> None:
     with serving(fall_silent) as upstream:
         gateway = build(engine, tmp_path, local(upstream))
