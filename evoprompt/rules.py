@@ -893,13 +893,15 @@ def intrusion(proposal: Proposal, context: ScreeningContext) -> str | None:
     Intent in other words is not recognised: people read for it, or a rule that asks a model.
     """
     text = proposal.text.replace("\u2019", "'")
-    known = context.known.replace("\u2019", "'")
-    if (shown := masked(text)) != text and masked(known) == known:
-        return f"the text holds a credential that no parent has, here as {MASK}: {shown[:80]!r}"
+    known_text = context.known.replace("\u2019", "'")
+    if (masked_text := masked(text)) != text and masked(known_text) == known_text:
+        return (
+            f"the text holds a credential that no parent has, here as {MASK}: {masked_text[:80]!r}"
+        )
     sentences = [part for part in _SENTENCE_END.split(text) if part]
     for kind in _INTRUSIONS:
         is_address = kind.kind == "an address"
-        if not is_address and any(map(kind.match, _SENTENCE_END.split(known))):
+        if not is_address and any(map(kind.match, _SENTENCE_END.split(known_text))):
             continue
         for sentence in sentences:
             if (match := kind.match(sentence)) is None:
@@ -910,7 +912,9 @@ def intrusion(proposal: Proposal, context: ScreeningContext) -> str | None:
             in_question = kind.action is None and any(
                 name in question.casefold() for question in context.questions
             )
-            is_plain = is_address and (_PLAIN_EXAMPLE.fullmatch(host) or host in known.casefold())
+            is_plain = is_address and (
+                _PLAIN_EXAMPLE.fullmatch(host) or host in known_text.casefold()
+            )
             if not in_question and not is_plain:
                 return f"the text holds {kind.kind}, which no parent has: {sentence[:120]!r}"
     return None
@@ -924,11 +928,11 @@ _GRADING_WORDS = re.compile(
 )
 
 
-def grading_words(text: str, known: str) -> list[str]:
-    """Return the words of ``text`` about grading that ``known`` lacks, for a person to read.
+def grading_words(text: str, known_text: str) -> list[str]:
+    """Return the words of ``text`` about grading that ``known_text`` lacks, for a person to read.
 
     >>> grading_words("Be brief: the grader counts words.", "Be brief.")
     ['grader']
     """
     words = {match.group().casefold() for match in _GRADING_WORDS.finditer(text)}
-    return sorted(word for word in words if word not in known.casefold())
+    return sorted(word for word in words if word not in known_text.casefold())

@@ -222,8 +222,8 @@ class VerlAttachment(Binding):
     def _wait_for_sample(self, **arguments: Any) -> tuple[HostBatch, Metrics]:
         """Wait for finished groups; name a reward function or task that does not return."""
         with monitor.watching(self._workers.overdue, self.engine.log.report_wait):
-            found: tuple[HostBatch, Metrics] = self._sample_originally(**arguments)
-        return found
+            batch_and_metrics: tuple[HostBatch, Metrics] = self._sample_originally(**arguments)
+        return batch_and_metrics
 
     def _score(self, batch: HostBatch, metrics: Metrics | None = None) -> HostBatch:
         with monitor.watching(self._workers.overdue, self.engine.log.report_wait):

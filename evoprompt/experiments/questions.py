@@ -189,12 +189,12 @@ def _rows(settings: QuestionSettings, columns: Sequence[str]) -> list[PlacedQues
         InputError: the table cannot be read, or a row is no question with an answer.
     """
     rows_by_text: dict[str, PlacedQuestion] = {}
-    for place, row in read_table(settings.data):
-        question = _question_of(place, row, columns, settings.answer)
+    for location, row in read_table(settings.data):
+        question = _question_of(location, row, columns, settings.answer)
         if not question.answers:
             named = "a text as 'answer', or a list of them as 'answers'; --answer names the column"
             raise InputError(
-                f"{place} has no answer; required: "
+                f"{location} has no answer; required: "
                 f"{named if settings.answer is None else f'one in the column {settings.answer}'}"
             )
         if earlier := rows_by_text.get(question.text):
@@ -205,22 +205,22 @@ def _rows(settings: QuestionSettings, columns: Sequence[str]) -> list[PlacedQues
 
 
 def _question_of(
-    place: str, row: Mapping[str, JsonValue], columns: Sequence[str], answer: str | None
+    location: str, row: Mapping[str, JsonValue], columns: Sequence[str], answer: str | None
 ) -> Question:
     """Return the question of a row: what the prompt shows of it, and its answers."""
     if missing := [name for name in (*columns, *filter(None, [answer])) if name not in row]:
         raise InputError(
-            f"{place} has no column {missing[0]!r}; required: {', '.join(sorted(row))} and "
+            f"{location} has no column {missing[0]!r}; required: {', '.join(sorted(row))} and "
             f"{missing[0]}, as the prompt or --answer names it; add it, or correct the name"
         )
     values = {name: as_text(row[name]) for name in columns}
-    asked = {"question": _as_question(values)} if columns else {}
+    question_field = {"question": _as_question(values)} if columns else {}
     gold = {"golden_answers": row[answer]} if answer is not None else {}
     try:
-        return question_from_row({**row, **asked, **gold})
+        return question_from_row({**row, **question_field, **gold})
     except InputError as error:
         raise InputError(
-            f"{place} is no question ({error}); required: an object such as "
+            f"{location} is no question ({error}); required: an object such as "
             '{"question": "2 + 2?", "answer": "4"}, or a prompt with a placeholder such as {text}'
         ) from error
 

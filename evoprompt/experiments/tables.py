@@ -90,23 +90,23 @@ def _read_csv(path: Path) -> list[PlacedRow]:
     end = 0
     try:
         for fields in reader:
-            place, end = f"{path}:{end + 1}", reader.line_num
+            location, end = f"{path}:{end + 1}", reader.line_num
             if not any(field.strip() for field in fields):
                 continue
             if not names:
                 names = [field.strip() for field in fields]
                 if len(set(names)) < len(names) or "" in names:
                     raise InputError(
-                        f"{place} names the columns {names}; required: a different name for each"
+                        f"{location} names the columns {names}; required: a different name for each"
                     )
                 continue
             if len(fields) != len(names):
                 raise InputError(
-                    f"{place} has {len(fields)} fields; required: {len(names)}, one for each "
+                    f"{location} has {len(fields)} fields; required: {len(names)}, one for each "
                     f"column of the first line ({', '.join(names)}); put a text that holds "
                     f"{delimiter!r} in quotes"
                 )
-            rows.append((place, dict(zip(names, fields, strict=True))))
+            rows.append((location, dict(zip(names, fields, strict=True))))
     except csv.Error as error:
         raise InputError(f"{path}:{end + 1} is no CSV ({error}); required: a CSV file") from error
     return rows

@@ -279,8 +279,8 @@ class Gateway(Conversations):
             return refusal(error.status, f"{error.reason}; required: {MAX_BODY_BYTES:,} bytes")
         except ValidationError as error:
             fault = error.errors()[0]
-            place = ".".join(map(str, fault["loc"])) or "the body"
-            return refusal(400, f"{place:.100} cannot be read: {fault['msg']}")
+            location = ".".join(map(str, fault["loc"])) or "the body"
+            return refusal(400, f"{location:.100} cannot be read: {fault['msg']}")
         except EvopromptError as error:
             return refusal(getattr(error, "status", 400), str(error))
         except OSError as error:

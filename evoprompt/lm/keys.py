@@ -63,8 +63,8 @@ def describe_key(base_url: str | None, named: str | None, setting: str) -> str:
 
 def _belongs_to(base_url: str, provider: str) -> bool:
     origin = _origin_of(base_url)
-    given = address_from_environment(provider)
-    if given is not None and _origin_of(given) == origin:
+    configured_url = address_from_environment(provider)
+    if configured_url is not None and _origin_of(configured_url) == origin:
         return True
     scheme, host, _ = origin
     domain = _DOMAINS.get(provider)

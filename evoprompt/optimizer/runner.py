@@ -191,8 +191,8 @@ class Runner(Rollouts):
                 running[self._threads.submit(pair, meter)] = pair
             if monotonic() > deadline:
                 break
-            ended, _ = wait(running, _POLL, FIRST_COMPLETED)
-            for call in [call for call in running if call in ended]:
+            finished_calls, _ = wait(running, _POLL, FIRST_COMPLETED)
+            for call in [call for call in running if call in finished_calls]:
                 pair = running.pop(call)
                 try:
                     yield pair, call.result()
