@@ -34,6 +34,7 @@ from contract_runs import (
 )
 
 import evoprompt
+from evoprompt import EvopromptWarning
 from evoprompt.hosting.binding import FEW
 
 
@@ -131,6 +132,29 @@ class AdapterContract:
         self, host: ContractHost, evolved: Run
     ) -> None:
         self.check_groups(host, evolved)
+
+    def test_rollouts_without_a_reward_are_warned_of_counted_and_a_metric(
+        self, host: ContractHost, tmp_path: Path
+    ) -> None:
+        with ignored_libraries(), pytest.warns(EvopromptWarning) as caught:
+            run = host.run(Job(STATIC, steps=2, silent=("q0",)), tmp_path)
+        assert run is not None
+        failed = [sum(one.reward is None for one in step) for step in run.told]
+        assert failed == [host.group, 0]
+        (message,) = [
+            str(one.message)
+            for one in caught
+            if isinstance(one.message, EvopromptWarning) and "no reward" in str(one.message)
+        ]
+        assert message.startswith(
+            f"{failed[0]} of {len(run.told[0])} rollouts of step 1 have no reward, the first "
+        )
+        notices = [event["message"] for event in run.events if event["event"] == "notice"]
+        assert message in notices
+        (counts,) = [
+            values for name, values in run.reported.items() if name.endswith("/rollouts_failed")
+        ]
+        assert counts[-1] == failed[0]
 
     def test_a_finished_training_that_is_started_again_trains_nothing(
         self, host: ContractHost, tmp_path: Path

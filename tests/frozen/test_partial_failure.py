@@ -172,3 +172,29 @@ def test_a_job_has_a_line_for_each_text_accepted_and_the_end() -> None:
     assert "corrected for the choice by them" in value
     assert "failed: 0 of " in failed
     assert costs == ["the program: its cost is not counted"]  # no language model writes
+
+
+@pytest.mark.parametrize(("every", "is_warned"), [(8, True), (1, False)])
+def test_a_metric_that_returns_nan_is_counted_and_ends_what_cannot_be_measured(
+    every: int, is_warned: bool
+) -> None:
+    def broken(example: str, output: str) -> float:
+        return float("nan") if int(example.split()[1]) % every == 0 else metric(example, output)
+
+    if not is_warned:
+        with pytest.raises(InputError, match=r"failed in each of the last .* returned nan"):
+            run(program=shout, metric=broken)
+        return
+    with pytest.warns(EvopromptWarning, match="first because the metric returned nan"):
+        result = run(program=shout, metric=broken)
+    assert 0 < result.failures.failed < result.failures.of
+    assert result.value == 1.0
+
+
+@pytest.mark.parametrize("every", [1, 4])
+def test_a_metric_that_returns_none_is_refused_with_its_question(every: int) -> None:
+    def silent(example: str, output: str) -> float | None:
+        return metric(example, output) if int(example.split()[1]) % every else None
+
+    with pytest.raises(InputError, match=r"the metric returned None for .* a finite number"):
+        run(program=shout, metric=silent)

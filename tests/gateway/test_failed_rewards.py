@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from evoprompt.gateway.settings import GatewaySettings
 GROUP = 8
 
 
-def visit(folder: Path, rewards: list[float | None], steps: int = 2) -> Conversations:
+def visit(folder: Path, rewards: Sequence[float | None], steps: int = 2) -> Conversations:
     settings = GatewaySettings(
         upstream="http://127.0.0.1:9/v1", directory=folder, rollouts=GROUP, groups=1
     )
