@@ -503,7 +503,7 @@ class _Equations:
             self.freedom,
         )
 
-    def leads(self, other: str) -> dict[str, Lead]:
+    def compute_leads(self, other: str) -> dict[str, Lead]:
         """Return the lead of each candidate that questions compare with ``other``.
 
         Standard errors are by question: all rollouts of a question are one observation. They come
@@ -698,7 +698,7 @@ class Adjusted(Attributor):
         if min(groups.get(member.id, MIN_GROUPS) for member in (candidate, other)) < MIN_GROUPS:
             return Lead(0.0, math.inf)
         if other.id not in self._leads:
-            self._leads[other.id] = equations.leads(other.id)
+            self._leads[other.id] = equations.compute_leads(other.id)
         return self._leads[other.id].get(candidate.id, Lead(0.0, math.inf))
 
     def sentences(self) -> Sequence[SentenceValue]:

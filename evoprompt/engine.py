@@ -261,7 +261,7 @@ class Engine:
         if stats.all_failed:
             count, reason = stats.generations, stats.last_failure
             return f"all of {count} generations failed, the last because {reason}"
-        if not stats.generations and self.requests.late:
+        if not stats.generations and self.requests.is_late:
             return "the proposer was called and has not returned"
         return ""
 
@@ -413,8 +413,8 @@ class Engine:
         trials.questions = step_of or len(questions)
         trials.rollouts = rollouts * self.selection.candidates_per_question
         if not self.step and not self.is_static and self._shared_out:
-            self._say_how_verified()
-        questions = [self.replay.known(question) for question in questions]
+            self._log_verification_limits()
+        questions = [self.replay.intern_question(question) for question in questions]
         candidate_stats = self.candidate_stats()
         if step_of is not None:
             pending = self.assignments.count_pending
@@ -470,8 +470,8 @@ class Engine:
         if self.supervisor is not None:
             self.supervisor.poll()
         self._decide_trials()
-        self._watch()
-        self._announce_end_of_evolution()
+        self._schedule_generation()
+        self._log_end_of_evolution()
         self.engine_seconds += time.perf_counter() - started
         message, is_warning = self.failure_watch.observe(self.step, trajectories)
         if is_warning:
@@ -522,7 +522,7 @@ class Engine:
         started, seconds = time.perf_counter(), self.verify_seconds
         group = self.generations.trials.rollouts if self.has_groups else 0
         rolled = VerificationRollouts(rollout, self.rollouts_left, max(group, 1))
-        self._announce_sentences()
+        self._log_sentences()
         offspring = self._breed(rolled)
         if offspring.is_postponed:
             return EvolveReport(self.step)
@@ -537,7 +537,7 @@ class Engine:
             )
             self.log.append(events.Notice(self.step, message))
             warned += [message] if report.failures.are_many else []
-        self.selection.announce_best(self.step)
+        self.selection.log_incumbent(self.step)
         self.engine_seconds += time.perf_counter() - started - (self.verify_seconds - seconds)
         for message in warned:  # the last thing to do: a filter may turn it into an exception
             warn(message)
@@ -547,7 +547,7 @@ class Engine:
         """Let the verifier decide about candidates on trial, and the incumbent follow."""
         self.generations.decide_trials(self.step, self._approve, self.rollouts_left)
         self.selection.update_incumbent()
-        self.selection.announce_best(self.step)
+        self.selection.log_incumbent(self.step)
 
     def _breed(self, rolled: VerificationRollouts) -> Offspring:
         """Offspring of the best, admitted."""
@@ -581,15 +581,15 @@ class Engine:
             rolled.failures,
         )
 
-    def _watch(self) -> None:
+    def _schedule_generation(self) -> None:
         """Make a generation due at its step, and let the proposer start and report."""
         scale = self.generations.scale(self.rollouts_left)
         on_trial = bool(self.generations.trials.trials)
         if not self.is_static and not on_trial and self.requests.is_due(self.step):
             self.evolution_due = True
-        self.requests.watch(self.step, self.evolution_due, scale)
+        self.requests.anticipate_generation(self.step, self.evolution_due, scale)
 
-    def _announce_end_of_evolution(self) -> None:
+    def _log_end_of_evolution(self) -> None:
         """Log a notice after the step at which ``evolve_until`` ends the evolution."""
         if not self.is_static and self.step == self.config.evolve_until:
             every = self.config.prune_every
@@ -602,14 +602,14 @@ class Engine:
                 )
             )
 
-    def conclude(self) -> str:
+    def report_end(self) -> str:
         """Warn if nothing evolved, and return the ``failure_reason``, at the end of training."""
-        self.selection.announce_best(self.step)
+        self.selection.log_incumbent(self.step)
         if self.pending_trials:
             self.log.append(
                 events.Notice(self.step, f"training has ended while {self.pending_trials}")
             )
-        self._announce_sentences()
+        self._log_sentences()
         if reason := self.failure_reason:
             self.log.notice(self.step, f"training has ended and nothing evolved: {reason}")
         return reason
@@ -763,12 +763,12 @@ class Engine:
 
     # ----------------------------------------------------------------------------------- details
 
-    def _say_how_verified(self) -> None:
+    def _log_verification_limits(self) -> None:
         """Log a notice if the rollouts do not allow what the configuration sets."""
         if self._undivided:
             self.log.notice(self.step, self._undivided)
 
-    def _announce_sentences(self) -> None:
+    def _log_sentences(self) -> None:
         values = tuple(self.selection.sentences()[:_SENTENCES])
         if values:
             self.log.append(events.Sentences(self.step, values))

@@ -470,7 +470,7 @@ class Generations:
 
     def _propose(self, offspring: Offspring, waits: bool) -> Sequence[Proposal]:
         step = offspring.step
-        count = self.requests.wanted(
+        count = self.requests.count_proposals(
             offspring.free_places, step, offspring.max_rounds, self.scale()
         )
         request = self.requests.make(offspring.parents, offspring.members, count, step)
@@ -596,7 +596,7 @@ class Generations:
             step, [trajectories[index] for index in sorted(chosen)]
         )
         offspring.verifications.append(verification)
-        for notice in (verification.notice, _found_no_difference(verification)):
+        for notice in (verification.notice, _describe_equal_rewards(verification)):
             self._notify(step, notice)
         decided = [result for result in verification.results if not result.is_on_trial]
         if decided:
@@ -669,7 +669,7 @@ def _no_place(population_size: int, is_in_training: bool) -> str:
     )
 
 
-def _found_no_difference(verification: Verification) -> str:
+def _describe_equal_rewards(verification: Verification) -> str:
     """Return a notice where candidates were admitted although all rewards were the same."""
     admitted = sum(result.is_admitted for result in verification.results)
     rewards = [

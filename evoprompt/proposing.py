@@ -94,7 +94,9 @@ class ProposalRequests:
 
     # ---------------------------------------------------------------------------------- what
 
-    def wanted(self, free_places: int, step: int, rounds: int, scale: TrainingScale) -> int:
+    def count_proposals(
+        self, free_places: int, step: int, rounds: int, scale: TrainingScale
+    ) -> int:
         """Return how many proposals to ask for.
 
         Args:
@@ -230,7 +232,7 @@ class ProposalRequests:
     # ---------------------------------------------------------------------------------- when
 
     @property
-    def late(self) -> bool:
+    def is_late(self) -> bool:
         """Return whether evolution is due and waits for the proposer."""
         return self._state.is_late
 
@@ -267,7 +269,7 @@ class ProposalRequests:
             return since >= self.period and self.selection.is_compared
         return step % self.period == 0 and since >= self.period // 2
 
-    def watch(self, step: int, due: bool, scale: TrainingScale) -> None:
+    def anticipate_generation(self, step: int, due: bool, scale: TrainingScale) -> None:
         """Ask a background proposer if it is time to, after engine step ``step``.
 
         Args:
@@ -282,14 +284,14 @@ class ProposalRequests:
 
     def start(self, step: int, scale: TrainingScale) -> None:
         """Let a background proposer begin to improve the parents of this moment, once."""
-        if not self.proposer.can_anticipate or self.proposer.ready:
+        if not self.proposer.can_anticipate or self.proposer.is_ready:
             return
         if self._state.requested is not None and not self._is_resumed:
             return
         self._is_resumed = False  # an answer that was under way is lost
         members = self.selection.candidate_stats()
         free_places = max(self.config.population_size - self.config.parents, 1)
-        count = self.wanted(free_places, max(step, 1), 1, scale)
+        count = self.count_proposals(free_places, max(step, 1), 1, scale)
         request = self.make(self.selection.parents(members), members, count, step)
         self._state.requested = step
         self._state.parents = [parent.candidate for parent in request.parents]
@@ -302,7 +304,7 @@ class ProposalRequests:
             is_ready = not self.is_drafting
         else:
             self.start(step, scale)
-            is_ready = self.proposer.ready
+            is_ready = self.proposer.is_ready
         if not is_ready:
             self._note_late(step)
         return is_ready

@@ -197,7 +197,7 @@ class ReplayBuffer:
         """Return all questions, those not used for longest first."""
         return list(self._questions.values())
 
-    def known(self, question: Question) -> Question:
+    def intern_question(self, question: Question) -> Question:
         """Return the stored question that equals ``question``, so that a row is held only once."""
         record = self._questions.get(question.id)
         return record.question if record and record.question == question else question

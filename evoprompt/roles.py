@@ -268,10 +268,10 @@ class Proposer(Component, ABC):
     def anticipate(self, request: ProposalRequest) -> None:
         """Begin to propose for ``request`` in the background; return immediately.
 
-        Override this method together with ``ready``, so that training does not wait. A pending
+        Override this method together with ``is_ready``, so that training does not wait. A pending
         answer to an earlier request is dropped. The engine calls it from ``tell``, when the last
         candidate on trial is decided, or one step before a generation with extra rollouts is due.
-        When evolution is due and ``ready`` is False, an attached trainer goes on, the log has a
+        When evolution is due and ``is_ready`` is False, an attached trainer goes on, the log has a
         notice, and the engine checks again after every step. Without a trainer the engine calls
         ``propose`` anyway, which then waits for the answer.
         """
@@ -282,7 +282,7 @@ class Proposer(Component, ABC):
         return type(self).anticipate is not Proposer.anticipate
 
     @property
-    def ready(self) -> bool:
+    def is_ready(self) -> bool:
         """Return whether ``propose`` would return or raise immediately, with a new answer."""
         return True
 

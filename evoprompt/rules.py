@@ -59,7 +59,7 @@ class ScreeningContext:
     index: CopyIndex | None = field(default=None, compare=False, repr=False)
 
     @property
-    def known(self) -> str:
+    def inherited_text(self) -> str:
         """Return the items that the parents have or the host requires."""
         return "\n".join((*self.parents, *self.required))
 
@@ -141,7 +141,7 @@ _CHAT = re.compile(
 
 def control_characters(proposal: Proposal, context: ScreeningContext) -> str | None:
     """Find invisible or confusable characters, and tokens of chat templates."""
-    text, known_text = proposal.text, context.known
+    text, known_text = proposal.text, context.inherited_text
     for char in sorted(set(_JOINER.sub("", text)).difference(known_text, "\n\t\r")):
         if char in _UNSEEN or unicodedata.category(char) in ("Cc", "Cf", "Co", "Cs", "Zl", "Zp"):
             return f"the text holds the invisible character U+{ord(char):04X}"
@@ -201,7 +201,7 @@ def protocol(proposal: Proposal, context: ScreeningContext) -> str | None:
     counterpart. Other tags are only mentioned, as in "write nothing after </answer>". Slots in
     quotes or code, or called placeholders, are only mentioned as well.
     """
-    text, known_text = proposal.text, context.known
+    text, known_text = proposal.text, context.inherited_text
     needed = list(context.required) or sorted(_kept(_tags, context))
     if lost_slots := [tag for tag in needed if tag not in text]:
         return f"lost tag {', '.join(lost_slots)}"
@@ -302,7 +302,7 @@ def leak(proposal: Proposal, context: ScreeningContext) -> str | None:
     if index is None or not index.is_of(context.questions, context.answers):
         index = CopyIndex()
         index.update(context.questions, context.answers)
-    text, known_text = _words(proposal.text), f" {' '.join(_words(context.known))} "
+    text, known_text = _words(proposal.text), f" {' '.join(_words(context.inherited_text))} "
     if answers := index.answers_in(text, known_text):
         answer = next(answer for answer in context.answers if answer in answers)
         return f"the text holds the gold answer {answer!r} of a training question"
@@ -893,7 +893,7 @@ def intrusion(proposal: Proposal, context: ScreeningContext) -> str | None:
     Intent in other words is not recognised: people read for it, or a rule that asks a model.
     """
     text = proposal.text.replace("\u2019", "'")
-    known_text = context.known.replace("\u2019", "'")
+    known_text = context.inherited_text.replace("\u2019", "'")
     if (masked_text := masked(text)) != text and masked(known_text) == known_text:
         return (
             f"the text holds a credential that no parent has, here as {MASK}: {masked_text[:80]!r}"

@@ -131,7 +131,7 @@ class Selection:
         Under ``unmeasured="explore"`` a member with fewer than ``min_groups`` groups has the mean
         weight of the measured ones: unknown is not bad.
         """
-        candidate_stats = self._known()
+        candidate_stats = self._member_stats()
         lowest = self.config.reward_range[0]
         if lowest and self.config.unmeasured == "zero":  # the paper's 0 is the lowest reward
             candidate_stats = [
@@ -212,7 +212,7 @@ class Selection:
         if better:
             self._incumbent = max(better, key=lambda member: self.lead(member, incumbent).value)
 
-    def announce_best(self, step: int) -> None:
+    def log_incumbent(self, step: int) -> None:
         """Log which candidate is the incumbent from now on, once there is a choice."""
         best = self.incumbent.id
         if best != self._announced and (self._announced or len(self.members) > 1):
@@ -336,7 +336,7 @@ class Selection:
     @property
     def is_compared(self) -> bool:
         """Return whether every member has enough groups for a comparison."""
-        return all(stats.groups >= self.min_groups for stats in self._known())
+        return all(stats.groups >= self.min_groups for stats in self._member_stats())
 
     def parents(self, candidate_stats: Sequence[CandidateStats]) -> list[CandidateStats]:
         """Return the ``N_parent`` members to improve, best first; measured if there are enough."""
@@ -440,7 +440,7 @@ class Selection:
         """Return rewards that leave members without a verification the weights they have."""
         return {
             stats.candidate.id: [stats.weight] * min(stats.groups, self.config.min_groups)
-            for stats in self._known()
+            for stats in self._member_stats()
             if stats.groups
         }
 
@@ -467,7 +467,7 @@ class Selection:
         while len(self._history) > MAX_HISTORY:
             self._history.popitem(last=False)
 
-    def _known(self) -> list[CandidateStats]:
+    def _member_stats(self) -> list[CandidateStats]:
         """Return what the attributor knows about the members, oldest first."""
         return self.stats_of(self.members)
 

@@ -82,7 +82,7 @@ def test_the_last_line_names_those_who_were_on_trial(caplog: pytest.LogCaptureFi
     for step in range(4):
         asked = bound.begin([Question(f"q{step}", "why?", ("so",))], each, rolled)
         bound.end((one, [RolloutOutcome(0.5)] * one.rollouts) for one in asked)
-    bound.conclude()
+    bound.report_end()
     assert re.search(r"c1, .* were on trial: nothing was shown of them$", lines(caplog)[-1])
 
 
@@ -98,16 +98,16 @@ def test_the_last_line_names_those_who_were_on_trial(caplog: pytest.LogCaptureFi
 def test_how_often_it_evolves_is_said_in_words(
     settings: Mapping[str, int], words: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    Binding(engine(accept="not-worse", **settings), Trainer()).announce()
+    Binding(engine(accept="not-worse", **settings), Trainer()).log_plan()
     assert f"; evolves {words}; a generation takes " in lines(caplog)[-1]
 
 
 def test_only_the_process_that_owns_the_engine_speaks(caplog: pytest.LogCaptureFixture) -> None:
     follower = Binding(engine(), Trainer(), leads=False)
-    follower.announce()
+    follower.log_plan()
     follower.evaluated({"reward": 0.5}, REWARD)
     with silent():
-        Binding(engine(), Trainer()).announce()
+        Binding(engine(), Trainer()).log_plan()
     assert lines(caplog) == []
     assert [event["event"] for event in follower.engine.log] == ["seeded"]
 
@@ -115,7 +115,7 @@ def test_only_the_process_that_owns_the_engine_speaks(caplog: pytest.LogCaptureF
 def test_a_line_is_seen_where_nobody_has_set_up_logging() -> None:
     code = (
         "from evoprompt import Engine; from evoprompt.hosting.binding import Binding; "
-        "Binding(Engine(['be brief']), type('Own', (), {})()).announce()"
+        "Binding(Engine(['be brief']), type('Own', (), {})()).log_plan()"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert said.stderr.startswith("evoprompt: attached to Own with 1 instruction")

@@ -59,7 +59,7 @@ class TinkerAttachment(Binding):
         for name, value in zip(REPLACED, replacing, strict=True):
             vars(config)[_CHZ + name] = value  # a chz object refuses the ordinary way
             vars(config).pop(name, None)
-        self.announce()
+        self.log_plan()
 
 
 class _Datasets:
@@ -174,7 +174,7 @@ class Training(RLDataset):  # type: ignore[misc]
         self._step += 1
         self._checkpoint.save(self._step, self._end)
         if self._step == self._end:
-            self.setup.binding.conclude()
+            self.setup.binding.report_end()
 
 
 class Test(RLDataset):  # type: ignore[misc]
@@ -201,7 +201,7 @@ class Test(RLDataset):  # type: ignore[misc]
         self._made += len(builders)
         return [TestGroup(builder, self._setup, self) for builder in builders]
 
-    def ended(self, rewards: Sequence[float]) -> None:
+    def record_group_end(self, rewards: Sequence[float]) -> None:
         """Record a finished group; the last one ends the evaluation."""
         self._rewards += rewards
         self._ended += 1

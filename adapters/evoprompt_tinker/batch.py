@@ -56,7 +56,7 @@ class Batch:
         """Return the number of groups that are not finished."""
         return sum(not group.finished for group in self.groups)
 
-    async def opened(self, policy: object) -> None:
+    async def open_groups(self, policy: object) -> None:
         """Wait until every group has its candidate; the first caller's policy verifies."""
         if self._opening is None:
             self._opening = asyncio.ensure_future(self._open(policy))
@@ -123,7 +123,7 @@ class Batch:
         if not (engine.setting.prompt or engine.setting.reward):
             engine.setting = setting_of(env, self.setup.render)
 
-    def ended(self) -> None:
+    def record_group_end(self) -> None:
         """Record a finished group; the last one ends the step."""
         if self.unfinished or self._opening is None or not self._opening.done():
             return

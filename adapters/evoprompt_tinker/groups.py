@@ -166,7 +166,7 @@ class TestGroup(Group):
         try:
             await super().cleanup()
         finally:
-            self._test.ended(self._rewards)
+            self._test.record_group_end(self._rewards)
 
 
 class TrainingGroup(Group):
@@ -251,7 +251,7 @@ class TrainingGroup(Group):
             await super().cleanup()
         finally:
             self.finished = True
-            self.batch.ended()
+            self.batch.record_group_end()
 
 
 @dataclass(frozen=True)  # as which the cookbook writes it down
@@ -273,7 +273,7 @@ class Watching(RolloutStrategy):  # type: ignore[misc]
         """Roll a group out, as the strategy does."""
         if not isinstance(env_group_builder, TrainingGroup):
             return await self.inner.execute(env_group_builder, policy)
-        await env_group_builder.batch.opened(policy)
+        await env_group_builder.batch.open_groups(policy)
         result = await self.inner.execute(env_group_builder, policy)
         env_group_builder.trajectories = result.trajectories
         env_group_builder.ended = result.envs

@@ -76,24 +76,24 @@ def _place_in_messages(env: Any, candidate: Candidate, render: Render) -> None:
     inner = env.message_env
     first, step = inner.initial_observation, inner.step
 
-    def under(conversation: Sequence[Message]) -> list[Message]:
+    def render_conversation(conversation: Sequence[Message]) -> list[Message]:
         return _conversation(render(conversation, candidate))
 
     async def initial_observation() -> list[Message]:
         conversation: Sequence[Message] = await first()
         messages = [message for message in conversation if message.get("role") not in SYSTEM_ROLES]
         setattr(env, ASKED, "\n\n".join(text_of(message["content"]) for message in messages))
-        return under(conversation)
+        return render_conversation(conversation)
 
     async def stepped(message: Message) -> Any:
         result = await step(message)
-        result.next_messages = under(result.next_messages)
+        result.next_messages = render_conversation(result.next_messages)
         return result
 
     def around(original: Callable[..., Any]) -> Callable[..., Any]:
         async def continued(messages: Any) -> list[Message] | None:
             conversation = await original(messages)
-            return None if conversation is None else under(conversation)
+            return None if conversation is None else render_conversation(conversation)
 
         return continued
 

@@ -64,7 +64,7 @@ class TrlAttachment(Binding):
         _require_own_prompts(served, self._layout)
         self._host = trainer
         self._collectives = Collectives(trainer.accelerator)
-        if self._collectives.leads:
+        if self._collectives.is_leader:
             engine.check(request.probe)
         tools = _own_tools(trainer, engine)
         if tools is not None and not isinstance(render, ShowsTools):
@@ -74,7 +74,7 @@ class TrlAttachment(Binding):
         members = [candidate.text for candidate in engine.population.members]
         limits = self._prompts.limits(members) if self._prompts.rows else engine.limits
         setting = self._prompts.setting(engine.setting.reward or rewards_of(trainer))
-        super().__init__(engine, trainer, self._collectives.leads, request.resume)
+        super().__init__(engine, trainer, self._collectives.is_leader, request.resume)
         self.prompts = self._prompts
         engine.limits, engine.setting = limits, setting
         engine.screening.trainset = self._prompts.questions(engine.config.replay_capacity)
@@ -86,8 +86,8 @@ class TrlAttachment(Binding):
         for callback in (self._checkpoint, _Watch(self)):
             trainer.add_callback(callback)
             self.until_detach(partial(trainer.remove_callback, callback))
-        self.announce()
-        slow = slow_bf16(trainer) if self._collectives.leads else ""
+        self.log_plan()
+        slow = slow_bf16(trainer) if self._collectives.is_leader else ""
         if slow:
             warn(slow)
 
@@ -101,7 +101,7 @@ class TrlAttachment(Binding):
             return self._evaluation_batch(inputs)
 
         def log_with_ours(logs: dict[str, float], start_time: float | None = None) -> None:
-            if self._collectives.leads and trainer.model.training:
+            if self._collectives.is_leader and trainer.model.training:
                 logs.update(self.metrics())
             log(logs, start_time)
 
@@ -122,7 +122,7 @@ class TrlAttachment(Binding):
     def _training_batch(self, inputs: list[Row]) -> Batch:
         self._checkpoint.before_batch()
         if not self._prompts.rows:
-            self._look_at_rows(inputs)
+            self._inspect_rows(inputs)
         assignments = self._ask(inputs)
         candidates = self._collectives.from_leader([a.candidate for a in assignments])
         indices = self._layout.assignments(self._collectives.rank, len(inputs))
@@ -139,13 +139,13 @@ class TrlAttachment(Binding):
         finally:
             self._host.num_generations = self._layout.question
         if not self.placed:
-            self._look_at(inputs, row_candidates, batch)
+            self._inspect_prompts(inputs, row_candidates, batch)
         outcomes = self._collectives.gathered(local)
-        if self._collectives.leads:
+        if self._collectives.is_leader:
             self.end(zip(assignments, _split(outcomes, assignments), strict=True))
         return batch
 
-    def _look_at_rows(self, rows: Sequence[Row]) -> None:
+    def _inspect_rows(self, rows: Sequence[Row]) -> None:
         """Read the rows of the first batch if none could be read ahead; refuse unusable ones."""
         engine, prompts = self.engine, self._prompts
         prompts.rows = list(rows)
@@ -173,7 +173,7 @@ class TrlAttachment(Binding):
             collectives.from_leader(request)
             return _split(self._serve(request, len(inputs)), assignments)
 
-        leads = collectives.leads
+        leads = collectives.is_leader
         due = collectives.from_leader(self.engine.evolution_due if leads else False)
         end_of_requests: _Request | None = None
         assignments: list[Assignment] = []
@@ -207,7 +207,9 @@ class TrlAttachment(Binding):
             outcomes += collectives.gathered(local)[: len(chunk)]
         return outcomes
 
-    def _look_at(self, rows: Sequence[Row], candidates: Sequence[Candidate], batch: Batch) -> None:
+    def _inspect_prompts(
+        self, rows: Sequence[Row], candidates: Sequence[Candidate], batch: Batch
+    ) -> None:
         """Require that the instructions are in the first prompts that the policy was given."""
         has_instruction = any(
             self._prompts.reached(
@@ -222,11 +224,11 @@ class TrlAttachment(Binding):
             )
         )
         self.require_instruction_in_prompts(
-            [any(self._collectives.gathered([has_instruction]))], self.suspect
+            [any(self._collectives.gathered([has_instruction]))], self.possible_remover
         )
 
     @property
-    def suspect(self) -> str:
+    def possible_remover(self) -> str:
         """Return the part of the trainer that may remove an instruction from a prompt."""
         return (
             f"a subclass of {type(self._host).__name__}, a rollout_func or an environment replaces "
@@ -256,7 +258,7 @@ class _Watch(TrainerCallback):
     def on_step_end(self, *_: object, **__: object) -> None:
         """End the training if the trainer made its first step without the adapter."""
         self._attachment.require_instruction_in_prompts(
-            [self._attachment.placed], self._attachment.suspect
+            [self._attachment.placed], self._attachment.possible_remover
         )
 
     def on_evaluate(self, args: object, state: TrainerState, *_: object, **__: object) -> None:

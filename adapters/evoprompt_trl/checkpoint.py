@@ -71,7 +71,9 @@ class CheckpointCallback(TrainerCallback):
 
         Such a save (``enable_jit_checkpoint``) drops the batch: it has not changed the weights yet.
         """
-        if self._collectives.leads and getattr(self._trainer.args, "enable_jit_checkpoint", False):
+        if self._collectives.is_leader and getattr(
+            self._trainer.args, "enable_jit_checkpoint", False
+        ):
             self._before_batch = self._trainer.state.global_step, self._engine.state_dict()
 
     def _around_save(self, original: Callable[..., None]) -> Callable[..., None]:
@@ -119,12 +121,12 @@ class CheckpointCallback(TrainerCallback):
             resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any
         ) -> Any:
             checkpoint = (
-                self._resumable(resume_from_checkpoint) if self._collectives.leads else None
+                self._resumable(resume_from_checkpoint) if self._collectives.is_leader else None
             )
             self.resume_from = self._collectives.from_leader(checkpoint)
             with ExitStack() as self._until_end:
                 train_output = original(self.resume_from, *args, **kwargs)
-            self._binding.conclude()
+            self._binding.report_end()
             self._share()
             return train_output
 
@@ -160,7 +162,7 @@ class CheckpointCallback(TrainerCallback):
             # The loop of transformers looks at max_steps after a step only. Without batches it
             # makes none, and ends as it does after the last one.
             replace(self._until_end, self._trainer, "get_batch_samples", _no_batches)
-        if not self._collectives.leads:
+        if not self._collectives.is_leader:
             return
         self._binding.load(Path(str(checkpoint)) if checkpoint else None)
         if self._is_finished:
@@ -183,7 +185,7 @@ class CheckpointCallback(TrainerCallback):
 
         def load_best_model() -> None:
             original()
-            if not self._collectives.leads:
+            if not self._collectives.is_leader:
                 return
             path = Path(str(self._trainer.state.best_model_checkpoint)) / STATE_FILE
             if not path.exists():
@@ -208,7 +210,7 @@ class CheckpointCallback(TrainerCallback):
         """Send the state of the leader's engine to the engines of other processes, at the end."""
         if self._collectives.world == 1:
             return
-        leads = self._collectives.leads
+        leads = self._collectives.is_leader
         state = self._collectives.from_leader(self._engine.state_dict() if leads else {})
         if leads:
             return

@@ -23,7 +23,7 @@ class Collectives:
         self._accelerator = accelerator
 
     @property
-    def leads(self) -> bool:
+    def is_leader(self) -> bool:
         """Return whether this process is rank 0, the owner of the engine."""
         return bool(self._accelerator.is_main_process)
 

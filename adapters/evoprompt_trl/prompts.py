@@ -91,7 +91,7 @@ class TrlPrompts(PromptWriter):
         """
         return training_question(row, index, "" if self._owned else "(no text)")
 
-    def asked(self, question: Question) -> Prompt:
+    def render_question(self, question: Question) -> Prompt:
         """Return the prompt of ``question`` without an instruction."""
         return self.prompt_of(row_of(question))
 

@@ -100,7 +100,9 @@ class Roller:
                     )
                 ]
                 prompts[:] = (
-                    rendered_prompts if self._tools is None else self._tools.take(rendered_prompts)
+                    rendered_prompts
+                    if self._tools is None
+                    else self._tools.convert_prompts(rendered_prompts)
                 )
             return original(prompts, *args, **settings)
 

@@ -70,7 +70,7 @@ class OwnTools:
                     "components"
                 )
 
-    def take(self, prompts: Sequence[Any]) -> list[Any]:
+    def convert_prompts(self, prompts: Sequence[Any]) -> list[Any]:
         """Return prompts as TRL takes them; it shows their descriptions when it tokenizes them."""
         split = [without_tool_descriptions(prompt) for prompt in prompts]
         self._waiting = [descriptions for _, descriptions in split]

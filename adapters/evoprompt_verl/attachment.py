@@ -71,19 +71,19 @@ class VerlAttachment(Binding):
         self._asked_any = False
         self._fit_originally = self.replace(trainer, "fit", self._fit)
         self._load_originally = self.replace(trainer, "_load_checkpoint", self._load)
-        self.announce()
+        self.log_plan()
 
     # ------------------------------------------------------------------------------- at the start
 
     def _fit(self, agent_loop_manager: HostManager) -> None:
         self.start(agent_loop_manager)
         self._fit_originally(agent_loop_manager)
-        self.conclude()
+        self.report_end()
 
     def start(self, manager: HostManager) -> None:
         """Bind the parts of an initialised trainer, and restore the engine.
 
-        ``fit`` calls it; call it and :meth:`conclude` yourself only if you replace ``fit``.
+        ``fit`` calls it; call it and :meth:`report_end` yourself only if you replace ``fit``.
 
         Raises:
             InputError: an instruction does not fit into ``data.max_prompt_length``.
@@ -153,7 +153,7 @@ class VerlAttachment(Binding):
         else:
             candidates = [assignment.candidate for assignment in self._assign(prompts)]
         messages = columns.column(prompts, columns.PROMPT)
-        fitted_prompts = self._prompts.fitting(messages, candidates)
+        fitted_prompts = self._prompts.fit_questions(messages, candidates)
         uids = columns.column(prompts, columns.UID)
         left_out = [uid for uid, prompt in zip(uids, fitted_prompts, strict=True) if prompt is None]
         if left_out:
@@ -240,7 +240,7 @@ class VerlAttachment(Binding):
         finished = {session_of(key)[0][0] for key in batch.keys}
         settled = self._tracker.settle(finished, self._live(), self.engine.assignments.pending)
         if not self.placed:
-            self._look_at(batch, settled)
+            self._inspect_prompts(batch, settled)
         self._collected += of_assignments(settled, self._reader.read(batch, settled))
         strangers = len(finished - settled.keys())
         if strangers:
@@ -255,7 +255,7 @@ class VerlAttachment(Binding):
         self._collected = []
         return dict(self.metrics())
 
-    def _look_at(self, batch: HostBatch, assignments: Mapping[str, Assignment]) -> None:
+    def _inspect_prompts(self, batch: HostBatch, assignments: Mapping[str, Assignment]) -> None:
         """Inspect the first prompts of the policy."""
         if not self._asked_any:
             raise AttachError(
@@ -274,7 +274,7 @@ class VerlAttachment(Binding):
         prompt_ids = self._queue.kv_batch_get(keys, batch.partition_id, ["prompts"])["prompts"]
         has_instruction = []
         for uid, ids in zip(first, prompt_ids.unbind(0), strict=False):
-            before = self._prompts.asked(assignments[uid].question)
+            before = self._prompts.render_question(assignments[uid].question)
             after = self._prompts.write(before, assignments[uid].candidate)
             has_instruction.append(self._prompts.reached(ids.tolist(), before, after))
         self.require_instruction_in_prompts(

@@ -47,7 +47,7 @@ def reward_of(config: DictConfig) -> str:
 
 
 def _tools_of_plugins(config: DictConfig) -> list[dict[str, Any]]:
-    """Return the tools of a plugin's agent loop, from its ``shown_tools``.
+    """Return the tools of a plugin's agent loop, from its ``template_tools``.
 
     Only modules of distributions with a plugin of evoprompt are imported.
     """
@@ -62,7 +62,7 @@ def _tools_of_plugins(config: DictConfig) -> list[dict[str, Any]]:
     for loop in loops:
         target = str(loop.get("_target_"))
         if target.partition(".")[0] in packages:
-            list_tools = getattr(get_class(target), "shown_tools", None)
+            list_tools = getattr(get_class(target), "template_tools", None)
             if list_tools is not None:
                 return list(list_tools(config, loop))
     return []

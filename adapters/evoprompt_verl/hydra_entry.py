@@ -163,7 +163,7 @@ def _attach_in_fit(manager: HostManager, settings: VerlSettings) -> None:
             spending.join(handed_over())
             attachment.start(manager)
             original(trainer, agent_loop_manager)
-            if reason := attachment.conclude():
+            if reason := attachment.report_end():
                 checkpoint_dir = trainer.config.trainer.default_local_dir
                 raise NothingEvolvedError(
                     f"nothing evolved: {reason}; the checkpoints of the policy are kept in "

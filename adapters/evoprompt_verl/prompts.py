@@ -61,7 +61,7 @@ class VerlPrompts(PromptWriter):
         self.questions = questions
         self._config = config
 
-    def asked(self, question: Question) -> Prompt:
+    def render_question(self, question: Question) -> Prompt:
         """Return the messages of ``question`` without an instruction."""
         return cast(Prompt, question.row[PROMPT])
 
@@ -99,7 +99,7 @@ class VerlPrompts(PromptWriter):
             if refusal := next(filter(None, refusals), ""):
                 raise InputError(refusal)
 
-    def fitting(
+    def fit_questions(
         self, questions: Sequence[Messages], candidates: Sequence[Candidate]
     ) -> list[Prompt | None]:
         """Return each question under its candidate; None where that is too long.
@@ -119,7 +119,7 @@ class VerlPrompts(PromptWriter):
 
     def longest_question(self) -> int:
         """Return the tokens of the longest question without an instruction; 0 without one."""
-        return max(self.lengths(self._bare(longest(self.questions))), default=0)
+        return max(self.lengths(self._render_bare(longest(self.questions))), default=0)
 
     def longest_with_room(
         self, questions: Sequence[Messages], members: Sequence[str]
@@ -134,14 +134,14 @@ class VerlPrompts(PromptWriter):
         ordered = sorted(questions, key=_characters, reverse=True)
         refused = 0
         for start in range(0, len(ordered), _MEASURED):
-            lengths = self.lengths(self._bare(ordered[start : start + _MEASURED]))
+            lengths = self.lengths(self._render_bare(ordered[start : start + _MEASURED]))
             fitting = [length for length in lengths if length + min_tokens <= self.longest_allowed]
             refused += len(lengths) - len(fitting)
             if fitting:
                 return max(fitting), refused
         return 0, refused
 
-    def _bare(self, questions: Sequence[Messages]) -> list[Prompt]:
+    def _render_bare(self, questions: Sequence[Messages]) -> list[Prompt]:
         empty = Candidate("", {INSTRUCTION: ""})
         return [self.write(messages, empty) for messages in questions]
 

@@ -57,7 +57,7 @@ class ReplicaVerification:
         for uid, assignment in by_uid.items():
             row = row_of(assignment.question)
             prompt = self._prompts.write(
-                self._prompts.asked(assignment.question), assignment.candidate
+                self._prompts.render_question(assignment.question), assignment.candidate
             )
             extra = with_context(row.get(EXTRA, {}), "verify", assignment.candidate.instruction)
             rows.append(

@@ -104,7 +104,7 @@ class Agent:
             assert isinstance(action, Action)
             action_text = self._decode(action.ids)
             move = self._move(action_text, episode, action)
-            episode.say(action, move.text)
+            episode.add_action(action, move.text)
             calls += len(move.calls)
             if not move.calls or calls > self.limits.calls:
                 if move.calls:
@@ -139,7 +139,7 @@ class Agent:
         room = max(0, self.limits.observation_tokens - sum(map(len, pieces))) // len(results)
         ids, text = list(pieces[0]), frame[0]
         for result, piece, after in zip(results, pieces[1:], frame[1:], strict=True):
-            body_text = self._protocol.shown(result[: room * _CHARACTERS])
+            body_text = self._protocol.frame_result(result[: room * _CHARACTERS])
             body = self._encode(body_text)
             if len(body) > room or len(result) > room * _CHARACTERS:
                 body = body[:room]

@@ -78,7 +78,7 @@ class Episode:
         """Return the number of actions with an observation after them."""
         return sum(bool(turn.observation) for turn in self.turns)
 
-    def say(self, action: Action, text: str) -> None:
+    def add_action(self, action: Action, text: str) -> None:
         """Append an action of the policy; ``text`` is the part of it that counts."""
         self._append(action.ids, action.logprobs, by_policy=True)
         self.turns.append(Turn(text))

@@ -84,7 +84,7 @@ class Protocol(ABC):
             action: the action, special tokens included.
         """
 
-    def shown(self, result: str) -> str:
+    def frame_result(self, result: str) -> str:
         """Return a result in the form that it has within its frame."""
         return result
 

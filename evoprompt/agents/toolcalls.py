@@ -99,7 +99,7 @@ class ToolCallProtocol(Protocol):
         is_ended = action.rstrip().endswith(self._ends)
         return first if is_ended else f"{self._end}{first}", *further
 
-    def shown(self, result: str) -> str:
+    def frame_result(self, result: str) -> str:
         """Return a result as the template writes it, possibly as JSON."""
         return result if self._shows_as_is else self._render_result(result, self._around(NAMES[:1]))
 

@@ -61,7 +61,7 @@ class PromptWriter(ABC):
         self._text_tokenizer = getattr(self.tokenizer, "tokenizer", self.tokenizer)
 
     @abstractmethod
-    def asked(self, question: Question) -> Prompt:
+    def render_question(self, question: Question) -> Prompt:
         """Return the prompt of ``question`` without an instruction."""
 
     @abstractmethod
@@ -121,7 +121,9 @@ class PromptWriter(ABC):
 
     def refusals(self, pairs: Sequence[tuple[Question, Candidate]]) -> list[str]:
         """Return for each question and candidate why the prompt is too long; empty if it fits."""
-        prompts = [self.write(self.asked(question), candidate) for question, candidate in pairs]
+        prompts = [
+            self.write(self.render_question(question), candidate) for question, candidate in pairs
+        ]
         names = [f"question {question.id!r}" for question, _ in pairs]
         return self.refusals_of(prompts, [candidate for _, candidate in pairs], names)
 

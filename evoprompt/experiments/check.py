@@ -143,7 +143,7 @@ def check(
             lacks something.
         PluginError: a component is unknown.
     """
-    forecast = look_ahead(config, probe=here, spending=spending, root=root, here=here)
+    forecast = forecast_run(config, probe=here, spending=spending, root=root, here=here)
     require(forecast.missing)
     return forecast
 
@@ -159,7 +159,7 @@ def require(needs: Sequence[Need]) -> None:
         raise InputError("; ".join(lacking))
 
 
-def look_ahead(
+def forecast_run(
     config: RunConfig,
     probe: bool = False,
     spending: SpendTracker | None = None,
@@ -202,7 +202,7 @@ def _arm(directory: RunDirectory, arm: str, probe: bool, spending: SpendTracker)
         trials.questions, trials.rollouts = (plan.rollouts_per_step or group) // group, group
     scale, rounds = engine.generations.scale(), engine.generations.most_rounds(waits=False)
     num_candidates = max(numbers.population_size - numbers.parents, 1)
-    proposals = engine.requests.wanted(num_candidates, 1, rounds, scale)
+    proposals = engine.requests.count_proposals(num_candidates, 1, rounds, scale)
     verification = engine.generations.most_rollouts(proposals)
     budget, cycles = config.budget_of(arm), plan.iterations
     if cycles is None:

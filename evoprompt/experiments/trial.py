@@ -153,13 +153,13 @@ def run_trial(
         (step.step, step.values["reward"]) for step in before.steps if "reward" in step.values
     )
 
-    def watch_reward(event: Event) -> None:
+    def check_reward(event: Event) -> None:
         if not isinstance(event, Told) or event.reward is None:
             return
         if fallen := watch.record_reward(event.step, event.reward):
             log.append(Notice(event.step, fallen))
 
-    log.subscribe(watch_reward)
+    log.subscribe(check_reward)
     supervise(engine)
     clock, policies = Clock(directory.seconds), SavedPolicies(directory)
 

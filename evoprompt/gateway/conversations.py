@@ -176,7 +176,7 @@ class Conversations:
         except BaseException:
             self._binding.detach()
             raise
-        self._binding.announce()
+        self._binding.log_plan()
 
     def conversation(
         self, question: Question, group: str = "", key: str = "", upstream: str = ""
@@ -373,7 +373,7 @@ class Conversations:
             if self._binding.attached:
                 if not self._fault:
                     self._save()
-                    self._binding.conclude()
+                    self._binding.report_end()
                 self._binding.detach()
 
     # ------------------------------------------------------------------------------------ events

@@ -249,12 +249,14 @@ class Binding:
     def _name(self) -> str:
         return type(self._trainer).__name__
 
-    def announce(self) -> None:
+    def log_plan(self) -> None:
         """Log when the engine evolves, and the most that a generation may cost."""
         engine, config = self.engine, self.engine.config
         members = many(len(engine.population.members), "instruction")
         if engine.is_static:
-            self._say(f"attached to {self._name} with {members}; no proposer, so nothing evolves")
+            self._log_notice(
+                f"attached to {self._name} with {members}; no proposer, so nothing evolves"
+            )
             return
         every, until = engine.requests.period, config.evolve_until
         last = "until the end" if until is None else f"up to step {until // every * every}"
@@ -262,7 +264,7 @@ class Binding:
         when = engine.requests.period_in_words
         if engine.generations.verifier.share:
             when = "whenever all instructions on trial are admitted or rejected,"
-        self._say(
+        self._log_notice(
             f"attached to {self._name} with {members}; evolves {start}{when} "
             f"{last}; a generation takes {self._most_cost()}"
         )
@@ -308,7 +310,7 @@ class Binding:
         elif num_on_trial:
             summary = f"{report.proposed} proposed, {num_on_trial} on trial in training"
         failures = f" ({report.failures})" if report.failures.failed else ""
-        self._say(
+        self._log_notice(
             f"step {report.step}: {summary}, {report.rollouts:,} rollouts{failures}, best now "
             f"{best_in_words(self.engine)}"
         )
@@ -434,7 +436,7 @@ class Binding:
                 f"attempt before are kept in {aside.name}"
             )
             log.append(Notice(self.engine.step, message))
-            self._say(message)
+            self._log_notice(message)
 
     # ------------------------------------------------------------------- evaluations, metrics, end
 
@@ -469,14 +471,14 @@ class Binding:
         names = metrics if self.engine.config.metrics == "all" else FEW
         return {f"{OURS}{name}": metrics[name] for name in names}
 
-    def conclude(self) -> str:
+    def report_end(self) -> str:
         """Log how the training ended; warn if nothing evolved, and return the reason."""
         engine, stats = self.engine, self.engine.generation_stats
-        reason = engine.conclude()
+        reason = engine.report_end()
         undecided = f"; {engine.pending_trials}" if engine.pending_trials else ""
         failures = engine.failure_watch.failures
         failed = f"; training rollouts without a reward, {failures}" if failures.failed else ""
-        self._say(
+        self._log_notice(
             f"ended at step {engine.step}: {many(stats.generations, 'generation')}, "
             f"{stats.admitted_total} admitted, {engine.verification_rollouts:,} rollouts of "
             f"verification, best {best_in_words(engine)}; {engine.best_statement()}{undecided}"
@@ -489,7 +491,9 @@ class Binding:
         engine, config = self.engine, self.engine.config
         free_places = max(config.population_size - config.parents, 1)
         rounds = engine.generations.most_rounds(engine.waits)
-        proposals = engine.requests.wanted(free_places, 1, rounds, engine.generations.scale())
+        proposals = engine.requests.count_proposals(
+            free_places, 1, rounds, engine.generations.scale()
+        )
         max_rollouts = engine.generations.most_rollouts(proposals) * rounds
         costs = ["no extra rollouts"]
         if max_rollouts:
@@ -502,7 +506,7 @@ class Binding:
             )
         return " and ".join(costs)
 
-    def _say(self, line: str) -> None:
+    def _log_notice(self, line: str) -> None:
         if self._leads:
             _configure_logging()
             _LOG.info(line)

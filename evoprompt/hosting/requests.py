@@ -101,7 +101,7 @@ class RequestFiles:
         write_whole(root / f"{identity}.json", request.model_dump_json(indent=2))
         return request
 
-    def take(
+    def record_completion(
         self, request: UserRequest, step: int, components: dict[str, str] | None = None
     ) -> None:
         """Record durably that ``request`` was carried out at ``step``."""
@@ -121,7 +121,7 @@ class RequestFiles:
         files = sorted(file for file in self.root.glob("[0-9]*.json"))
         return [_read(file) for file in files]
 
-    def announce(self, waiting: Sequence[VerificationResult]) -> None:
+    def write_waiting(self, waiting: Sequence[VerificationResult]) -> None:
         """Write a file of the candidates that wait for approval; remove it if there are none."""
         file = self._existing() / WAITING
         if waiting:
@@ -177,7 +177,7 @@ class ApprovalQueue:
         """Carry out the changes that are due, after a step of the engine."""
         step = self._engine.step
         try:
-            due = self._due("add", "retire", "pin", "unpin")
+            due = self._pending_requests("add", "retire", "pin", "unpin")
         except InputError as error:
             if not self._damaged:
                 self._damaged = True
@@ -187,7 +187,7 @@ class ApprovalQueue:
             if request.step is not None and request.step < step:
                 continue  # taken up before the checkpoint that was resumed from
             name, done, reason = self._do(request)
-            self._take(request)
+            self._record_request(request)
             event = Intervened(step, request.id, request.action, name, request.by, done, reason)
             self._engine.log.append(event)
 
@@ -207,16 +207,16 @@ class ApprovalQueue:
                         self.requests.ask(approval.default, candidate_id, texts, by="timeout")
                     continue
                 if waiting != announced:
-                    self.requests.announce(waiting)
+                    self.requests.write_waiting(waiting)
                 if not announced:
                     self._tell_of(waiting)
                 announced = waiting
                 time.sleep(_LOOKS_EVERY)
         finally:
-            self.requests.announce([])
+            self.requests.write_waiting([])
         return [result for result in admitted if answers[result.candidate.id]]
 
-    def _due(self, *actions: Action) -> list[UserRequest]:
+    def _pending_requests(self, *actions: Action) -> list[UserRequest]:
         """Return the requests for ``actions`` that are not carried out yet, oldest first."""
         return [
             request
@@ -226,9 +226,11 @@ class ApprovalQueue:
             and (request.step is None or request.step <= self._engine.step)
         ]
 
-    def _take(self, request: UserRequest, components: dict[str, str] | None = None) -> None:
+    def _record_request(
+        self, request: UserRequest, components: dict[str, str] | None = None
+    ) -> None:
         self._taken.add(request.id)
-        self.requests.take(request, self._engine.step, components)
+        self.requests.record_completion(request, self._engine.step, components)
 
     def _do(self, request: UserRequest) -> tuple[str, bool, str]:
         """Return the id of the candidate, whether the request succeeded, and the objection."""
@@ -252,14 +254,14 @@ class ApprovalQueue:
     ) -> list[VerificationResult]:
         """Return the candidates without an answer; record the answers."""
         candidates = {result.candidate.id: result.candidate for result in admitted}
-        for request in self._due("approve", "refuse"):
+        for request in self._pending_requests("approve", "refuse"):
             candidate = candidates.get(request.candidate)
             if candidate is None or candidate.id in answers:
                 continue
             texts = dict(candidate.components)
             # Of another training, perhaps, which had another candidate of this name.
             if not request.components or request.components == texts:
-                self._take(request, texts)
+                self._record_request(request, texts)
                 self._answer(request, candidate, answers)
         return [result for result in admitted if result.candidate.id not in answers]
 

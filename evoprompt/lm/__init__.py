@@ -4,7 +4,14 @@ No module of this package imports DSPy before the first call.
 """
 
 from evoprompt.lm.budget import SPENDING_FILE, Charge, Spending, SpendTracker
-from evoprompt.lm.client import GivenLm, LanguageModel, LmCall, ProgramOutput, told_apart, verbatim
+from evoprompt.lm.client import (
+    GivenLm,
+    LanguageModel,
+    LmCall,
+    ProgramOutput,
+    split_settings,
+    verbatim,
+)
 from evoprompt.lm.settings import BudgetSettings, LmSettings, Prices
 from evoprompt.support.errors import BudgetError, DeadlineError, LmError, ReplayError
 from evoprompt.types import Estimate
@@ -26,6 +33,6 @@ __all__ = [
     "ReplayError",
     "SpendTracker",
     "Spending",
-    "told_apart",
+    "split_settings",
     "verbatim",
 ]

@@ -111,7 +111,7 @@ class SpendTracker:
         self._reserved: dict[str, Charge] = {}
 
     @classmethod
-    def seen(cls, path: Path) -> Self:
+    def from_journal(cls, path: Path) -> Self:
         """Return a tracker in memory with the entries of the journal at ``path``.
 
         The journal is not changed.

@@ -362,7 +362,7 @@ class LanguageModel:
             self._files.load_state_dict(files)
 
 
-def told_apart(lm: GivenLm) -> tuple[str | Mapping[str, object], object]:
+def split_settings(lm: GivenLm) -> tuple[str | Mapping[str, object], object]:
     """Split ``lm`` into settings with a name and the object to call; None for a name.
 
     Raises:

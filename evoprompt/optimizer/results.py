@@ -95,7 +95,7 @@ class RewardTable:
             raise BudgetSpentError("the time is over")
         if new_pairs and self.meter.stopping():
             raise BudgetSpentError(INTERRUPTED)
-        if not self.meter.take(num_known_attempts + len(new_pairs)):
+        if not self.meter.count_rollouts(num_known_attempts + len(new_pairs)):
             raise BudgetSpentError(f"the budget of {self.meter.limit:,} rollouts is spent")
         if new_pairs:
             keys = {

@@ -85,7 +85,7 @@ class Meter:
         """Return the number of rollouts that may still be made."""
         return self.limit - self.spent
 
-    def take(self, count: int = 1) -> bool:
+    def count_rollouts(self, count: int = 1) -> bool:
         """Count ``count`` more rollouts if the limit allows; return whether it does."""
         with self._lock:
             if self.spent + count > self.limit:
@@ -219,7 +219,7 @@ class Runner(Rollouts):
         def should_retry(error: BaseException) -> bool:
             if attempts == _MAX_ATTEMPTS or (not self._begun and _is_hopeless(error)):
                 return False
-            return may_pass(error) and not _is_of_another_loop(error) and meter.take()
+            return may_pass(error) and not _is_of_another_loop(error) and meter.count_rollouts()
 
         try:
             output = Retrying(**retry_settings(_MAX_ATTEMPTS, math.inf, should_retry))(call)

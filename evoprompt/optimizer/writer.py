@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from evoprompt.components import BuildContext
 from evoprompt.lm.budget import SpendTracker
-from evoprompt.lm.client import GivenLm, told_apart
+from evoprompt.lm.client import GivenLm, split_settings
 from evoprompt.log.events import Event, Notice
 from evoprompt.optimizer.journal import Answered, Journal
 from evoprompt.optimizer.options import OptimizeOptions
@@ -201,7 +201,7 @@ def built(
     settings: dict[str, object] = {"name": proposer, "background": False}
     connection = None
     if lm is not None:
-        settings["lm"], connection = told_apart(lm)
+        settings["lm"], connection = split_settings(lm)
     context = BuildContext(directory=root, spending=spending, connection=connection)
     built_proposer = build("proposer", settings, context)
     built_proposer.check(probe=True)  # a short request is cheaper than a rollout

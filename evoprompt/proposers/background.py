@@ -24,7 +24,8 @@ class Background(Wrapper):
 
     If the arrival time of proposals decides the course of a run, the run is no longer a function of
     its seed; the event log contains all proposals that arrived, and so does the recording of the
-    language model, if there is one. A caller of ``propose`` before ``ready`` waits for ``inner``.
+    language model, if there is one. A caller of ``propose`` before ``is_ready`` waits for
+    ``inner``.
 
     Args:
         inner: the proposer; only a single thread uses it at any time.
@@ -44,7 +45,7 @@ class Background(Wrapper):
         return self._proposer.name
 
     @property
-    def ready(self) -> bool:
+    def is_ready(self) -> bool:
         """Return whether proposals, or an error, arrived that ``propose`` did not return yet."""
         draft = self._draft
         return self._arrived is not None or (draft is not None and draft.done())

@@ -131,13 +131,15 @@ class WaitMonitor:
         """Start the thread, or wake it if it would sleep for longer than until ``due``."""
         if self._thread is None:
             name = "evoprompt-waiting"
-            self._thread = threading.Thread(target=self._look, name=name, daemon=True)
+            self._thread = threading.Thread(
+                target=self._report_overdue_waits, name=name, daemon=True
+            )
             self._thread.start()
         elif due < self._wakes_at:
             self._wakes_at = due
             self._changed.notify()
 
-    def _look(self) -> None:
+    def _report_overdue_waits(self) -> None:
         while True:
             with self._changed:
                 due_waits = self._next_due()

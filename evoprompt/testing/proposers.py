@@ -124,7 +124,7 @@ class ProposerSuite(DrawingSuite[Proposer]):
             return
         proposer.anticipate(request())
         start = time.monotonic()
-        while not proposer.ready:
+        while not proposer.is_ready:
             waited = time.monotonic() - start
             expect(waited < self.patience, f"after {self.patience:g} s it is still not ready")
             time.sleep(0.01)

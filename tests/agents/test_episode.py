@@ -36,9 +36,9 @@ def test_splitting_loses_no_token(pairs: list[tuple[int, bool]]) -> None:
 def test_what_is_said_and_shown_is_kept_token_by_token() -> None:
     episode = Episode([1])
     episode.show([2], "given")
-    episode.say(Action([3, 4], [-0.5, -1.0]), "said")
+    episode.add_action(Action([3, 4], [-0.5, -1.0]), "said")
     episode.show([5], "shown")
-    episode.say(Action([6]), "end")
+    episode.add_action(Action([6]), "end")
     assert episode.context == [1, 2, 3, 4, 5, 6]
     assert episode.policy_mask == [0, 1, 1, 0, 1]
     assert episode.logprobs == [0.0, -0.5, -1.0, 0.0, 0.0]

@@ -38,7 +38,7 @@ class Writer(Proposer):
         self._answer: tuple[str, int] = ("", 0)
 
     @property
-    def ready(self) -> bool:
+    def is_ready(self) -> bool:
         return self._since is not None and self.clock >= self._since + self.latency
 
     def anticipate(self, request: ProposalRequest) -> None:
@@ -47,7 +47,7 @@ class Writer(Proposer):
         self._since, self._answer = request.step, (parent, request.count)
 
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
-        assert self.ready, "training would wait"
+        assert self.is_ready, "training would wait"
         self._since = None
         parent, count = self._answer
         first = self.made + 1
@@ -59,7 +59,7 @@ class Writer(Proposer):
 
     def state_dict(self) -> dict[str, JsonValue]:
         """All but a thought under way, as of a thread that a kill ends."""
-        return {"made": self.made, "answer": list(self._answer) if self.ready else None}
+        return {"made": self.made, "answer": list(self._answer) if self.is_ready else None}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.made = state["made"]

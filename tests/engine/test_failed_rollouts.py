@@ -102,7 +102,7 @@ def test_the_closing_line_says_how_many_failed(caplog: pytest.LogCaptureFixture)
     binding = Binding(engine(), Trainer())
     assert len(train(binding.engine, [8, 0])) == 1
     with caplog.at_level(logging.INFO, logger="evoprompt"):
-        binding.conclude()
+        binding.report_end()
     assert "training rollouts without a reward, failed: 8 of 80, first because c0" in caplog.text
 
 

@@ -16,7 +16,7 @@ import pytest
 from evoprompt import Proposer
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
-from evoprompt.generation import Trial, Trials
+from evoprompt.generation import TrialCandidate, Trials
 from evoprompt.log.eventlog import EventLog
 from evoprompt.roles import ProposalRequest, TrainingScale, VerificationRequest, Verifier
 from evoprompt.support.errors import ComponentError, EvopromptWarning, InputError
@@ -466,7 +466,7 @@ class TestDecisions:
         engine = world.engine(verifier=Waiting())
         world.train(engine, 60)
         assert engine.generation_stats.generations == 1
-        engine.conclude()
+        engine.report_end()
         assert all(name in notices(engine) for name in on_trial(engine))
         assert len(on_trial(engine)) == 6
 
@@ -657,7 +657,7 @@ class TestAccounts:
     """What is counted of a trial, when it ends, and what is written of it."""
 
     def test_the_error_of_a_trial_has_one_degree_of_freedom_less_than_rewards(self) -> None:
-        trials = Trials(trials=[Trial(candidate(1))])
+        trials = Trials(trials=[TrialCandidate(candidate(1))])
         rewards = (1.0, 0.0, 1.0, 0.0)
         trials.observe([trajectory(candidate(1), question(n), r) for n, r in enumerate(rewards)])
         result = trials.trials[0].result

@@ -47,7 +47,7 @@ class Rolls:
 
     def made(self, count: int = 1) -> ExampleOutcome:
         """The last of so many."""
-        self.meter.take(count)
+        self.meter.count_rollouts(count)
         who = Candidate.of("Be brief.")
         asked = [(who, item) for item in items_of(["a question"] * count, "trainset")]
         return list(self._runner.run(asked, self.meter))[-1][1]

@@ -101,7 +101,7 @@ def test_an_agent_that_closes_its_stream_keeps_its_reward_and_the_upstream_stops
     assert told["reward"] == 0.5
     (failure,) = engine.replay.failures(1, engine.rng)
     assert failure.turns[0].action.startswith("word ")
-    charge = SpendTracker.seen(tmp_path / SPENDING).spent
+    charge = SpendTracker.from_journal(tmp_path / SPENDING).spent
     assert (charge.calls, charge.output_tokens) == (2, 1000)  # may have been billed in full
 
 
@@ -373,7 +373,8 @@ def test_a_request_on_a_connection_that_closes_unanswered_goes_out_once_more(
         assert [ask(gateway, key)[0] for _ in range(2)] == [200, 200]
         assert gateway.reward(key, 1.0) == ""
     assert len(upstream.requests) == 3
-    assert SpendTracker.seen(tmp_path / SPENDING).spent.calls == 3  # each may have been billed
+    spent = SpendTracker.from_journal(tmp_path / SPENDING).spent
+    assert spent.calls == 3  # each may have been billed
 
 
 def test_a_new_connection_that_closes_unanswered_is_an_error(

@@ -531,7 +531,7 @@ def test_a_port_that_is_taken_leaves_the_engine_free(
 
 
 def spent(gateway: Gateway) -> Charge:
-    return SpendTracker.seen(gateway.settings.directory / SPENDING).spent
+    return SpendTracker.from_journal(gateway.settings.directory / SPENDING).spent
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -302,7 +302,7 @@ def test_a_budget_asks_for_the_usage_that_the_agent_does_not_want(
         key = gateway.conversation(QUESTION, "g")
         status, came = send(gateway, "/v1/chat/completions", {**CHAT, "stream": True, **asked}, key)
         assert (status, came) == (200, content + usage * comes_back + b"data: [DONE]\n\n")
-    assert SpendTracker.seen(tmp_path / SPENDING).spent.tokens == 31
+    assert SpendTracker.from_journal(tmp_path / SPENDING).spent.tokens == 31
 
 
 @pytest.mark.parametrize(

@@ -174,7 +174,7 @@ def test_an_entry_that_could_not_be_read_again_is_not_written(tmp_path: Path, to
         tracker.reserve(Charge(1, 5, tokens), BudgetSettings())
     with pytest.raises(ValidationError):
         tracker.settle("a call", Charge(1, tokens, 5))
-    assert tracker.spent == SpendTracker.seen(path).spent == Charge(1, 5, 5)
+    assert tracker.spent == SpendTracker.from_journal(path).spent == Charge(1, 5, 5)
 
 
 @pytest.mark.parametrize("counts", [(10**9, 5), (-1, 5), (5, 10**9), ("7", 5), (None, None)])

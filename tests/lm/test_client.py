@@ -20,7 +20,7 @@ from evoprompt.lm import (
     LmSettings,
     ProgramOutput,
     ReplayError,
-    told_apart,
+    split_settings,
 )
 from evoprompt.support.errors import InputError
 from evoprompt.testing.openai_server import (
@@ -236,7 +236,7 @@ def test_a_function_of_a_prompt_is_asked_and_limited_like_a_model(way: str) -> N
     async def waiting(prompt: str) -> Any:
         return answer(prompt)
 
-    settings, given = told_apart(
+    settings, given = split_settings(
         {"model": waiting if way == "async def" else answer, "budget": {"calls": 1}}
     )
     language = LanguageModel(LmSettings.model_validate(settings), connection=given)
@@ -250,7 +250,7 @@ def test_a_function_of_a_prompt_is_asked_and_limited_like_a_model(way: str) -> N
 
 def test_what_is_no_language_model_is_refused() -> None:
     with pytest.raises(InputError, match=r"lm is 7; required: a name such as .* a function of a"):
-        told_apart(7)  # type: ignore[arg-type]
+        split_settings(7)  # type: ignore[arg-type]
     silent = LanguageModel(LmSettings(model="python/silent"), connection=lambda prompt: None)
     assert "returned None; required: a function" in str(silent.ask([call()])[0])
 

@@ -57,7 +57,7 @@ class TestBackground(ProposerSuite):
 
 
 def wait_until_ready(background: Background) -> None:
-    wait_for(lambda: background.ready)
+    wait_for(lambda: background.is_ready)
 
 
 def test_who_asks_before_it_is_ready_waits_for_the_answer_under_way() -> None:
@@ -76,7 +76,7 @@ def test_a_newer_request_replaces_the_one_under_way() -> None:
     background.anticipate(request(seed=1))
     background.anticipate(request(seed=2))
     background.anticipate(request(seed=3))
-    assert not background.ready
+    assert not background.is_ready
     slow.go.set()
     wait_until_ready(background)
     [proposal] = background.propose(request())
@@ -95,7 +95,7 @@ def test_an_error_is_raised_when_its_time_comes_and_forgotten() -> None:
     wait_until_ready(background)
     with pytest.raises(ConnectionError):
         background.propose(request())
-    assert not background.ready
+    assert not background.is_ready
 
 
 def test_what_it_proposes_repeats_from_the_seed() -> None:
@@ -134,7 +134,7 @@ def test_proposals_that_arrived_survive_a_kill() -> None:
     wait_until_ready(before)
     after = Background(Slow())
     after.load_state_dict(json.loads(json.dumps(before.state_dict())))
-    assert after.ready
+    assert after.is_ready
     assert after.propose(request()) == before.propose(request())
 
 
@@ -145,7 +145,7 @@ def test_a_request_under_way_is_made_again_after_a_kill() -> None:
     after = Background(Ready())
     after.load_state_dict(json.loads(json.dumps(before.state_dict())))
     slow.go.set()
-    assert not after.ready
+    assert not after.is_ready
 
 
 def test_the_thread_sees_the_context_of_the_caller() -> None:

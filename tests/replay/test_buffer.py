@@ -222,8 +222,8 @@ class TestKnownQuestions:
     def test_do_not_stand_for_others(self) -> None:
         replay, changed = filled([[trajectory(A, question(1), 0.0)]]), question(1)
         changed = replace(changed, row={"id": "q1", "changed": True})
-        assert replay.known(changed) is changed
-        assert replay.known(unknown := question(2)) is unknown
+        assert replay.intern_question(changed) is changed
+        assert replay.intern_question(unknown := question(2)) is unknown
 
 
 class TestWorthReading:

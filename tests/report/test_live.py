@@ -237,7 +237,7 @@ def waiting(root: Path) -> Path:
     log.append(Seeded(0, "c0", {"instruction": "Search."}))
     log.append(Proposed(1, "c1", {"instruction": "Look twice."}, ("c0",), "p"))
     log.append(Verified(1, "c1", 1, 0.75, 0.1, 8, True))
-    RequestFiles(log.path).announce(
+    RequestFiles(log.path).write_waiting(
         [
             VerificationResult(
                 Candidate("c1", {"instruction": "Look twice."}), 0.75, 0.1, 8, ADMITTED
@@ -258,8 +258,8 @@ def test_who_waits_is_in_the_page_and_news(tmp_path: Path) -> None:
     request = folder.ask("refuse", "c1")
     assert page.version != before
     assert [one.action for one in read_source(root).trials[0].pending_requests] == ["refuse"]
-    folder.take(request, 1)
-    folder.announce([])
+    folder.record_completion(request, 1)
+    folder.write_waiting([])
     EventLog(root / "events.jsonl").append(Intervened(1, request.id, "refuse", "c1", "you", True))
     source = read_source(root)
     assert not source.trials[0].waiting

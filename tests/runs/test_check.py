@@ -12,7 +12,7 @@ from contract_runs import RandomWords
 from evoprompt.agents.tasks import Need, Plan
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
-from evoprompt.experiments.check import check, look_ahead
+from evoprompt.experiments.check import check, forecast_run
 from evoprompt.experiments.config import RunConfig
 from evoprompt.hosting.binding import Binding
 from evoprompt.lm import SpendTracker
@@ -76,7 +76,7 @@ def test_a_verifier_states_its_rollouts_within_the_share_of_a_generation(
     verifier: dict[str, object], most: int
 ) -> None:
     given = {"population_size": 4, "proposer": "fake", "verifier": verifier}
-    found = look_ahead(config(arms={"one": {"engine": given}}, seeds=[0]))
+    found = forecast_run(config(arms={"one": {"engine": given}}, seeds=[0]))
     assert [arm.verification for arm in found.arms] == [most]
 
 
@@ -84,12 +84,12 @@ def test_the_dry_run_knows_the_size_of_a_step_and_an_attached_engine_states_the_
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     section = {"proposer": "fake", "accept": "not-worse"}
-    (arm,) = look_ahead(config(engine=section, arms={"one": None}, seeds=[0])).arms
+    (arm,) = forecast_run(config(engine=section, arms={"one": None}, seeds=[0])).arms
     numbers = EngineConfig(accept="not-worse")
     engine = Engine(["be brief"], proposer=RandomWords(), config=numbers)
     bound = Binding(engine, SimpleNamespace())
     with caplog.at_level("INFO", logger="evoprompt"):
-        bound.announce()
+        bound.log_plan()
     assert arm.verification == 10 * (12 + 1)
     assert caplog.messages[-1].endswith(  # five rounds; the size of a step is not known yet
         f"at most {200 * (12 + 1) * 5:,} rollouts of verification, and a fifth of the training's"
@@ -107,9 +107,9 @@ def test_rollouts_that_candidates_cannot_share_are_found_before_the_first_arm_tr
 
 
 def test_a_wrong_setting_of_a_host_that_plans_nothing_is_found() -> None:
-    assert [arm.plan for arm in look_ahead(config(host="fake")).arms] == [Plan(), Plan()]
+    assert [arm.plan for arm in forecast_run(config(host="fake")).arms] == [Plan(), Plan()]
     with pytest.raises(InputError, match="did you mean 'learning_rate'"):
-        look_ahead(config(host={"name": "fake", "learning_rat": 1}))
+        forecast_run(config(host={"name": "fake", "learning_rat": 1}))
 
 
 @pytest.mark.lm
@@ -117,18 +117,18 @@ def test_the_key_of_a_language_model_is_looked_for(monkeypatch: pytest.MonkeyPat
     proposer = {"name": "reflection", "lm": "openai/gpt-5-mini"}
     asking = config(engine={"proposer": proposer})
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    (need,) = look_ahead(asking).missing
+    (need,) = forecast_run(asking).missing
     assert need.subject == "proposer"
     assert need.text == "openai/gpt-5-mini: no OPENAI_API_KEY in the environment"
     assert "export OPENAI_API_KEY=" in need.remedy
     monkeypatch.setenv("OPENAI_API_KEY", "x")
-    assert not look_ahead(asking).missing
-    assert look_ahead(asking).language.calls == 0  # ten steps: evolution is never due
+    assert not forecast_run(asking).missing
+    assert forecast_run(asking).language.calls == 0  # ten steps: evolution is never due
     longer = config(engine={"proposer": proposer}, budget=1600)
-    assert look_ahead(longer).language.calls > 0
+    assert forecast_run(longer).language.calls > 0
     monkeypatch.delenv("OPENAI_API_KEY")
     own = {"model": "openai/x", "api_base": "http://127.0.0.1:1"}  # which needs no key
-    found = look_ahead(config(engine={"proposer": {"name": "reflection", "lm": own}}))
+    found = forecast_run(config(engine={"proposer": {"name": "reflection", "lm": own}}))
     assert found.needs[:2] == (MODEL, Need("proposer", "reflection can be asked"))
 
 
@@ -139,12 +139,12 @@ def test_without_a_sentence_bank_the_usual_proposer_says_at_once_what_to_choose(
     monkeypatch.setenv("OPENAI_API_KEY", "x")
     usual = {"population_size": 4, "verify_questions": 10}  # and no proposer
     with pytest.raises(InputError, match="bank, and FakeTask has none; required: ") as refused:
-        look_ahead(config(engine=usual))
+        forecast_run(config(engine=usual))
     said = re.search(
         r"engine\.proposer: (.*?), or train without .*, arms: (.*)", str(refused.value)
     )
     assert said is not None
     proposer, arms = (yamlfile.parse(one, "the remedy") for one in said.groups())
-    found = look_ahead(config(engine={**usual, "proposer": proposer}))  # as the message says
+    found = forecast_run(config(engine={**usual, "proposer": proposer}))  # as the message says
     assert Need("proposer", "reflection can be asked") in found.needs
-    assert not look_ahead(config(engine=usual, arms=arms)).missing
+    assert not forecast_run(config(engine=usual, arms=arms)).missing

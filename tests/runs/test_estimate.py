@@ -66,7 +66,7 @@ def test_what_the_documentation_says_of_the_papers_run_is_what_is_forecast() -> 
     generations = engine.generations
     rounds, scale = generations.most_rounds(engine.waits), generations.scale()
     places = config.population_size - config.parents
-    proposals = engine.requests.wanted(places, 1, rounds, scale)
+    proposals = engine.requests.count_proposals(places, 1, rounds, scale)
     expected = str(writer.estimate(11, proposals, config.parents))
     docs = Path(__file__).parents[2] / "docs"
     assert f"`{expected}` for `gpt-5-mini`" in (docs / "proposers.md").read_text("utf-8")

@@ -13,7 +13,7 @@ import pytest
 from optimizing import adding
 
 import evoprompt
-from evoprompt.experiments.check import look_ahead
+from evoprompt.experiments.check import forecast_run
 from evoprompt.experiments.config import RunConfig, load
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.eventfile import read_events
@@ -167,11 +167,11 @@ class TestStarting:
     def test_what_the_task_cannot_use_is_refused_and_named(self, tmp_path: Path) -> None:
         lacking = config(arms={"coevolve": {"instructions": ["Search."]}})
         with pytest.raises(InputError, match=r"'Search\.' lacks <answer>, </answer>"):
-            look_ahead(lacking)
+            forecast_run(lacking)
         text = "Write <answer>it</answer>."
         tools = {"instruction": text, "tool:add": "Adds."}
         with pytest.raises(InputError, match="components tool:add, which the task does not have"):
-            look_ahead(config(arms={"coevolve": {"instructions": [tools]}}))
+            forecast_run(config(arms={"coevolve": {"instructions": [tools]}}))
 
 
 def test_arms_that_start_elsewhere_take_nothing(source: RunDirectory) -> None:

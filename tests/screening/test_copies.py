@@ -34,7 +34,7 @@ def search(text: str, context: ScreeningContext) -> str | None:
         is_telling = letters > 3 and not set(words) <= ALWAYS_EVERYDAY
         if not answer.isascii():
             is_telling = letters > 2
-        if is_telling and holds(text, words) and not holds(context.known, words):
+        if is_telling and holds(text, words) and not holds(context.inherited_text, words):
             return f"the text holds the gold answer {answer!r} of a training question"
     questions = [words_of(question) for question in context.questions]
     every = {*questions, *map(words_of, context.trainset)}
@@ -42,7 +42,7 @@ def search(text: str, context: ScreeningContext) -> str | None:
     copies = [words for words in questions if 4 <= len(words) < 7]
     copies += [run for words in questions for run in runs_of(words) if times[run] == 1]
     for copy in copies:
-        if holds(text, copy) and not holds(context.known, copy):
+        if holds(text, copy) and not holds(context.inherited_text, copy):
             return f"the text copies {' '.join(copy)!r} from a training question"
     return None
 

@@ -59,7 +59,7 @@ def show_costs(directory: RunDirectory, console: Console) -> None:
         ("the proposer", directory.spending),
         ("the program", directory.root / SPENDING),
     ):
-        charges = SpendTracker.seen(journal).settled if journal.is_file() else {}
+        charges = SpendTracker.from_journal(journal).settled if journal.is_file() else {}
         for model, charge in charges.items():
             console.print(
                 f"{spender}: {model or 'its model'}: {charge}", style="dim", soft_wrap=True

@@ -122,7 +122,7 @@ def launch(
 
     from rich.console import Console
 
-    from evoprompt.experiments.check import check, look_ahead
+    from evoprompt.experiments.check import check, forecast_run
     from evoprompt.experiments.cli.display import Display
     from evoprompt.experiments.cli.forecast import MISSING, show_forecast
     from evoprompt.experiments.cli.results import show_costs, show_results
@@ -135,7 +135,7 @@ def launch(
     starter = build("launcher", run_config.launcher)
     if dry_run:
         run_config = with_host_defaults(run_config)
-        forecast = look_ahead(run_config, root=root, here=not starter.elsewhere)
+        forecast = forecast_run(run_config, root=root, here=not starter.elsewhere)
         if starter.elsewhere:
             forecast = replace(forecast, needs=(*forecast.needs, starter.reach()))
         show_forecast(run_config, forecast, Console(markup=False, highlight=False), gpu_price)

@@ -296,4 +296,4 @@ def _spending(root: Path, logs: Sequence[tuple[str, int, Path]]) -> Mapping[str,
     """Return the costs in the folder's journal, or in the one beside the log of a veRL job."""
     beside = [log.with_name(f"{log.stem}-{SPENDING_FILE}") for _, _, log in logs]
     journal = next((file for file in (root / SPENDING_FILE, *beside) if file.is_file()), None)
-    return {} if journal is None else SpendTracker.seen(journal).settled
+    return {} if journal is None else SpendTracker.from_journal(journal).settled

@@ -12,7 +12,7 @@ from evoprompt_search_qa import protocol
 from evoprompt_search_qa.open.task import OpenQa
 
 from evoprompt.agents import Sampling
-from evoprompt.experiments.check import look_ahead
+from evoprompt.experiments.check import forecast_run
 from evoprompt.experiments.config import RunConfig, load, with_host_defaults
 from evoprompt.experiments.directory import RunDirectory, TrialDirectory, TrialId
 from evoprompt.experiments.hosts.trl.arguments import arguments
@@ -100,7 +100,7 @@ def rows_of_one_gpu() -> list[tuple[str, tuple[str, ...], int]]:
 def test_the_dry_run_of_a_recipe_for_one_gpu_says_its_time_and_the_memory_of_the_page(
     name: str, changes: tuple[str, ...], gib: int
 ) -> None:
-    (arm, _) = look_ahead(load(FOLDER / name, changes)).arms
+    (arm, _) = forecast_run(load(FOLDER / name, changes)).arms
     figures = dict(arm.plan.figures)
     assert figures["GPU memory"].startswith(f"at most about {gib} GiB on each GPU")
     assert figures["time of a step"].startswith("about ")
@@ -110,7 +110,7 @@ def test_the_dry_run_of_a_recipe_for_one_gpu_says_its_time_and_the_memory_of_the
 @pytest.mark.parametrize("name", [*PAPER, *VERL])
 def test_the_dry_run_of_a_paper_recipe_says_its_hours_and_what_they_go_to(name: str) -> None:
     config = load(FOLDER / name)
-    static, evolved = look_ahead(config).arms
+    static, evolved = forecast_run(config).arms
     assert set(static.plan.seconds) == {"generation", "tools", "log-probabilities", "update"}
     assert static.plan.gpus == 8
     assert dict(static.plan.figures)["policies"].startswith("4, of each evaluation")
@@ -122,7 +122,7 @@ def test_the_dry_run_of_a_paper_recipe_says_its_hours_and_what_they_go_to(name: 
     if name in PAPER:  # under veRL a question has one candidate, and verification its own rollouts
         trying = {"accept": "in-training", "candidates_per_question": "auto"}
         inside = config.model_copy(update={"engine": {**config.engine, **trying}})
-        assert look_ahead(inside).arms[1].hours["verification"] == 0
+        assert forecast_run(inside).arms[1].hours["verification"] == 0
 
 
 @pytest.mark.parametrize(
@@ -162,5 +162,5 @@ def test_a_run_is_not_resumed_on_another_number_of_gpus(
 def test_the_passes_that_trl_makes_without_gradients_are_counted(
     changes: list[str], passes: int
 ) -> None:
-    seconds = look_ahead(load(FOLDER / PAPER[0], changes)).arms[0].plan.seconds
+    seconds = forecast_run(load(FOLDER / PAPER[0], changes)).arms[0].plan.seconds
     assert seconds["log-probabilities"] == pytest.approx(seconds["update"] * passes / 4)

@@ -81,7 +81,7 @@ def build(
         corpus, index, backend, encoder, faiss, faiss_search, device, dtype, vectors
     )
     if dry_run:
-        _look_ahead(chosen)
+        _print_needs(chosen)
     passages, _ = _open(chosen)
     typer.echo(f"{index} holds the {backend} index of {len(passages):,} passages")
 
@@ -114,7 +114,7 @@ def query(
     elif corpus and index:
         chosen = IndexSettings(corpus, index, backend, encoder, faiss, faiss_search)
         if dry_run:
-            _look_ahead(chosen)
+            _print_needs(chosen)
         passages, searched = _open(chosen)
         contents = tuple(passages[hit.row].contents for hit in searched.search([text], topk)[0])
     else:
@@ -149,7 +149,7 @@ def serve(
     """Serve searches over HTTP in Search-R1's protocol; builds the index when it is missing."""
     chosen = IndexSettings(corpus, index, backend, encoder, faiss, faiss_search, device, dtype)
     if dry_run:
-        _look_ahead(chosen)
+        _print_needs(chosen)
     from evoprompt_retrieval import serving
 
     if workers > (cores := len(os.sched_getaffinity(0))):
@@ -169,7 +169,7 @@ def serve(
         serving.serve(application, sockets, drain)
 
 
-def _look_ahead(chosen: IndexSettings) -> NoReturn:
+def _print_needs(chosen: IndexSettings) -> NoReturn:
     """Print the needs of an index, and end the command."""
     from evoprompt.experiments.cli.forecast import end_dry_run
     from evoprompt_retrieval.plan import plan_index

@@ -113,7 +113,7 @@ class DenseIndex:
             expected.save(path)  # first, as a later process continues the vectors
         vectors = VectorFile(path.with_name("vectors.faiss"), len(corpus), encoder.dimension)
         if settings.vectors is not None:
-            vectors.take_over(settings.vectors)
+            vectors.link_index(settings.vectors)
             _require_same(encoder, corpus, vectors)
         for block in corpus.blocks(_BLOCK, start=vectors.done):
             vectors.append(encoder.encode_passages([passage.contents for passage in block]))

@@ -53,7 +53,7 @@ class VectorFile:
             file.truncate()
             file.write(np.ascontiguousarray(vectors, "<f4").tobytes())
 
-    def take_over(self, source: Path) -> None:
+    def link_index(self, source: Path) -> None:
         """Make the file a link to an existing flat FAISS index.
 
         Raises:

@@ -63,7 +63,7 @@ class PolicyServer:
         self._awake.set()
         self._open.set()
 
-    async def ready(self) -> bool:
+    async def wait_until_ready(self) -> bool:
         return True
 
     async def wake_up(self, tags: Sequence[str] | None = None) -> None:
@@ -177,7 +177,7 @@ class Replica(RolloutReplica):  # type: ignore[misc]
             self.config.max_model_len or length,
             self.config.seed + self.replica_rank,
         )
-        await server.ready.remote()
+        await server.wait_until_ready.remote()
         self.servers = [server]
         self._server_handle, self._server_address = server, name
 

@@ -20,19 +20,19 @@ SENTINEL = "checkpoint-is-incomplete.txt"  # written by transformers before a sa
 class Host:
     """A trainer as far as its checkpoints go; ``None`` as ``dies`` lets every save succeed."""
 
-    def __init__(self, root: Path, *, leads: bool = True, **arguments: Any) -> None:
+    def __init__(self, root: Path, *, is_leader: bool = True, **arguments: Any) -> None:
         self.args = SimpleNamespace(
-            output_dir=str(root), save_total_limit=None, should_save=leads, **arguments
+            output_dir=str(root), save_total_limit=None, should_save=is_leader, **arguments
         )
         self.state = SimpleNamespace(global_step=2, best_model_checkpoint=None)
         self.log = EventLog()
         self.engine = evoprompt.Engine(["be brief"], log=self.log)
         self.collectives: Any = SimpleNamespace(
-            leads=leads, world=1, wait=lambda: None, from_leader=lambda value: value
+            is_leader=is_leader, world=1, wait=lambda: None, from_leader=lambda value: value
         )
         self.pushed: list[list[str]] = []
         self.resumed_from: Any = None
-        self.binding = Binding(self.engine, self, leads)
+        self.binding = Binding(self.engine, self, is_leader)
         self.checkpoint = CheckpointCallback(self, self.binding, self.collectives)  # type: ignore[arg-type]
 
     def attach(self, **settings: Any) -> None:
@@ -127,7 +127,7 @@ class TestResuming:
 
 class TestSaving:
     def test_only_rank_0_touches_engine_and_file(self, saved: Path) -> None:
-        host = Host(saved, leads=False)
+        host = Host(saved, is_leader=False)
         host.resume()
         host.save(4)
         assert host.engine.step == 0

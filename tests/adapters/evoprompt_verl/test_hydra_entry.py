@@ -102,7 +102,7 @@ def test_a_manager_of_ones_own_is_bound_when_its_trainer_starts_to_fit_and_the_e
         happened.append(("attach", trainer, engine.best.text, settings["render"].__name__))
         return SimpleNamespace(
             start=lambda manager: happened.append(("start", manager)),
-            conclude=lambda: "all of 1 generations failed",
+            report_end=lambda: "all of 1 generations failed",
         )
 
     monkeypatch.setattr(hydra_entry, "attach", attach)

@@ -95,9 +95,9 @@ def test_proposals_may_have_what_the_longest_question_leaves() -> None:
 def test_what_does_not_fit_is_left_out_but_never_everything() -> None:
     seed = Candidate("c0", {"i": "x " * 5})
     questions = [asking(count) for count in (3, 60, 50)]
-    found = writer(10).fitting(questions, [seed] * 3)
+    found = writer(10).fit_questions(questions, [seed] * 3)
     assert [one is not None for one in found] == [True, False, False]
-    bare = writer(10).fitting(questions[1:], [seed] * 2)
+    bare = writer(10).fit_questions(questions[1:], [seed] * 2)
     assert bare == [None, questions[2]]
 
 

@@ -106,5 +106,5 @@ class Attached:
 
     def start(self, manager: object) -> None: ...
 
-    def conclude(self) -> str:
+    def report_end(self) -> str:
         return ""

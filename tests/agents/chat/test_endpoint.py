@@ -336,7 +336,7 @@ def test_no_temperature_is_sent_where_there_is_none() -> None:
 def test_actions_are_the_assistants_and_observations_the_users() -> None:
     tokenizer = ChatEndpoint.tokenizer
     episode = asked()
-    episode.say(Action(tokenizer.encode("a1", add_special_tokens=False)), "a1")
+    episode.add_action(Action(tokenizer.encode("a1", add_special_tokens=False)), "a1")
     episode.show(tokenizer.encode("\n\no1\n", add_special_tokens=False), "\n\no1\n")
     with OpenAIServer() as server:
         said(chat(server), episode)
@@ -350,7 +350,7 @@ def test_actions_are_the_assistants_and_observations_the_users() -> None:
 def test_the_very_tokens_go_out_and_come_back() -> None:
     answer = completion(text="?", token_ids=[7, 8], logprobs={"token_logprobs": [-0.5, -1.0]})
     episode = Episode([1, 2])
-    episode.say(Action([3]), "said")
+    episode.add_action(Action([3]), "said")
     with OpenAIServer(default=answer) as server:
         endpoint = TokenEndpoint("m", server.url)
         found = endpoint([episode], SAMPLING, greedy=True)

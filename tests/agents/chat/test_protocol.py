@@ -299,7 +299,7 @@ def test_a_template_without_a_system_role_is_told_with_its_remedy(
 class Prompts(PromptWriter):
     """Of a trainer that knows no question yet."""
 
-    def asked(self, question: Question) -> Prompt:
+    def render_question(self, question: Question) -> Prompt:
         return question.text
 
     def chat_template(self) -> None:

@@ -79,7 +79,7 @@ class TaskLoop(AgentLoopBase):  # type: ignore[misc]
         self._failures = Failures(Path(failures)) if failures else None
 
     @staticmethod
-    def shown_tools(config: DictConfig, definition: DictConfig) -> list[dict[str, Any]]:
+    def template_tools(config: DictConfig, definition: DictConfig) -> list[dict[str, Any]]:
         """Return the tools that the chat template shows; the adapter measures prompts with them.
 
         Args:

@@ -82,7 +82,7 @@ class Attempt:
         assert not isinstance(action, str)
         text_so_far = str(self.tokenizer.decode(action.ids, skip_special_tokens=True))
         ends = [at + len(text) for text in stop if (at := text_so_far.find(text)) >= 0]
-        episode.say(action, text := text_so_far[: min(ends)] if ends else text_so_far)
+        episode.add_action(action, text := text_so_far[: min(ends)] if ends else text_so_far)
         return text
 
 

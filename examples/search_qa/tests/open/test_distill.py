@@ -41,9 +41,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_what_the_policy_chose_itself_is_learned_after_another_prompt() -> None:
     episode = Episode([7, 8])
-    episode.say(Action([1, 2]), "search")
+    episode.add_action(Action([1, 2]), "search")
     episode.show([3], "found")
-    episode.say(Action([4]), "answer")
+    episode.add_action(Action([4]), "answer")
     learned = row_of([9], episode)
     assert learned == {"input_ids": [9, 1, 2, 3, 4], "labels": [-100, 1, 2, -100, 4]}
 

@@ -20,7 +20,7 @@ def played(prompts: list[list[int]], *, greedy: bool) -> list[Episode]:
     for part in (episodes, episodes[::2]):
         for episode, action in zip(part, sampler(part, SAMPLING, greedy=greedy), strict=True):
             assert isinstance(action, Action)
-            episode.say(action, "")
+            episode.add_action(action, "")
         for episode in part:
             episode.show([20, 21, 22][: len(episode.prompt_ids)], "shown")
     return episodes
