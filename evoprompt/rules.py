@@ -230,8 +230,17 @@ def _tags(text: str) -> set[str]:
     return {match.group() for match in _TAG.finditer(text)}
 
 
+def placeholders(text: str) -> list[str]:
+    """Return the placeholders of a text as they are written, in order.
+
+    >>> placeholders("Answer {question} in one word.")
+    ['{question}']
+    """
+    return [match.group() for match in _SLOT.finditer(_LATEX.sub(" ", text))]
+
+
 def _slots(text: str) -> set[str]:
-    return {match.group().casefold() for match in _SLOT.finditer(_LATEX.sub(" ", text))}
+    return {slot.casefold() for slot in placeholders(text)}
 
 
 def _faults(text: str, known_text: str) -> Iterator[str]:

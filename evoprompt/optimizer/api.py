@@ -139,12 +139,16 @@ def optimize(
     problem = Problem(seeds, train, validation, rollouts, test)
     require_budget(budget, len(validation), len(test))
     root = None if directory is None else Path(directory)
+    resume = root is not None and (
+        is_begun(root) if chosen_options.resume == "auto" else chosen_options.resume
+    )
+    chosen_options = chosen_options.model_copy(update={"resume": resume})
     spending = SpendTracker(None if root is None else root / SPENDING_FILE)
 
     def build_proposer() -> Proposer:
         return built(proposer, lm, root, spending)
 
-    with nullcontext() if root is None else lock_folder(root, chosen_options.resume):
+    with nullcontext() if root is None else lock_folder(root, resume):
         result = _optimize_all(problem, build_proposer, budget, chosen_options, root, callbacks)
     if chosen_options.progress:
         hints = _resume_hints(result, root)
@@ -189,7 +193,7 @@ def _optimize_all(
     proposer = build_proposer()
     initial_state = proposer.state_dict()
     if root is not None:
-        prepare_folder(root, _settings(problem, proposer, budget, options), options.resume)
+        prepare_folder(root, _settings(problem, proposer, budget, options), bool(options.resume))
     deadline = None if options.seconds is None else monotonic() + options.seconds
     runs: list[OptimizationResult] = []
     for seed in range(options.seed, options.seed + options.seeds):
@@ -205,7 +209,7 @@ def _optimize_all(
         folder = root if root is None or options.seeds == 1 else root / f"seed-{seed}"
         if folder is not None and folder is not root:
             settings = _settings(problem, proposer, budget, seed_options)
-            prepare_folder(folder, settings, options.resume and is_begun(folder))
+            prepare_folder(folder, settings, bool(options.resume) and is_begun(folder))
         log = EventLog(None if folder is None else folder / EVENTS)
         journal = None if folder is None else folder / JOURNAL
         for listener in listeners:

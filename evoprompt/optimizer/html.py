@@ -1,11 +1,11 @@
-"""HTML of a result for notebooks: the changes of the text, the summary and the curve."""
+"""Changes of a text, and the HTML of a result for notebooks: changes, summary and curve."""
 
 from __future__ import annotations
 
 import difflib
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -37,17 +37,32 @@ def diff_html(old: str, new: str) -> str:
     >>> diff_html("Be brief.", "Be very brief.").count("<ins")
     1
     """
+    return "".join(
+        escape(text) if tag == "" else _marked(tag, text) for tag, text in _changes_of(old, new)
+    )
+
+
+def diff_text(old: str, new: str) -> str:
+    """Return ``new`` as plain text, with marks around added and lost words.
+
+    >>> diff_text("Be brief.", "Be very brief.")
+    'Be {+very +}brief.'
+    """
+    marks = {"": ("", ""), "ins": ("{+", "+}"), "del": ("[-", "-]")}
+    return "".join(text.join(marks[tag]) for tag, text in _changes_of(old, new) if text)
+
+
+def _changes_of(old: str, new: str) -> Iterator[tuple[str, str]]:
+    """Yield the parts of both texts, each with its tag: ``del``, ``ins``, or none for equal."""
     old_words, new_words = _WORD.findall(old), _WORD.findall(new)
     matcher = difflib.SequenceMatcher(None, old_words, new_words, autojunk=False)
-    parts = []
     for kind, old_start, old_end, new_start, new_end in matcher.get_opcodes():
         added = "".join(new_words[new_start:new_end])
         if kind == "equal":
-            parts.append(escape(added))
+            yield "", added
             continue
-        parts.append(_marked("del", "".join(old_words[old_start:old_end])))
-        parts.append(_marked("ins", added))
-    return "".join(parts)
+        yield "del", "".join(old_words[old_start:old_end])
+        yield "ins", added
 
 
 def _marked(tag: str, text: str) -> str:

@@ -315,7 +315,7 @@ class Loop:
 
     def _record_verification(self, child: Candidate, accepted: bool, focus: Sequence[Item]) -> None:
         """Report the result of the verification of ``child`` to the log and the proposer."""
-        reasons = [] if accepted else [f"no better than {self.incumbent.id}"]
+        reasons = [] if accepted else [self._describe_comparison(child)]
         focus_names = [item.question.id for item in focus]
         if num_missing := self.results.unscored(child, focus_names):
             reasons.append(
@@ -333,6 +333,21 @@ class Loop:
         )
         self.writer.give_feedback(result)
         self.emit(events.Verified.of(result, self.iteration, 1, parent=False))
+
+    def _describe_comparison(self, child: Candidate) -> str:
+        """Return why ``child`` did not win, by the questions that it shares with the incumbent."""
+        rewards, best_rewards = self.results.means(child), self.results.means(self.incumbent)
+        names = rewards.keys() & best_rewards.keys()
+        if not names:
+            return f"no better than {self.incumbent.id}"
+        mean, best_mean = (
+            math.fsum(values[name] for name in names) / len(names)
+            for values in (rewards, best_rewards)
+        )
+        return (
+            f"no better than {self.incumbent.id}: {mean:.3f} against {best_mean:.3f} on the "
+            f"{len(names)} questions of both"
+        )
 
     def _stats_of(self, candidate: Candidate, detailed: bool = False) -> CandidateStats:
         means = self.results.means(candidate)

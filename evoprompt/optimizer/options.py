@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from pydantic import ConfigDict, Field, StrictBool, StrictInt
 
@@ -17,7 +18,8 @@ class OptimizeOptions(CheckedSettings):
         seeds: number of optimizations, with ``seed``, ``seed + 1`` and so on, each with the whole
             ``budget``; ``seconds`` and the budget of ``lm`` are those of all together.
         resume: whether to resume the optimization in ``directory``, given the same arguments; the
-            limits ``budget``, ``seconds`` and ``patience`` may differ.
+            limits ``budget``, ``seconds`` and ``patience`` may differ. ``"auto"`` resumes it if it
+            was begun there, and begins it otherwise.
         seconds: time after which no more rollouts are begun.
         patience: iterations without a new incumbent after which the optimization ends; 0 only
             measures the seed; None for no limit but the further ones, and 25 iterations for each
@@ -41,7 +43,7 @@ class OptimizeOptions(CheckedSettings):
 
     seed: StrictInt = 0
     seeds: StrictInt = Field(default=1, ge=1)
-    resume: StrictBool = False
+    resume: StrictBool | Literal["auto"] = False
     seconds: float | None = Field(default=None, ge=0)
     patience: StrictInt | None = Field(default=None, ge=0)
     perfect: float = 1.0

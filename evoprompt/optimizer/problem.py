@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -148,6 +149,8 @@ def solve(
             value = corrected(
                 best_rewards, [rewards for rewards in all_rewards if rewards != best_rewards], seed
             )
+        seed_rewards = comparison.rewards(next(iter(loop.stats.values())).candidate)
+        shared = sorted(seed_rewards.keys() & comparison.rewards(best).keys())
         result = OptimizationResult(
             best=best,
             value=value,
@@ -163,6 +166,9 @@ def solve(
             log=log,
             seed=seed,
             validation=validation,
+            before=_mean_of(seed_rewards, shared),
+            after=_mean_of(comparison.rewards(best), shared),
+            shared=len(shared),
             tested=num_tested > 0,
             failures=results.failures,
             writer_cost=_cost_of(proposer),
@@ -174,6 +180,11 @@ def solve(
     finally:
         problem.rollouts.close()
     return result
+
+
+def _mean_of(rewards: Mapping[str, float], names: Sequence[str]) -> float:
+    """Return the mean reward on these questions; NaN if there are none."""
+    return math.fsum(rewards[name] for name in names) / len(names) if names else math.nan
 
 
 def _cost_of(proposer: Proposer) -> Charge | None:

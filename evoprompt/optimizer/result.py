@@ -59,6 +59,10 @@ class OptimizationResult(BaseModel):
         seed: seed of every choice.
         validation: mean reward of the best candidate on the validation questions as measured,
             which flatters it, since it was chosen by them.
+        before: mean reward of the first seed on the validation questions that both it and the best
+            candidate have answered.
+        after: mean reward of the best candidate on the same questions.
+        shared: number of these questions.
         tested: whether ``value`` is that of the test set.
         failures: rollouts that failed, of all rollouts.
         writer_cost: cost of the proposer's language model; None if it is not reported.
@@ -82,6 +86,9 @@ class OptimizationResult(BaseModel):
     proposer_calls: int = 0
     unscored: int = 0
     validation: float = math.nan
+    before: float = math.nan
+    after: float = math.nan
+    shared: int = 0
     tested: bool = False
     failures: FailureCount = FailureCount()
     writer_cost: Charge | None = None
@@ -109,10 +116,16 @@ class OptimizationResult(BaseModel):
             )
         if self.unscored:
             questions += f"; the program failed at the other {self.unscored}"
+        gain = [
+            f"on the {self.shared} validation questions of both, {self.before:.3f} with the seed "
+            f"instruction and {self.after:.3f} with the best"
+        ]
+        gain = gain if self.shared else []
         writer = [] if self.writer_cost is None else [f"the proposer: {self.writer_cost}"]
         return [
             f"the optimization ended: {self.stopped}",
             f"value {self.value:.3f}{error} on {questions}",
+            *gain,
             f"{self.rollouts:,} rollouts and {self.proposer_calls:,} requests to the proposer in "
             f"{self.iterations:,} iterations, {self.failures}",
             *writer,

@@ -20,6 +20,7 @@ from evoprompt.plugins import build, calling, describe, naming, plugins, require
 from evoprompt.proposers.combinators import note_cut, signed
 from evoprompt.replay import ReplayBuffer
 from evoprompt.roles import ProposalRequest, Proposer
+from evoprompt.rules import placeholders
 from evoprompt.screening import Screening, summarise
 from evoprompt.support.errors import BudgetError, InputError
 from evoprompt.support.text import format_error_with_place
@@ -66,6 +67,7 @@ class Writer:
         self._screening.limits = TextLimits(max_tokens=self.options.max_tokens)
         self._screening.trainset = self.trainset
         self._last = max(self.journal.answers, default=-1)
+        self._seed_placeholders = set[str]()
         self.complaint = ""
         self.failures: int | None = 0
         self.passed = 0
@@ -73,7 +75,18 @@ class Writer:
 
     def seed(self, proposal: Proposal) -> Candidate:
         """Return the candidate of a seed."""
+        self._seed_placeholders.update(
+            slot for text in proposal.components.values() for slot in placeholders(text)
+        )
         return self._screening.seed(proposal)
+
+    def _required_texts(self, text: str) -> tuple[str, ...]:
+        """Return what a new text must hold: the setting, and the placeholders of the seeds in it.
+
+        Screening rejects a text without them, so the proposer reads them in its first request.
+        """
+        slots = [slot for slot in placeholders(text) if slot in self._seed_placeholders]
+        return tuple(dict.fromkeys((*self.options.required, *slots)))
 
     def write(
         self,
@@ -106,7 +119,7 @@ class Writer:
                     request,
                     members=request.parents,
                     rejections=[*map(str, self._screening.findings)],
-                    required=tuple(self.options.required),
+                    required=self._required_texts(parent.components.get(request.component, "")),
                     max_tokens=self.options.max_tokens,
                     setting=self.setting,
                 )

@@ -22,6 +22,8 @@ VALIDATION = [f"another question {n} about kind {n % 4}" for n in range(24)]
 
 def split(given: dict[str, Any]) -> dict[str, Any]:
     """``given`` with the options in an object; ``resume`` is the folder to go on with."""
+    if (option := given.pop("resume_option", None)) is not None:
+        return given | {"options": split(given)["options"].model_copy(update={"resume": option})}
     if (folder := given.pop("resume", None)) is not None:
         given |= {"directory": folder, "resume": True}
     known = [name for name in given if name in OptimizeOptions.model_fields]

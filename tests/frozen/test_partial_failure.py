@@ -57,7 +57,7 @@ def test_half_of_the_validation_questions_fail(tmp_path: Path) -> None:
     assert found.first == "ValueError: no such table"
     assert 10 <= found.failed < found.of == result.rollouts
     assert str(told[-1].message).startswith(f"of all rollouts {found}; required: ")
-    assert f"failed: {found.failed} of {found.of}, first because ValueError" in result.facts[2]
+    assert f"failed: {found.failed} of {found.of}, first because ValueError" in result.facts[3]
     assert read_result(tmp_path / "run").failures == found
     said = [e["message"] for e in read_events(tmp_path / "run" / "events.jsonl") if "message" in e]
     assert str(found) in said[-1]
@@ -166,10 +166,12 @@ def test_a_job_has_a_line_for_each_text_accepted_and_the_end() -> None:
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
-    accepted, ended, value, failed, *costs = done.stderr.splitlines()
-    assert "c1 was accepted with 1.000: Shout. Do it twice." in accepted
+    accepted, ended, value, gain, failed, *costs = done.stderr.splitlines()
+    assert "c1 was accepted with 1.000 on " in accepted
+    assert accepted.endswith("written from c0: Shout.{+ Do it twice.+}")
     assert ended.startswith("the optimization ended: the incumbent is perfect")
     assert "corrected for the choice by them" in value
+    assert gain.endswith("0.000 with the seed instruction and 1.000 with the best")
     assert "failed: 0 of " in failed
     assert costs == ["the program: its cost is not counted"]  # no language model writes
 
