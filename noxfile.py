@@ -454,13 +454,33 @@ def newest(session: nox.Session) -> None:
     session.env["PIP_CONSTRAINT"] = session.env["PIP_BUILD_CONSTRAINT"] = None
     own = ["plugins/evoprompt-retrieval", "examples/tiny_policy", "examples/search_qa"]
     editable = [word for path in own for word in ("-e", path)]
-    session.install("-e", ".[trl,lm,report,tensorboard,test]", *editable)
+    extras = ".[trl,lm,endpoint,gateway,report,tensorboard,test]"
+    session.install("-e", extras, *editable)
     session.run("pip", "list", env={"PIP_QUIET": "0"})
     run = ["examples/search_qa/tiny.yaml", "--smoke", "--output", f"{session.create_tmp()}/run"]
     session.run("evoprompt", "run", *run)
     session.run("pytest", "-m", "quick", "tests/cli", "tests/test_plugins.py")
     contract = "tests/integration/trl/test_contract.py"
-    session.run("pytest", "tests/lm", "tests/proposers", "tests/report", contract)
+    servers = ["tests/agents", "tests/gateway"]
+    session.run("pytest", "tests/lm", "tests/proposers", "tests/report", *servers, contract)
+
+
+@nox.session(tags=["nightly"])
+def newest_verifiers(session: nox.Session) -> None:
+    """The newest verifiers, which pins other versions than the rest, pinned nowhere by us."""
+    session.env["PIP_CONSTRAINT"] = session.env["PIP_BUILD_CONSTRAINT"] = None
+    plugin = "plugins/evoprompt-verifiers"
+    session.install("-e", ".[trl,endpoint,gateway,tensorboard,test]", "-e", plugin)
+    session.run("pip", "list", env={"PIP_QUIET": "0"})
+    session.run("pytest", plugin)
+
+
+@shared(tags=["nightly"])
+def other_adapter(session: nox.Session) -> None:
+    """Proposers and their models where another adapter is DSPy's default, as from 3.5."""
+    development(session)
+    use = "PYTHONPATH=.ci/use pytest -p xml_adapter tests/lm tests/proposers"
+    shell(session, use)
 
 
 def _clone(session: nox.Session) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -106,3 +107,9 @@ def test_the_proposer_is_a_component() -> None:
     proposer = component.build(component.Settings(), BuildContext())
     (proposal,) = proposer.propose(samples.request())
     assert proposal.text.endswith(" Be brief.")
+
+
+def test_the_versions_are_those_that_the_sessions_install() -> None:
+    root = Path(__file__).parent.parent
+    made = runpy.run_path(str(root / ".ci" / "versions.py"))["page"]()
+    assert made == README, "python .ci/versions.py"
