@@ -11,6 +11,9 @@ import os
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
+from evoprompt.support.credentials import masked
+from evoprompt.support.errors import InputError
+
 _DOMAINS: Mapping[str, str] = {"OPENAI": "openai.com", "ANTHROPIC": "anthropic.com"}
 """Domain of each provider whose address users write themselves."""
 
@@ -45,6 +48,26 @@ def key_for(base_url: str | None, named: str | None = None, provider: str | None
     """Return the key for a server, by the rule of :func:`key_variable`; empty for no key."""
     variable = key_variable(base_url, named, provider)
     return "" if variable is None else os.environ.get(variable, "")
+
+
+def require_address(base_url: str, name: str) -> None:
+    """Require the base URL of a server, below which the paths of its protocol are.
+
+    Raises:
+        InputError: it has no scheme, or ends with the path of a request.
+    """
+    address = base_url.rstrip("/")
+    fault = ""
+    if urlsplit(address).scheme not in _PORTS:
+        fault = "which does not begin with http:// or https://"
+    for path in ("/chat/completions", "/completions", "/responses", "/messages"):
+        if address.endswith(path) and not fault:
+            fault = f"which ends with {path}, the path of a request"
+    if fault:
+        raise InputError(
+            f"{name} is {masked(base_url)}, {fault}; required: the base URL of a server, such as "
+            "http://127.0.0.1:8000/v1"
+        )
 
 
 def describe_key(base_url: str | None, named: str | None, setting: str) -> str:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
+from evoprompt.lm.keys import require_address
 from evoprompt.support.credentials import masked_data
 from evoprompt.support.errors import InputError
 from evoprompt.support.validation import CheckedSettings
@@ -115,6 +116,8 @@ class LmSettings(CheckedSettings):
                 "required: a URL without one, as settings are written to files; put it into the "
                 "environment variable that api_key_env names"
             )
+        if self.api_base is not None:
+            require_address(self.api_base, "lm.api_base")
         if self.record is not None and self.replay is not None:
             raise InputError(
                 f"lm has record {self.record} and replay {self.replay}; required: one of them"

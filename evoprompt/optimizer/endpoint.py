@@ -12,7 +12,7 @@ from evoprompt.agents.endpoint import ChatEndpoint
 from evoprompt.agents.tasks import EpisodeRunner, Task, scored
 from evoprompt.hosting.prompts import marked_prompt, system_message
 from evoprompt.lm.budget import Charge, Spending, SpendTracker, require_prices
-from evoprompt.lm.keys import address_from_environment
+from evoprompt.lm.keys import address_from_environment, require_address
 from evoprompt.lm.loop import completed
 from evoprompt.lm.settings import BudgetSettings, Prices
 from evoprompt.log.evaluation import Evaluation, QuestionOutcome, Score, outcomes_of
@@ -284,6 +284,7 @@ def address_of(model: str, base_url: str | None) -> tuple[str, str]:
     """
     name = model.removeprefix(OPENAI)
     if base_url:
+        require_address(base_url, "base_url")
         return name, base_url
     if model.startswith(OPENAI) and name:
         return name, address_from_environment("OPENAI") or _OPENAI_URL

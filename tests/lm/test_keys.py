@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from evoprompt import InputError
 from evoprompt.lm.keys import key_variable
 from evoprompt.testing.openai_server import OpenAIServer, Text, chat_fields
 
@@ -136,3 +137,16 @@ def test_an_address_gets_the_key_of_its_owner(
 ) -> None:
     assert key_variable(address, provider=provider) == variable
     assert key_variable(address, "OWN_KEY", provider) == "OWN_KEY"
+
+
+@pytest.mark.parametrize(
+    "url", ["127.0.0.1:8000", "localhost:8000/v1", "http://a/v1/chat/completions/"]
+)
+def test_a_base_url_that_is_none_is_refused_before_a_request(url: str) -> None:
+    from evoprompt.lm.settings import LmSettings
+    from evoprompt.optimizer.endpoint import Endpoint
+
+    with pytest.raises(InputError, match="required: the base URL of a server"):
+        Endpoint("mine", url)
+    with pytest.raises(ValueError, match=r"lm\.api_base is .*required: the base URL of a server"):
+        LmSettings(model="openai/mine", api_base=url)
