@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
+from socket_upstream import LIMIT, local
+from socket_upstream import serving as serving_socket
 from upstream import KEY, MODEL, Reply, Upstream, serving
 
 from evoprompt.experiments.proxy import gateway_of
@@ -105,6 +111,71 @@ def test_the_command_serves_and_goes_on_after_a_kill(
     assert (process.returncode, out) == (0, "Use the tools, then answer.\n")
     told = [json.loads(line) for line in (tmp_path / "g/events.jsonl").read_text().splitlines()]
     assert [one["reward"] for one in told if one["event"] == "told"] == [1.0]
+
+
+@contextmanager
+def running(
+    upstream: str, folder: Path, engine: dict[str, Any]
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Run the command; yield its process and the URL for trainers."""
+    config = settings() | {"upstream": upstream, "directory": str(folder / "g"), "port": 0}
+    config |= {"rollouts": 2, "groups": 1, "engine": engine, "key": "OPENAI_API_KEY"}
+    file = folder / "gateway.yaml"
+    file.write_text(yamlfile.dump(config))
+    with subprocess.Popen(
+        [sys.executable, "-m", "evoprompt", "gateway", str(file)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OPENAI_API_KEY": KEY, "EVOPROMPT_GATEWAY_TOKEN": "the-token"},
+    ) as process:
+        assert process.stderr is not None
+        lines = iter(process.stderr)
+        try:
+            address = next(line for line in lines if "agents may call" in line)
+            next(lines)  # about the token
+            yield process, address.split()[-1].removesuffix("/v1")
+        finally:
+            process.kill()
+
+
+def open_conversation(base: str, group: str = "g") -> str:
+    """Return the key of a new conversation."""
+    opened = {"question": {"id": "q", "text": "2 + 2?"}, "group": group}
+    return str(post(f"{base}/conversations", opened, "the-token")["key"])
+
+
+ASKED = {"model": MODEL, "messages": [{"role": "user", "content": "2 + 2?"}]}
+
+
+def fall_silent(upstream: Any, connection: socket.socket, number: int) -> bool:
+    """Answer no request."""
+    del number
+    upstream.wait_for_close(connection)
+    return False
+
+
+@pytest.mark.parametrize("is_second", [False, True])
+def test_the_command_ends_while_the_upstream_is_silent(tmp_path: Path, is_second: bool) -> None:
+    with (
+        serving_socket(fall_silent) as silent,
+        running(local(silent), tmp_path, {"proposer": None}) as (process, base),
+    ):
+        key = open_conversation(base)
+        address = urlsplit(base)
+        with closing(http.client.HTTPConnection(str(address.hostname), address.port)) as agent:
+            headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+            agent.request("POST", "/v1/chat/completions", json.dumps(ASKED), headers)
+            while not silent.requests:
+                assert process.poll() is None
+            process.send_signal(signal.SIGINT)
+            if is_second:
+                process.send_signal(signal.SIGTERM)
+            out, _ = process.communicate(timeout=LIMIT)
+    if is_second:  # either may be read first
+        assert process.returncode in (128 + signal.SIGINT, 128 + signal.SIGTERM)
+    else:
+        assert (process.returncode, out) == (0, "Use the tools, then answer.\n")
 
 
 @pytest.mark.parametrize(

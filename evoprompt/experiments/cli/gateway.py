@@ -6,11 +6,13 @@ import os
 import signal
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+_PAUSE = 0.1  # seconds between two looks for a signal
 _PATIENCE = 4.0  # seconds for requests and a proposer under way
 
 
@@ -28,17 +30,14 @@ def gateway(
     from evoprompt.lm.keys import key_variable
     from evoprompt.support.text import printable
 
-    stop_event = threading.Event()
+    received_signals: list[int] = []
 
-    def end(number: int, frame: object) -> None:
-        """Begin to end; the journal holds everything, so that a late end loses nothing."""
+    def receive(number: int, frame: object) -> None:
+        """Record a signal; it takes no lock, because a second signal may interrupt it."""
         del frame
-        if stop_event.is_set():
+        received_signals.append(number)
+        if len(received_signals) > 1:
             os._exit(128 + number)
-        stop_event.set()
-        late = threading.Timer(_PATIENCE, leave)
-        late.daemon = True
-        late.start()
 
     def leave() -> None:
         typer.echo("ended while a proposer or a request was under way; nothing is lost", err=True)
@@ -48,7 +47,7 @@ def gateway(
 
     with gateway_of(config) as running_gateway:
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, end)
+            signal.signal(number, receive)
         is_given = running_gateway.token == os.environ.get(TOKEN)
         token = f"in {TOKEN}" if is_given else running_gateway.token
         typer.echo(f"agents may call {running_gateway.url}", err=True)
@@ -60,5 +59,9 @@ def gateway(
             else f"the key in {variable}{'' if os.environ.get(variable) else ', which is not set'}"
         )
         typer.echo(f"the upstream gets {upstream_key}", err=True)
-        stop_event.wait()
+        while not received_signals:
+            time.sleep(_PAUSE)
+        late = threading.Timer(_PATIENCE, leave)  # the journal holds everything
+        late.daemon = True
+        late.start()
     typer.echo(printable(running_gateway.engine.best.text))
