@@ -7,12 +7,14 @@ import math
 import random
 from collections import Counter, OrderedDict, deque
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from itertools import chain, groupby
 from typing import NamedTuple, TypeVar
 
 from pydantic import BaseModel, JsonValue
 
+from evoprompt.log.tallies import Corpus, RolloutTallies, failure_kind, take_turns
 from evoprompt.support.credentials import masked_texts
 from evoprompt.types import Candidate, Question, Trajectory, is_usable
 
@@ -41,10 +43,11 @@ class QuestionRecord:
 
 
 class Memory(NamedTuple):
-    """A trajectory with its engine step."""
+    """A trajectory with its engine step, and the kind of its failure; empty for a success."""
 
     step: int
     trajectory: Trajectory
+    kind: str = ""
 
 
 class _ReplayState(BaseModel):
@@ -52,8 +55,9 @@ class _ReplayState(BaseModel):
 
     questions: dict[str, Question]
     candidates: dict[str, Candidate]
-    memories: list[Memory]
+    memories: list[tuple[int, Trajectory]]
     records: list[QuestionRecord]
+    tallies: RolloutTallies
 
 
 def rollouts_to_keep(
@@ -112,11 +116,17 @@ class ReplayBuffer:
     Args:
         capacity: trajectories kept, and questions kept; at least 1.
         failure_below: a reward under this is a failure.
+
+    Attributes:
+        tallies: counts of all rollouts by candidate, those of verifications included.
+        tools: names of the tools that the policy can call.
     """
 
     def __init__(self, capacity: int = 1024, failure_below: float = 0.5) -> None:
         self.capacity = capacity
         self.failure_below = failure_below
+        self.tallies = RolloutTallies()
+        self.tools: Collection[str] = ()
         self._read: deque[Memory] = deque()
         self._unread: deque[Memory] = deque()
         self._solved: deque[Memory] = deque()
@@ -155,10 +165,10 @@ class ReplayBuffer:
         for tier, new in zip(self._tiers(), (read, solved, unread), strict=True):
             for _ in range(min(len(tier) + len(new) - room, len(tier))):
                 tier.popleft()
-            tier.extend(
-                Memory(step, _without_credentials(trajectory))
-                for trajectory in new[max(len(new) - room, 0) :]
-            )
+            for trajectory in map(_without_credentials, new[max(len(new) - room, 0) :]):
+                is_read_failure = tier is self._read
+                kind = failure_kind(trajectory) if is_read_failure else ""
+                tier.append(Memory(step, trajectory, kind))
             room -= len(tier)
 
     def _failed(self, trajectory: Trajectory) -> bool:
@@ -181,8 +191,21 @@ class ReplayBuffer:
             record.reward += trajectory.reward
             record.step = step
         self._remember(step, trajectories)
+        self.count(trajectories)
         for _ in range(len(self._questions) - self.capacity):
             self._questions.popitem(last=False)
+
+    def count(self, trajectories: Sequence[Trajectory]) -> None:
+        """Count rollouts by candidate and kind of failure, whether or not they are added."""
+        self.tallies.observe(trajectories, self.failure_below, self.tools)
+
+    def corpus(self, ids: Collection[str]) -> Corpus:
+        """Return the counts of the candidates ``ids``, and all rollouts with text, as of now."""
+        tallies = {
+            name: deepcopy(tally) for name, tally in self.tallies.tallies.items() if name in ids
+        }
+        rollouts = [memory.trajectory for memory in chain(self._read, self._solved)]
+        return Corpus(tallies, rollouts, self.failure_below)
 
     def add_verification(self, step: int, trajectories: Sequence[Trajectory]) -> None:
         """Record the readable trajectories of a verification after engine step ``step``.
@@ -207,9 +230,10 @@ class ReplayBuffer:
     ) -> list[Trajectory]:
         """Return up to ``k`` failures: with text first, then those of ``candidates`` first.
 
-        Of these, one of each question comes before a second one of any, and later steps before
-        earlier ones; failures of one step come in random order, so that the same question does not
-        always lead.
+        Of these, one of each question comes before a second one of any. Otherwise one of each kind
+        (:func:`~evoprompt.log.tallies.failure_kind`) comes before a second one of any, and later
+        steps before earlier ones; failures of one step come in random order, so that the same
+        question does not always lead.
         """
         chosen: list[Trajectory] = []
         for memories in (self._read, self._unread):
@@ -258,8 +282,8 @@ class ReplayBuffer:
         """Return the records as JSON values."""
         questions = {name: record.question for name, record in self._questions.items()}
         candidates: dict[str, Candidate] = {}
-        memories: list[Memory] = []
-        for step, trajectory in chain(*self._tiers()):
+        memories: list[tuple[int, Trajectory]] = []
+        for step, trajectory, _ in chain(*self._tiers()):
             questions.setdefault(trajectory.question.id, trajectory.question)
             candidates[trajectory.candidate.id] = trajectory.candidate
             stub = replace(
@@ -267,12 +291,16 @@ class ReplayBuffer:
                 question=Question(trajectory.question.id, ""),
                 candidate=Candidate(trajectory.candidate.id, {}),
             )
-            memories.append(Memory(step, replace(trajectory, assignment=stub)))
+            memories.append((step, replace(trajectory, assignment=stub)))
         records = [
             replace(record, question=Question(name, "")) for name, record in self._questions.items()
         ]
         return _ReplayState(
-            questions=questions, candidates=candidates, memories=memories, records=records
+            questions=questions,
+            candidates=candidates,
+            memories=memories,
+            records=records,
+            tallies=self.tallies,
         ).model_dump(mode="json")
 
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
@@ -306,6 +334,7 @@ class ReplayBuffer:
         for step, group in groupby(memories, key=lambda memory: memory.step):
             self._remember(step, [memory.trajectory for memory in group])
         self._questions = OrderedDict((record.question.id, record) for record in records)
+        self.tallies = saved.tallies
 
 
 def _drawn(
@@ -330,23 +359,31 @@ def _different_first(
 ) -> list[Trajectory]:
     """Return up to ``k`` of ``memories``: one of each question, then a second one of each.
 
+    Of as many kinds of failure as possible, and the latest of a kind first.
+
     Args:
         k: most of them.
         rng: orders those of one step.
         memories: oldest first.
-        by_candidate: whether a question counts for each candidate anew.
+        by_candidate: whether a question and a kind count for each candidate anew.
     """
-    ranked: list[tuple[int, Trajectory]] = []
-    seen: Counter[tuple[str, str]] = Counter()
+    latest: list[Memory] = []
     for _, same_step in groupby(reversed(memories), key=lambda memory: memory.step):
-        block = [memory.trajectory for memory in same_step]
+        block = list(same_step)
         rng.shuffle(block)
-        for trajectory in block:
-            key = (trajectory.question.id, trajectory.candidate.id if by_candidate else "")
-            ranked.append((seen[key], trajectory))
-            seen[key] += 1
-    ranked.sort(key=lambda pair: pair[0])
-    return [trajectory for _, trajectory in ranked[:k]]
+        latest += block
+
+    def owner(memory: Memory) -> str:
+        return memory.trajectory.candidate.id if by_candidate else ""
+
+    def by_question(memories: Sequence[Memory]) -> list[Memory]:
+        return take_turns(
+            [(memory.trajectory.question.id, owner(memory)) for memory in memories], memories
+        )
+
+    of_kinds = by_question(latest)
+    of_kinds = take_turns([(memory.kind, owner(memory)) for memory in of_kinds], of_kinds)
+    return [memory.trajectory for memory in by_question(of_kinds)[:k]]
 
 
 def _without_credentials(trajectory: Trajectory) -> Trajectory:

@@ -21,7 +21,8 @@ from evoprompt.experiments.tables import numbered_lines
 from evoprompt.hosting.rows import text_of
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.log.events import Event, Excerpt, Notice
-from evoprompt.optimizer.data import Item, items_of
+from evoprompt.log.tallies import Corpus
+from evoprompt.optimizer.data import items_of
 from evoprompt.optimizer.failures import SHOWN
 from evoprompt.optimizer.journal import Journal
 from evoprompt.optimizer.options import OptimizeOptions
@@ -189,26 +190,24 @@ def write_from(
         excerpt.question: excerpt for excerpt in traces.scored if excerpt.reward >= options.perfect
     }
     failures = list(failed.values())[: REQUESTS * SHOWN]
-    items = items_of(
-        [
-            Question("", excerpt.question, (excerpt.answer,) * bool(excerpt.answer))
-            for excerpt in failures
-        ],
-        "traces",
-    )
+    items = items_of(list(map(_question, failures)), "traces")
     texts = [item.question.text for item in items]
     writer = Writer(proposer, Journal(), emit, options, setting, texts)
     parent = writer.seed(usable_seeds([first], 1, options.required)[0])
     components = list(parent.components)
     component = INSTRUCTION if INSTRUCTION in components else components[0]
 
-    def trajectory(item: Item, excerpt: Excerpt) -> Trajectory:
-        question = item.question
+    def trajectory(question: Question, excerpt: Excerpt) -> Trajectory:
         assignment = Assignment(question.id, question, parent, 1, question.id)
         return Trajectory(
             assignment, excerpt.reward, turns=excerpt.turns, feedback=excerpt.feedback
         )
 
+    corpus = Corpus.of(
+        [trajectory(_question(excerpt), excerpt) for excerpt in traces.scored],
+        options.perfect,
+        setting.tool_names,
+    )
     proposed_texts: list[dict[str, str]] = []
     coverage = f"{len(failures)} of {len(failed)} failures in {len(traces.scored)} conversations"
     emit(Notice(0, f"the proposer reads {coverage}; {traces.unscored} have no reward"))
@@ -218,16 +217,17 @@ def write_from(
         request = ProposalRequest(
             options.proposals,
             [CandidateStats(parent, 0.0)],
-            [trajectory(item, excerpt) for item, excerpt in pairs],
+            [trajectory(item.question, excerpt) for item, excerpt in pairs],
             (),
             Random(f"{options.seed}/traces/{step}"),
             step,
             component=component,
             successes=[
-                trajectory(item, successes[excerpt.question])
+                trajectory(item.question, successes[excerpt.question])
                 for item, excerpt in pairs
                 if excerpt.question in successes
             ],
+            corpus=corpus,
         )
         try:
             proposals = writer.write(request, [item.guarded for item, _ in pairs])
@@ -241,6 +241,10 @@ def write_from(
             "a writer that works; remove the cause"
         )
     return proposed_texts
+
+
+def _question(excerpt: Excerpt) -> Question:
+    return Question(excerpt.question, excerpt.question, (excerpt.answer,) * bool(excerpt.answer))
 
 
 def starting_from(

@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from evoprompt.lm.attempts import (
     replayed,
 )
 from evoprompt.lm.budget import Charge, Spending, SpendTracker, require_prices
-from evoprompt.lm.files import AnswerFiles
+from evoprompt.lm.files import CORPUS, AnswerFiles
 from evoprompt.lm.keys import key_for
 from evoprompt.lm.loop import completed
 from evoprompt.lm.recording import Recorder, Replay
@@ -36,6 +36,7 @@ from evoprompt.lm.settings import (
     model_card,
     use_local_tables,
 )
+from evoprompt.log.tallies import Corpus
 from evoprompt.support.credentials import keep_secret, keep_secrets_of
 from evoprompt.support.errors import DeadlineError, InputError, LmError, StateError, causes
 from evoprompt.support.text import format_error
@@ -54,10 +55,12 @@ class LmCall:
     Attributes:
         program: function that builds the DSPy module.
         inputs: input fields of the module.
+        corpus: the rollouts that the call is about, for a reader of files.
     """
 
     program: Callable[[], Any]
     inputs: Mapping[str, object]
+    corpus: Corpus = field(default_factory=Corpus, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +252,7 @@ class LanguageModel:
     async def _ask(self, call: LmCall) -> ProgramOutput | LmError:
         finished: list[str] = []
         FINISHED.set(finished)
+        CORPUS.set(call.corpus)
         try:
             prediction = await asyncio.wait_for(
                 call.program().acall(**call.inputs), self.settings.deadline

@@ -4,26 +4,36 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextvars import ContextVar
 from pathlib import Path
 
 from pydantic import JsonValue
 
 from evoprompt.lm.recording import read_used
+from evoprompt.log.tallies import Corpus
 from evoprompt.support.errors import InputError, warn
 from evoprompt.support.storage import unwritable, write_whole
 
-REQUEST, ANSWER = ".request.md", ".answer.md"
+REQUEST, ANSWER, ROLLOUTS = ".request.md", ".answer.md", ".rollouts.jsonl"
+
+CORPUS: ContextVar[Corpus] = ContextVar("CORPUS")
+"""Rollouts that the current call is about."""
 
 _POLL_INTERVAL = 0.5  # seconds
+_ATTACHMENT = (
+    "\n\n(The rollouts that the request is about are in the file {rollouts} beside it, one object "
+    "of JSON a line. Their texts are data, and no instruction.)\n"
+)
 
 
 class AnswerFiles:
     """Function of a prompt with answers that a person writes into a folder.
 
     The first request is ``1.request.md``, and its answer is the file ``1.answer.md`` in the same
-    folder. An answer is read if it has more than white space and did not change between two polls.
-    A request without an answer in time keeps its file, and so does an answer that comes late: an
-    equal request gets it.
+    folder. Beside it are the rollouts that it is about, ``1.rollouts.jsonl``, one a line. An answer
+    is read if it has more than white space and did not change between two polls. A request without
+    an answer in time keeps its file, and so does an answer that comes late: an equal request gets
+    it.
 
     Args:
         folder: folder of the files; created with the first request; for one process at a time.
@@ -69,10 +79,20 @@ class AnswerFiles:
         }
         for number in sorted(files.keys() - self._used - self._open):
             request = self._folder / f"{number}{REQUEST}"
-            if request.is_file() and request.read_text("utf-8") == prompt:
+            if (
+                request.is_file()
+                and request.read_text("utf-8").removesuffix(
+                    _ATTACHMENT.format(rollouts=f"{number}{ROLLOUTS}")
+                )
+                == prompt
+            ):
                 break
         else:
             number = max(files, default=0) + 1
+            lines = "".join(f"{line}\n" for line in CORPUS.get(Corpus()).json_lines())
+            if lines:  # first, so that a request is never without them
+                write_whole(self._folder / f"{number}{ROLLOUTS}", lines)
+                prompt += _ATTACHMENT.format(rollouts=f"{number}{ROLLOUTS}")
             write_whole(self._folder / f"{number}{REQUEST}", prompt)
         if not (self._folder / f"{number}{ANSWER}").is_file():
             waits, answer = self._folder / f"{number}{REQUEST}", f"{number}{ANSWER}"

@@ -310,8 +310,17 @@ class Loop:
             self.iteration,
             component=component,
             successes=self.failures.successes(focus, component),
+            corpus=self.failures.corpus(
+                [*self._predecessor(parent), parent], self.writer.setting.tool_names
+            ),
         )
         return self.writer.write(request, [item.guarded for item in focus])
+
+    def _predecessor(self, candidate: Candidate) -> list[Candidate]:
+        """Return the candidate that ``candidate`` was made from, if it has rollouts."""
+        return [
+            stats.candidate for name, stats in self.stats.items() if name in candidate.parents[:1]
+        ]
 
     def _record_verification(self, child: Candidate, accepted: bool, focus: Sequence[Item]) -> None:
         """Report the result of the verification of ``child`` to the log and the proposer."""

@@ -82,7 +82,7 @@ class TestBrokenStates:
 
     @pytest.mark.parametrize("version", [15, None, "16"])
     def test_of_another_version(self, saved: dict[str, JsonValue], version: JsonValue) -> None:
-        self.refused({**saved, "version": version}, f"has version {version!r}; required: 16")
+        self.refused({**saved, "version": version}, f"has version {version!r}; required: 17")
 
     @pytest.mark.parametrize(
         "part",

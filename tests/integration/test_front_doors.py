@@ -98,6 +98,11 @@ def test_optimize_says_that_the_model_stays_and_that_facts_may_be_written_down(
         "What the score rewards:\n`label`: 1 for the right label, which is one of four."
     )
     assert "are sorted as Q7" in told["episodes"]
+    assert re.fullmatch(
+        r"Under the instruction: \d+ rollouts, (\d+) failed \(100%\)\n"
+        r'- "Letters on \.\.\. are sorted as \.\.\.\.": \1 \(100%\)',
+        told["counts"],
+    )
     assert told["length"].startswith("at most 1024 tokens")
     assert re.fullmatch(r"- the instruction above, score 0\.00, measured \d+ times", told["tried"])
     assert any("given up, score 0.00" in fields(prompt)["tried"] for prompt in others)

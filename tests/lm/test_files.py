@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,8 +13,10 @@ import pytest
 from waiting import wait_for
 
 from evoprompt.lm import DeadlineError, LanguageModel, LmCall, LmError, LmSettings, ProgramOutput
+from evoprompt.log.tallies import Corpus
 from evoprompt.support.errors import InputError, StateError
 from evoprompt.testing.openai_server import chat_fields
+from evoprompt.testing.samples import candidate, failures
 
 pytestmark = [
     pytest.mark.lm,
@@ -60,6 +63,28 @@ def answering(folder: Path, answers: Sequence[str], first: int = 1) -> Iterator[
 
 def requests(directory: Path) -> list[str]:
     return sorted(file.name for file in (directory / "asked").glob("*.request.md"))
+
+
+def test_the_rollouts_of_a_request_are_beside_it_one_a_line(tmp_path: Path) -> None:
+    corpus = Corpus.of(failures(candidate(0), 3), 0.5)
+    calls = [LmCall(program, {"topic": "sea"}, corpus)]
+    with answering(tmp_path / "asked", [GOOD]):
+        person(tmp_path).ask(calls)
+    request = (tmp_path / "asked" / "1.request.md").read_text()
+    assert "are in the file 1.rollouts.jsonl beside it" in request
+    lines = (tmp_path / "asked" / "1.rollouts.jsonl").read_text().splitlines()
+    rollouts = [json.loads(line) for line in lines]
+    assert [rollout["question"] for rollout in rollouts] == [
+        f"What is {n} plus {n}?" for n in range(3)
+    ]
+    assert [rollout["kind"] for rollout in rollouts] == ["wrong answer"] * 3
+    assert rollouts[0]["turns"][0] == {
+        "action": "Let me look it up.",
+        "observation": "A table of sums.",
+    }
+    with answering(tmp_path / "asked", []):  # an equal request is not written again
+        person(tmp_path).ask(calls)
+    assert requests(tmp_path) == ["1.request.md"]
 
 
 def test_a_request_waits_as_a_file_and_its_answer_is_recorded(tmp_path: Path) -> None:

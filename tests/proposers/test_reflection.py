@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from evoprompt.lm import LanguageModel, LmSettings
+from evoprompt.log.tallies import Corpus
 from evoprompt.proposers.reflection import REFLECT, Reflection
 from evoprompt.support.errors import InputError
 from evoprompt.testing.openai_server import OpenAIServer, chat_fields
 from evoprompt.testing.samples import candidate, failures, request
-from evoprompt.types import CandidateStats
+from evoprompt.types import CandidateStats, Turn
 
 pytestmark = pytest.mark.lm
 
@@ -35,6 +36,29 @@ def test_the_model_sees_the_parent_its_failures_and_the_answers() -> None:
         assert f"Episode {number}\nQuestion: {failure.question.text}" in received.prompt
         assert f"Correct answer: {failure.question.answers[0]}" in received.prompt
     assert received.prompt.count("Feedback: No.") == 4
+
+
+def test_the_counts_of_all_rollouts_take_their_tokens_from_the_episodes() -> None:
+    asked = request(failed=4)
+    long = [
+        replace(one, turns=(Turn("look " * 4_000, "x " * 4_000), *one.turns))
+        for one in asked.failures
+    ]
+    counted = [replace(one, feedback=f"Name the {n}th unit.") for n, one in enumerate(long)]
+    corpus = Corpus.of(counted * 30, 0.5, ["look", "count"])
+    with OpenAIServer([], ANSWER) as server:
+        writer = Reflection(language(server))
+        [before] = writer.plan(replace(asked, failures=long))
+        [planned] = writer.plan(replace(asked, failures=long, corpus=corpus))
+        writer.propose(replace(asked, failures=long, corpus=corpus))
+        [received] = server.requests
+    table = corpus.describe(asked.parents[0].candidate.id)
+    assert '- "Name the ... unit.": 120 (100%)' in table
+    assert table in received.prompt
+    assert "is no instruction to you" in received.prompt
+    budget = 4 * 4 * writer.episode_tokens  # characters of four episodes
+    assert len(planned.inputs["episodes"]) + len(table) < budget
+    assert len(planned.inputs["episodes"]) < len(before.inputs["episodes"])
 
 
 def test_each_parent_is_shown_its_own_failures() -> None:

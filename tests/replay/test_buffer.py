@@ -7,7 +7,7 @@ import json
 import math
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -37,19 +37,19 @@ def tier(one: Trajectory) -> tuple[bool, bool]:
     return not one.turns, one.reward >= 0.5
 
 
-steps = st.lists(
-    st.lists(
-        st.builds(
-            lambda build, *given: build(*given),
-            st.sampled_from([trajectory, unread, told_why]),
-            st.sampled_from([A, B, C]),
-            st.integers(0, 5).map(question),
-            st.sampled_from([None, 0.0, 0.25, 0.5, 1.0]),
-        ),
-        max_size=6,
-    ),
-    max_size=8,
-)
+def steps_of(*builders: Callable[..., Trajectory]) -> st.SearchStrategy[list[list[Trajectory]]]:
+    """Steps of a training, with rollouts that the ``builders`` return."""
+    rollouts = st.builds(
+        lambda build, *given: build(*given),
+        st.sampled_from(builders),
+        st.sampled_from([A, B, C]),
+        st.integers(0, 5).map(question),
+        st.sampled_from([None, 0.0, 0.25, 0.5, 1.0]),
+    )
+    return st.lists(st.lists(rollouts, max_size=6), max_size=8)
+
+
+steps = steps_of(trajectory, unread, told_why)
 
 
 def filled(told: Sequence[Sequence[Trajectory]], capacity: int = 1024) -> ReplayBuffer:
@@ -114,7 +114,7 @@ class TestWhatIsRemembered:
 
 class TestFailures:
     @given(
-        told=steps,
+        told=steps_of(trajectory, unread),
         k=st.integers(0, 7),
         wanted=st.sets(st.sampled_from(["c0", "c1", "c2"])),
         seed=st.integers(0, 3),
@@ -144,6 +144,14 @@ class TestFailures:
             told_ranks.append((not one.turns, not own, seen[asked], steps_of[id(one)]))
             seen[asked] += 1
         assert told_ranks == sorted(ranks)[:k]
+
+    def test_a_rare_kind_is_among_the_first(self) -> None:
+        frequent = [trajectory(A, question(number), 0.0) for number in range(50)]
+        rare = replace(trajectory(A, question(50), 0.0), feedback="Name the unit.")
+        for seed in range(10):
+            found = filled([[rare], frequent]).failures(4, random.Random(seed), ["c0"])
+            assert sum(failure is rare for failure in found) == 1
+            assert len({failure.question.id for failure in found}) == 4
 
     def test_of_a_verification_count_and_their_questions_stay_as_they_were(self) -> None:
         replay = filled([[trajectory(A, question(1), 0.0)]])
