@@ -269,6 +269,16 @@ class Proposer(Component, ABC):
         """Estimate the cost of ``generations`` requests for ``count`` proposals each."""
         return Estimate(0, 0, 0.0)
 
+    def estimate_request(self, request: ProposalRequest, is_bound: bool = False) -> Estimate:
+        """Estimate the cost of one request, by default without a look at its texts.
+
+        Args:
+            request: a typical request.
+            is_bound: whether to return the most that such a request costs, with excerpts and
+                answers at their limits.
+        """
+        return self.estimate(1, request.count, len(request.parents))
+
     def anticipate(self, request: ProposalRequest) -> None:
         """Begin to propose for ``request`` in the background; return immediately.
 

@@ -447,6 +447,11 @@ class Estimate:
         usd = None if self.usd is None or other.usd is None else self.usd + other.usd
         return Estimate(self.calls + other.calls, self.tokens + other.tokens, usd)
 
+    def __mul__(self, factor: int) -> Estimate:
+        """Return the cost of ``factor`` times the same."""
+        usd = None if self.usd is None else self.usd * factor
+        return Estimate(self.calls * factor, self.tokens * factor, usd)
+
     def __str__(self) -> str:
         cost = "price unknown" if self.usd is None else f"{self.usd:.2g} USD"
         return f"about {many(self.calls, 'call')}, {self.tokens:,} tokens, {cost}"

@@ -46,6 +46,7 @@ from evoprompt.types import INSTRUCTION, TOOL, Question, Written
 
 if TYPE_CHECKING:
     from evoprompt.engine import Engine
+    from evoprompt.roles import ProposalRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -464,6 +465,10 @@ class Plan:
         notices: messages for the user before the start, with remedies.
         iterations: maximum number of requests to the proposer if the host itself optimizes; None if
             an engine evolves.
+        expected_iterations: expected number of requests to the proposer, if it is below
+            ``iterations``; None if it is unknown.
+        request: typical request to the proposer, for an estimate of its cost; None if an engine
+            evolves.
         seconds: estimated seconds of a training step, by part; empty if unknown. A rollout outside
             of training takes only the parts :data:`SAMPLING`.
         gpus: number of GPUs that train; 0 for a CPU.
@@ -478,6 +483,8 @@ class Plan:
     several: bool = True
     notices: Sequence[str] = ()
     iterations: int | None = None
+    expected_iterations: int | None = None
+    request: ProposalRequest | None = None
     seconds: Mapping[str, float] = field(default_factory=dict)
     gpus: int = 0
     evaluated: int = 0

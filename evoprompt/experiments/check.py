@@ -41,6 +41,7 @@ class ArmForecast:
         verification: most rollouts that one round of verification takes, with those of a pruned
             incumbent.
         language: estimated cost of its language models, per trial.
+        most_language: the most that they cost, per trial; None if only the estimate is known.
         plan: of the host.
         needs: needs of the arm on this machine, met or not.
         notices: notices for the user before it starts, such as advice on a setting.
@@ -56,6 +57,7 @@ class ArmForecast:
     needs: tuple[Need, ...]
     notices: tuple[str, ...] = ()
     hours: Mapping[str, float] = field(default_factory=dict)
+    most_language: Estimate | None = None
 
     @property
     def rollouts(self) -> int:
@@ -114,8 +116,17 @@ class Forecast:
         """Return the estimated cost of the language models of all trials."""
         total = Estimate(0, 0, 0.0)
         for arm in self.arms:
-            for _ in range(self.seeds):
-                total += arm.language
+            total += arm.language * self.seeds
+        return total
+
+    @property
+    def most_language(self) -> Estimate | None:
+        """Return the most that the language models of all trials cost; None if it is not known."""
+        total = Estimate(0, 0, 0.0)
+        for arm in self.arms:
+            if arm.most_language is None:
+                return None
+            total += arm.most_language * self.seeds
         return total
 
     @property
@@ -216,16 +227,24 @@ def _arm(directory: RunDirectory, arm: str, probe: bool, spending: SpendTracker)
         verification = 0
     if not evolves:
         cycles = verification = 0
+    language, most_language = engine.proposer.estimate(cycles, proposals, numbers.parents), None
+    if plan.request is not None:
+        most_language = engine.proposer.estimate_request(plan.request, is_bound=True) * cycles
+        expected = plan.expected_iterations
+        language = engine.proposer.estimate_request(plan.request) * min(
+            cycles, cycles if expected is None else expected
+        )
     return ArmForecast(
         arm,
         budget,
         cycles,
         verification,
-        engine.proposer.estimate(cycles, proposals, numbers.parents),
+        language,
         plan,
         (*plan.needs, *_needs_of(section.proposer, engine.proposer, probe)),
         (*_notices(engine), *plan.notices),
         _hours(plan, budget, min(cycles * verification, budget)),
+        most_language,
     )
 
 

@@ -8,7 +8,7 @@ from evoprompt.agents.tasks import Task, Trial
 from evoprompt.components import BuildContext
 from evoprompt.experiments.config import PROPOSER_SYNTAX
 from evoprompt.experiments.directory import RunDirectory, TrialId
-from evoprompt.experiments.hosts.frozen import FrozenHost, FrozenModel, tested
+from evoprompt.experiments.hosts.frozen import ENGINE_SETTINGS, FrozenHost, FrozenModel, tested
 from evoprompt.experiments.summary import Clock, SeedSummary
 from evoprompt.experiments.trial_parts import host_for, seeds_of, start_of, write_result
 from evoprompt.hosting.section import EngineSection
@@ -127,7 +127,5 @@ def proposer_of(section: EngineSection, context: BuildContext) -> Proposer:
 
 def _unused(section: EngineSection) -> list[str]:
     """Return the settings that differ from their defaults and have no effect here."""
-    # As many of seeds_from are used as the population has places.
-    used = {"proposer", "population_size"}
     values, usual = section.model_dump(), EngineSection().model_dump()
-    return [name for name in values if name not in used and values[name] != usual[name]]
+    return [name for name in values if name not in ENGINE_SETTINGS and values[name] != usual[name]]

@@ -76,6 +76,10 @@ class Wrapper(Proposer):
         """Return the estimate of the first inner proposer."""
         return self.inner[0].estimate(generations, count, parents)
 
+    def estimate_request(self, request: ProposalRequest, is_bound: bool = False) -> Estimate:
+        """Return the estimate of the first inner proposer."""
+        return self.inner[0].estimate_request(request, is_bound)
+
     def state_dict(self) -> dict[str, JsonValue]:
         """Return the states of all inner proposers, and the number of caught failures."""
         return _Wrapped(

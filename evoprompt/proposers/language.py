@@ -96,6 +96,17 @@ class LmTask:
     max_texts: int
     program: Any = field(default=None, compare=False)
 
+    def text_of(self, inputs: Mapping[str, object]) -> str:
+        """Return about the text of a request with ``inputs``; DSPy is not imported.
+
+        A field has its description, its name and its place in the form, and the value of an input.
+        """
+        outputs = {name: text for name, (_, text) in self.prompt.outputs.items()}
+        fields = {**self.prompt.inputs, **outputs}
+        form = [f"{name} {text} [[ ## {name} ## ]] {{{name}}}" for name, text in fields.items()]
+        values = [f"[[ ## {name} ## ]] {value}" for name, value in inputs.items()]
+        return "\n".join([self.prompt.about(self.component).task, *form, *values])
+
 
 class LmProposer(Proposer, ABC):
     """Proposer that uses a language model; a subclass plans the calls.
@@ -214,10 +225,25 @@ class LmProposer(Proposer, ABC):
     def estimate(self, generations: int, count: int, parents: int) -> Estimate:
         """Return the estimated cost of ``generations`` requests for ``count`` proposals."""
         calls = max(self.calls_for(count, parents), 1)
-        texts = -(-count // calls)
-        words = (texts + 1) * _USUAL_WORDS  # one more for the analysis
-        output = min(round(words * _TOKENS_A_WORD), self.language.max_tokens)
+        output = self._output_tokens(-(-count // calls))
         return self.language.estimate(generations * calls, self.input_tokens, output)
+
+    def _output_tokens(self, texts: int) -> int:
+        """Return the usual number of tokens of an answer with ``texts`` instructions."""
+        words = (texts + 1) * _USUAL_WORDS  # one more for the analysis
+        return min(round(words * _TOKENS_A_WORD), self.language.max_tokens)
+
+    def estimate_request(self, request: ProposalRequest, is_bound: bool = False) -> Estimate:
+        """Return the cost of ``request`` by the texts that the model would read."""
+        total = Estimate(0, 0, 0.0)
+        for task in self.plan(request):
+            text = task.text_of(self._call(task, request).inputs)
+            tokens, output = estimate_tokens(text), self._output_tokens(task.max_texts)
+            if is_bound:  # a token is at least one byte
+                tokens = max(len(text.encode("utf-8", "replace")), self.input_tokens)
+                output = self.language.max_tokens
+            total += self.language.estimate(1, tokens, output)
+        return total
 
     def state_dict(self) -> dict[str, JsonValue]:
         """Return the state of the language model."""

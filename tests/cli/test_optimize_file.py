@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,9 +16,10 @@ from evoprompt.agents import Episode
 from evoprompt.experiments.directory import RunDirectory
 from evoprompt.experiments.questions import Metric, Questions, QuestionSettings
 from evoprompt.experiments.testing import TaskSuite
+from evoprompt.support import yamlfile
 from evoprompt.support.errors import InputError
 from evoprompt.testing.openai_server import OpenAIServer, chat_fields
-from evoprompt.types import Question
+from evoprompt.types import Question, estimate_tokens
 
 ADVICE = "Add carefully."
 
@@ -176,3 +179,66 @@ def test_a_file_needs_its_prompt(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert evoprompt("optimize", str(data), "--model", "openai:m") == 2
     assert "required: --prompt FILE" in capsys.readouterr().err
     assert evoprompt("optimize", "fake", "--prompt", str(prompt), "--model", "openai:m") == 2
+
+
+@pytest.mark.endpoint
+@pytest.mark.lm
+def test_a_dry_run_estimates_the_tokens_that_a_run_spends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    monkeypatch.setattr("evoprompt.experiments.cli.run._write_report", lambda *given: None)
+    data, prompt = files(tmp_path)
+    spent_tokens = {"policy": 0, "writer": 0}
+    num_texts = 0
+
+    def answer(body: Mapping[str, Any]) -> str:
+        """Answer about half of the questions, others under each text, so that the run goes on."""
+        nonlocal num_texts
+        text = "\n".join(message["content"] for message in body["messages"])
+        if text.endswith("+1?"):
+            spent_tokens["policy"] += estimate_tokens(text)
+            number = int(body["messages"][-1]["content"].removesuffix("+1?"))
+            return str(number + 1) if zlib.crc32(text.encode()) % 2 else "no idea"
+        num_texts += 1
+        reply = chat_fields(
+            analysis="It hurries.", candidates=[f"Answer with a number, in manner {num_texts}."]
+        )
+        spent_tokens["writer"] += estimate_tokens(text) + estimate_tokens(reply)
+        return reply
+
+    given = ["optimize", str(data), "--prompt", str(prompt), "--metric", "number"]
+    with OpenAIServer([], answer) as server:
+        given += ["--model", "mine", "--base-url", server.url, "--budget", "120"]
+        assert evoprompt(*given, "--dry-run") == 0
+        forecast = capsys.readouterr().out
+        assert not server.requests
+        assert evoprompt(*given, "--output", str(tmp_path / "run")) == 0
+
+    def numbers(pattern: str) -> list[int]:
+        figures = re.search(pattern, forecast)
+        assert figures, forecast
+        return [int(number.replace(",", "")) for number in figures.groups()]
+
+    policy, most_policy = numbers(r"tokens: about ([\d,]+) of prompts .* at most ([\d,]+)")
+    calls, writer, most_calls, most_writer = numbers(
+        r"models, all trials: about ([\d,]+) calls, ([\d,]+) tokens.* at most ([\d,]+) calls, "
+        r"([\d,]+) tokens"
+    )
+    assert policy / 3 < spent_tokens["policy"] < 3 * policy < most_policy
+    assert writer / 3 < spent_tokens["writer"] < 3 * writer < most_writer
+    assert calls / 3 < num_texts < 3 * calls < most_calls
+
+
+def test_a_dry_run_prints_no_setting_that_only_a_training_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    data, prompt = files(tmp_path)
+    given = ["optimize", str(data), "--prompt", str(prompt), "--model", "openai:m", "--dry-run"]
+    assert evoprompt(*given, "--compare") == 0
+    forecast = capsys.readouterr().out
+    settings: Any = yamlfile.parse(forecast.partition("optimized: engine.")[0], "the forecast")
+    assert list(settings["arms"]["static"]["engine"]) == ["proposer"]
+    assert "evaluate_every" not in settings
+    assert "optimized: engine.proposer is {" in forecast

@@ -14,6 +14,7 @@ from rich.text import Text
 from evoprompt.agents.tasks import Need, Plan
 from evoprompt.experiments.check import ArmForecast, Forecast
 from evoprompt.experiments.config import RunConfig
+from evoprompt.experiments.hosts.frozen import ENGINE_SETTINGS
 from evoprompt.experiments.settings import differences
 from evoprompt.hosting.section import Settings
 from evoprompt.support import yamlfile
@@ -34,7 +35,7 @@ def show_forecast(
         console: for the text.
         price: USD of a GPU hour.
     """
-    settings = config.resolved()
+    settings = _used_settings(config)
     arms = cast(dict[str, Settings], settings["arms"])
     first, *other_arms = arms
     console.print(yamlfile.dump({**settings, "arms": {first: arms[first]}}), soft_wrap=True)
@@ -47,13 +48,15 @@ def show_forecast(
     arms_by_line: dict[str, list[str]] = {}  # notices and figures, each with its arms
     for arm in forecast.arms:
         # Without rounds of verification, the interval between generations is an expectation.
-        bound = "at most" if arm.verification else "about"
+        is_bound = arm.verification > 0 or arm.plan.iterations is not None
+        bound = "at most" if is_bound else "about"
+        calls = arm.language if arm.most_language is None else arm.most_language
         table.add_row(
             arm.arm,
-            f"at most {arm.rollouts:,}" if arm.verification else f"{arm.rollouts:,}",
+            f"at most {arm.rollouts:,}" if is_bound else f"{arm.rollouts:,}",
             f"{bound} {arm.generations:,}" if arm.generations else "none",
             f"at most {arm.verification:,} a round" if arm.verification else "none",
-            f"{bound} {arm.language.calls:,}" if arm.generations else "none",
+            f"{bound} {calls.calls:,}" if arm.generations else "none",
         )
         figures = [*arm.plan.figures, *_time_of(arm)]
         for line in (*arm.notices, *(f"{name}: {text}" for name, text in figures)):
@@ -68,7 +71,9 @@ def show_forecast(
         label = "all arms" if len(names) == len(arms) > 2 else ", ".join(names)
         console.print(f"{label}: {line}", style=style, soft_wrap=True)
     if forecast.language.calls:
-        console.print(f"language models, all trials: {forecast.language}", soft_wrap=True)
+        most = forecast.most_language
+        bound = "" if most is None else f"; {str(most).replace('about', 'at most', 1)}"
+        console.print(f"language models, all trials: {forecast.language}{bound}", soft_wrap=True)
     if forecast.gpu_hours:
         cost = "" if price is None else f", {forecast.gpu_hours * price:,.0f} USD at {price:g}"
         console.print(
@@ -80,6 +85,19 @@ def show_forecast(
         console.print(f"{len(forecast.missing)} missing: it cannot {does}", style="red")
     else:
         console.print(f"nothing is missing: it can {does}", style="green")
+
+
+def _used_settings(config: RunConfig) -> Settings:
+    """Return the settings of a run without those that a frozen model makes no use of."""
+    settings = config.resolved()
+    arms = cast(dict[str, dict[str, Settings]], settings["arms"])
+    frozen_arms = [name for name in arms if config.is_frozen(name)]
+    used = [name for name in ENGINE_SETTINGS if config.seeds_from or name != "population_size"]
+    for name in frozen_arms:
+        arms[name]["engine"] = {setting: arms[name]["engine"][setting] for setting in used}
+    if len(frozen_arms) == len(arms):
+        del settings["evaluate_every"]
+    return settings
 
 
 def _time_of(arm: ArmForecast) -> list[tuple[str, str]]:

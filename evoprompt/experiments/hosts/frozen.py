@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -18,16 +19,39 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from evoprompt.agents import Limits, Tools
 from evoprompt.agents.tasks import POLICY, Need, Plan, Task, Trial, limits_of
 from evoprompt.components import BuildContext, Component
+from evoprompt.hosting.prompts import marked_prompt
+from evoprompt.hosting.rows import text_of
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.lm.keys import key_variable
 from evoprompt.lm.settings import BudgetSettings, Prices, Temperature
 from evoprompt.log.evaluation import Evaluation
+from evoprompt.optimizer.failures import SHOWN as NUM_FAILURES
 from evoprompt.optimizer.options import OptimizeOptions
 from evoprompt.optimizer.problem import TESTED, require_budget
+from evoprompt.roles import ProposalRequest
 from evoprompt.support.credentials import masked
 from evoprompt.support.errors import BudgetError
 from evoprompt.support.storage import write_whole
-from evoprompt.types import Candidate, Question, Written
+from evoprompt.support.text import words_of
+from evoprompt.types import (
+    Assignment,
+    Candidate,
+    CandidateStats,
+    Question,
+    TaskContext,
+    Trajectory,
+    Turn,
+    Written,
+    estimate_tokens,
+)
+
+ENGINE_SETTINGS = ("proposer", "population_size")
+"""Settings of an engine that count here: as many of ``seeds_from`` are used as the population has
+places."""
+
+_ROLLOUTS_PER_PROPOSAL = 10  # of whole runs with a server of the tests, 200 rollouts: 11 to 15
+_MAX_PROMPTS = 256  # that an estimate reads
+_ANSWER_SHARE = 4  # an answer is expected to take this part of the limit of a turn
 
 
 class FrozenSettings(BaseModel):
@@ -110,9 +134,14 @@ class FrozenHost(Component):
         require_budget(trial.budget, len(task.questions("validation")), num_tested)
         needs = [need for need in task.needs() if need.subject != POLICY]
         # Each text is tried at least once.
-        iterations = trial.budget // max(self.settings.proposals, 1)
-        figures = tuple(self._figures(task, trial))
-        return Plan(figures, (*self._needs(), *needs), iterations=iterations)
+        proposals = self.settings.proposals
+        return Plan(
+            tuple(self._figures(task, trial)),
+            (*self._needs(), *needs),
+            iterations=trial.budget // proposals,
+            expected_iterations=max(trial.budget // (_ROLLOUTS_PER_PROPOSAL * proposals), 1),
+            request=self._typical_request(task),
+        )
 
     def prepare(self, task: Task, trial: Trial) -> FrozenModel:
         """Return the model as the agent of ``task``.
@@ -154,7 +183,8 @@ class FrozenHost(Component):
             f"at most {trial.budget:,}, validation included; of them {test:,} to test the result "
             f"on {test:,} of {everything:,} test questions",
         )
-        requests = trial.budget * (limits.calls + 1)
+        turns = limits.calls // 2 + 1  # expected
+        expected, requests = trial.budget * turns, trial.budget * (limits.calls + 1)
         splits = ("train", "validation", "test")
         longest = max(len(q.text.encode()) for split in splits for q in task.questions(split))
         seeds = max(len(Candidate.of(seed).text.encode()) for seed in task.seeds)
@@ -164,20 +194,71 @@ class FrozenHost(Component):
         first = longest + instruction_bytes + tool_bytes + TOKENS_AROUND
         inputs = trial.budget * sum(first + turn * k for k in range(limits.calls + 1))
         outputs = requests * limits.turn_tokens
+        expected_answer = -(-limits.turn_tokens // _ANSWER_SHARE)
+        expected_turn = expected_answer + (limits.observation_tokens // 2 if turns > 1 else 0)
+        prompt_tokens = self._prompt_tokens(task) + estimate_tokens("x" * tool_bytes)
+        expected_inputs = trial.budget * sum(
+            prompt_tokens + expected_turn * turn for turn in range(turns)
+        )
+        expected_outputs = expected * expected_answer
+        about = "" if expected == requests else f"about {expected:,}, "
+        yield "requests", f"{about}at most {requests:,}, {limits.calls + 1} a rollout"
         yield (
-            "requests",
-            f"at most {requests:,}, {limits.calls + 1} a rollout; at most {inputs / 1e6:,.1f} "
-            f"million tokens of prompts and {outputs / 1e6:,.1f} million of answers, unless the "
-            "model thinks",
+            "tokens",
+            f"about {expected_inputs:,} of prompts and {expected_outputs:,} of answers; at most "
+            f"{inputs:,} and {outputs:,}, unless the model thinks",
         )
         prices = chosen.prices or prices_of(chosen.model)
         if prices is None:
             yield "cost", "unknown, as the prices are; host.prices states them"
         else:
-            yield "cost", f"at most {prices.usd(inputs, outputs):,.2f} USD, if all is used up"
+            usd = prices.usd(expected_inputs, expected_outputs)
+            most_usd = prices.usd(inputs, outputs)
+            yield "cost", f"about {usd:,.2g} USD, at most {most_usd:,.2f} USD, if all is used up"
         budget_limits = chosen.budget.model_dump(exclude_none=True)
         caps = [f"{value:g} {name}" for name, value in budget_limits.items()]
         yield "stopped before", ", ".join(caps) or "nothing but the rollouts; see host.budget"
+
+    def _prompt_tokens(self, task: Task) -> int:
+        """Return the mean number of tokens of a rollout's first prompt, under the first seed."""
+        seed = Candidate.of(task.seeds[0])
+        questions = (*task.questions("train"), *task.questions("validation"))[:_MAX_PROMPTS]
+        tokens = 0
+        for question in questions:
+            prompt = task.render([{"role": "user", "content": question.text}], seed)
+            texts = (
+                [prompt]
+                if isinstance(prompt, str)
+                else [text_of(message.get("content")) for message in prompt]
+            )
+            tokens += sum(map(estimate_tokens, texts))
+        return -(-tokens // len(questions))
+
+    def _typical_request(self, task: Task) -> ProposalRequest:
+        """Return a request with the seed as parent and as many failures as an iteration has."""
+        seed = Candidate.of(task.seeds[0])
+        limits, questions = self.settings.limits(task), task.questions("train")[:NUM_FAILURES]
+        failures = [
+            Trajectory(
+                Assignment(question.id, question, seed, 1, question.id),
+                0.0,
+                turns=(Turn(" or ".join(question.answers)),),
+            )
+            for question in questions
+        ]
+        prompt = marked_prompt([{"role": "user", "content": questions[0].text}], task.render)
+        schemas = Tools(task.tools).schemas if task.tools and limits.calls else []
+        return ProposalRequest(
+            self.settings.proposals,
+            [CandidateStats(seed, 0.0)],
+            failures,
+            (),
+            random.Random(0),
+            required=tuple(task.required),
+            component=next(iter(seed.components)),
+            max_tokens=OptimizeOptions().max_tokens,
+            setting=TaskContext(prompt, schemas, words_of(type(task).score), trained=False),
+        )
 
 
 class FrozenModel:
