@@ -20,6 +20,7 @@ from evoprompt.types import Candidate, Question, Trajectory, is_usable
 
 K = TypeVar("K", bound=Hashable)
 
+_MAX_KINDS_READ = 1024  # failures whose kind is determined for a request
 _FLOOR = 0.1  # a question that never failed keeps this much priority, so that verification sees it
 
 
@@ -43,11 +44,10 @@ class QuestionRecord:
 
 
 class Memory(NamedTuple):
-    """A trajectory with its engine step, and the kind of its failure; empty for a success."""
+    """A trajectory with its engine step."""
 
     step: int
     trajectory: Trajectory
-    kind: str = ""
 
 
 class _ReplayState(BaseModel):
@@ -55,7 +55,7 @@ class _ReplayState(BaseModel):
 
     questions: dict[str, Question]
     candidates: dict[str, Candidate]
-    memories: list[tuple[int, Trajectory]]
+    memories: list[Memory]
     records: list[QuestionRecord]
     tallies: RolloutTallies
 
@@ -165,10 +165,10 @@ class ReplayBuffer:
         for tier, new in zip(self._tiers(), (read, solved, unread), strict=True):
             for _ in range(min(len(tier) + len(new) - room, len(tier))):
                 tier.popleft()
-            for trajectory in map(_without_credentials, new[max(len(new) - room, 0) :]):
-                is_read_failure = tier is self._read
-                kind = failure_kind(trajectory) if is_read_failure else ""
-                tier.append(Memory(step, trajectory, kind))
+            tier.extend(
+                Memory(step, _without_credentials(trajectory))
+                for trajectory in new[max(len(new) - room, 0) :]
+            )
             room -= len(tier)
 
     def _failed(self, trajectory: Trajectory) -> bool:
@@ -282,8 +282,8 @@ class ReplayBuffer:
         """Return the records as JSON values."""
         questions = {name: record.question for name, record in self._questions.items()}
         candidates: dict[str, Candidate] = {}
-        memories: list[tuple[int, Trajectory]] = []
-        for step, trajectory, _ in chain(*self._tiers()):
+        memories: list[Memory] = []
+        for step, trajectory in chain(*self._tiers()):
             questions.setdefault(trajectory.question.id, trajectory.question)
             candidates[trajectory.candidate.id] = trajectory.candidate
             stub = replace(
@@ -291,7 +291,7 @@ class ReplayBuffer:
                 question=Question(trajectory.question.id, ""),
                 candidate=Candidate(trajectory.candidate.id, {}),
             )
-            memories.append((step, replace(trajectory, assignment=stub)))
+            memories.append(Memory(step, replace(trajectory, assignment=stub)))
         records = [
             replace(record, question=Question(name, "")) for name, record in self._questions.items()
         ]
@@ -381,9 +381,9 @@ def _different_first(
             [(memory.trajectory.question.id, owner(memory)) for memory in memories], memories
         )
 
-    of_kinds = by_question(latest)
-    of_kinds = take_turns([(memory.kind, owner(memory)) for memory in of_kinds], of_kinds)
-    return [memory.trajectory for memory in by_question(of_kinds)[:k]]
+    first = by_question(latest)[: max(k, _MAX_KINDS_READ)]
+    kinds = [(failure_kind(memory.trajectory), owner(memory)) for memory in first]
+    return [memory.trajectory for memory in by_question(take_turns(kinds, first))[:k]]
 
 
 def _without_credentials(trajectory: Trajectory) -> Trajectory:

@@ -42,7 +42,7 @@ _QUOTED = re.compile(r"\"[^\"]{0,200}\"|(?<!\w)'[^']{0,200}'(?!\w)|`[^`]{0,200}`
 _NAME = re.compile(r"\b[A-Z][\w-]{1,60}")
 _SENTENCE = re.compile(r"[^\n]*?[.!?](?=\s|$)|[^\n]+")
 _GAPS = re.compile(r"\.\.\.(?:[\s,;/]{0,3}(?:(?:and|or) )?\.\.\.)+")
-_ERROR_WORD = re.compile(r"error|exception|traceback", re.IGNORECASE)
+_ERROR_WORDS = ("error", "exception", "traceback")
 _TOOL_ERROR = re.compile(
     r"^[ \t]{0,9}(?:error:|\w{0,60}(?:error|exception):|traceback \(most recent|"
     r"\{\s{0,9}\"(?:error|is_error)\"\s{0,9}:\s{0,9}(?!false|null|\"\"))",
@@ -77,7 +77,7 @@ def failure_kind(trajectory: Trajectory) -> str:
         errors = [
             seen
             for turn in turns
-            if _ERROR_WORD.search(turn.observation)
+            if any(map(turn.observation.lower().__contains__, _ERROR_WORDS))
             and _TOOL_ERROR.search(seen := readable(Turn("", turn.observation)).seen)
         ]
         tags = Counter(_CALL_TAG.findall(turns[-1].action))

@@ -84,6 +84,7 @@ REFLECT_FROZEN = replace(
 """Prompt of reflection for a model that is not trained."""
 
 _MIN_EPISODE = 50  # tokens of an episode, however long the counts are
+_MAX_FRAME = 300  # characters of the prompt about the counts
 _BEGINNING = 80  # characters of an instruction that identify it for a reader
 
 
@@ -163,7 +164,7 @@ class Reflection(LmProposer):
             if other.question.id == failure.question.id
         }
         # The counts take their tokens from the episodes.
-        table_tokens = len(counts_of(request, candidate)) / 4
+        table_tokens = (len(counts_of(request, candidate)) + _MAX_FRAME) / 4
         share = math.ceil(table_tokens / max(len(failed), 1))
         tokens = max(self.episode_tokens - share, _MIN_EPISODE)
         failed_texts = [

@@ -155,6 +155,7 @@ def test_coevolve_says_what_each_component_is_and_shows_the_others() -> None:
         assert '{"name": "weather", "description": "Says how the weather is."' in setting
         assert "`rain`: 1 where the answer is the one word rain." in setting
         assert "being trained" not in prompt
+        assert fields(prompt)["counts"].startswith("Under the instruction: ")
     assert "Its inputs are:\n1. `question` (str)" in fields(about_extract)["setting"]
     assert (
         "Its outputs are:\n1. `reasoning` (str): \n2. `answer` (str)"

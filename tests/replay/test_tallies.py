@@ -215,20 +215,35 @@ def test_an_engine_counts_all_rollouts_of_members_and_trials_only() -> None:
     proposer = Recorder()
     engine = Engine(["Count."], proposer=proposer, config=EngineConfig(population_size=2))
     engine.setting = TaskContext(tools=[{"type": "function", "function": {"name": "look"}}])
-    told = 0
-    for step in range(40):
-        engine.evolve(lambda assignments: [])
-        for assignment in engine.ask([question(step % 9)], 4):
+
+    def step(number: int) -> None:
+        for assignment in engine.ask([question(number % 9)], 4):
             engine.tell([Trajectory(assignment, 0.0, n, (Turn("4"),) * (n == 0)) for n in range(4)])
-        told += 4
-    first, *_ = proposer.requests
-    tally = first.corpus.tallies[first.parents[0].candidate.id]
-    assert tally.kinds == {"wrong answer": tally.rollouts // 4, "not recorded": told_of(tally)}
+
+    for number in range(40):
+        engine.evolve(lambda assignments: [])
+        step(number)
+    request, *_ = proposer.requests
+    tally = request.corpus.tallies[request.parents[0].candidate.id]
+    read = tally.rollouts // 4
+    assert tally.kinds == {"wrong answer": read, "not recorded": tally.rollouts - read}
     assert tally.tools == {"look": 0}
-    known = {member.id for member in engine.population.members}
-    known |= {trial.id for trial in engine.generations.trials.candidates}
-    assert set(engine.replay.tallies.tallies) <= known | {"c0"}
+    added, _ = engine.add({"instruction": "Take your time with long numbers."}, override=True)
+    if added is None:
+        engine.retire(engine.population.members[-1].id)
+        added, _ = engine.add({"instruction": "Take your time with long numbers."}, override=True)
+    assert added is not None
+    for number in range(20):
+        step(number)
+    assert added.id in engine.replay.tallies.tallies
+    assert engine.retire(added.id) == ""
+    step(0)
+    assert added.id not in engine.replay.tallies.tallies
 
 
-def told_of(tally: tallies.RolloutTally) -> int:
-    return tally.rollouts - tally.rollouts // 4
+def test_a_secret_of_words_alone_is_not_in_the_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EXAMPLE_PASSWORD", "correct-horse-battery")
+    replay = ReplayBuffer()
+    replay.add(1, [failed(("4", ""), feedback="The password is correct-horse-battery here.")])
+    assert replay.tallies.tallies["c0"].kinds == {"The password is *** here.": 1}
+    assert "correct-horse" not in json.dumps(replay.state_dict())
