@@ -35,7 +35,8 @@ _MAX_KIND = 100  # characters of a kind
 _MAX_ANSWERS = 8  # of a question that are masked in a feedback
 _MAX_SHOWN = 12  # kinds in a table
 _MAX_LINES = 4_096  # rollouts in a file
-_MAX_LINE_TEXT = 20_000  # characters of a text in a line of JSON
+_MAX_LINE_TEXT = 40_000  # characters of all texts in a line of JSON, about
+_MAX_SECRET = 8_192  # characters of a secret
 _GAP = "..."
 
 _QUOTED = re.compile(r"\"[^\"]{0,200}\"|(?<!\w)'[^']{0,200}'(?!\w)|`[^`]{0,200}`|«[^»]{0,200}»")
@@ -329,16 +330,19 @@ class Corpus:
                 ],
                 "metrics": dict(trajectory.metrics),
             }
-            yield json.dumps(_clipped(masked_texts(line)), ensure_ascii=False)
+            limit = _MAX_LINE_TEXT // (2 * len(trajectory.turns[-_MAX_TURNS_READ:]) + 4)
+            # The first cut may split a secret; the second one drops what lies beside it.
+            whole = masked_texts(_clipped(line, limit + 2 * _MAX_SECRET))
+            yield json.dumps(_clipped(whole, limit), ensure_ascii=False)
 
 
-def _clipped(value: Any) -> Any:
-    """Return a value of JSON with long texts shortened."""
+def _clipped(value: Any, limit: int) -> Any:
+    """Return a value of JSON with texts of at most ``limit`` characters."""
     if isinstance(value, str):
-        return clip(value, _MAX_LINE_TEXT)
+        return clip(value, limit)
     if isinstance(value, dict):
-        return {name: _clipped(item) for name, item in value.items()}
-    return [*map(_clipped, value)] if isinstance(value, list) else value
+        return {name: _clipped(item, limit) for name, item in value.items()}
+    return [_clipped(item, limit) for item in value] if isinstance(value, list) else value
 
 
 def _summary(tally: RolloutTally) -> str:

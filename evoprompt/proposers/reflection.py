@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -213,5 +214,13 @@ def load_program(prompt: Prompt, path: Path) -> Any:
             f"program {path} cannot be loaded ({type(error).__name__}: {error}); required: the "
             "saved state of a dspy.Predict with the fields of this proposer"
         ) from error
+    # DSPy gives the saved descriptions to the fields by their position.
+    num_saved = len(json.loads(path.read_text("utf-8"))["signature"]["fields"])
+    num_fields = len(program.signature.fields)
+    if num_saved != num_fields:
+        raise InputError(
+            f"program {path} has {num_saved} fields; required: the {num_fields} that this version "
+            "of the proposer has; compile it again"
+        )
     program.set_lm(None)
     return program

@@ -9,7 +9,7 @@ import pytest
 
 from evoprompt.lm import LanguageModel, LmSettings
 from evoprompt.log.tallies import Corpus
-from evoprompt.proposers.reflection import REFLECT, Reflection
+from evoprompt.proposers.reflection import REFLECT, Reflection, load_program
 from evoprompt.support.errors import InputError
 from evoprompt.testing.openai_server import OpenAIServer, chat_fields
 from evoprompt.testing.samples import candidate, failures, request
@@ -115,6 +115,14 @@ def compiled(path: Path) -> Path:
     program.lm = dspy.LM("openai/somebody-elses", api_base="http://127.0.0.1:9/v1", api_key="x")
     program.save(path)
     return path
+
+
+def test_a_program_compiled_for_other_fields_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "reflect.json"
+    inputs = {name: text for name, text in REFLECT.inputs.items() if name != "counts"}
+    replace(REFLECT, inputs=inputs).program().save(path)
+    with pytest.raises(InputError, match=r"has 11 fields; required: the 12 .*compile it again"):
+        load_program(REFLECT, path)
 
 
 def test_a_compiled_program_reflects_with_our_model(tmp_path: Path) -> None:
