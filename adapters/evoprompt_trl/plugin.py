@@ -34,12 +34,13 @@ def evoprompt_attach(request: AttachRequest) -> Attachment | None:
     if request.adapter not in (None, "trl"):
         return None
     # By its name alone, as TRL has moved it, and other libraries have one of their own.
-    if any(base.__name__ == _ASYNC for base in type(trainer).__mro__):
+    trainer_class = trainer if isinstance(trainer, type) else type(trainer)
+    if any(base.__name__ == _ASYNC for base in trainer_class.__mro__):
         raise AttachError(
             "AsyncGRPOTrainer samples and scores in a child process and has no generation batch "
             "in which to place an instruction; required: GRPOTrainer or RLOOTrainer with the same "
-            "arguments, or evoprompt.Gateway between its rollouts and the model, as "
-            "docs/gateway.md says under AsyncGRPOTrainer"
+            "arguments, or evoprompt.Gateway between its rollouts and the model, as the section "
+            '"With TRL\'s AsyncGRPOTrainer" of docs/gateway.md says'
         )
     if not any(is_instance(trainer, *host_class) for host_class in _SUPPORTED):
         return None

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 import queue
+import sys
 import threading
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ import tiny_trl
 import torch
 from contract_runs import EngineSpec
 from datasets import Dataset
+from evoprompt_trl.async_grpo import build_async_trainer, load_async_grpo
 from faults import WORK
 from transformers import AttentionInterface, TrainerCallback
 from trl_host import digest
@@ -30,9 +31,6 @@ from trl_host import digest
 import evoprompt
 from evoprompt.gateway import Gateway, GatewaySettings, UnknownConversationError
 from evoprompt.support.storage import LineFile
-
-# By name, as mypy reads the pinned TRL, in which it is another one.
-async_grpo: Any = import_module("trl.experimental.async_grpo")
 
 ROLLOUTS, GROUPS, STEPS, TOKENS = 4, 2, 5, 8
 SEEDS = ("be brief", "think first", "look it up")
@@ -248,8 +246,6 @@ class Worker:
         return {"answer": answer, "reward": sum(word in tiny_trl.COUNTRIES for word in words) / 8}
 
     def sample(self, number: int, text: str, had: Mapping[str, Any], advantage: float) -> Any:
-        from trl.experimental.async_grpo.async_rollout_worker import RolloutSample
-
         choice, prompt = had["answer"]["choices"][0], had["answer"]["prompt_token_ids"]
         told = [one["logprob"] for one in choice["logprobs"]["content"]]
         fields: dict[str, Any] = {
@@ -263,7 +259,7 @@ class Worker:
             "group_id": number,
             "metrics": {"reward": had["reward"]},
         }
-        return RolloutSample(**fields)
+        return load_async_grpo().sample(**fields)
 
 
 class Saved(TrainerCallback):
@@ -286,8 +282,9 @@ def trained(
     worker: Callable[[Gateway, Path, int], Worker] = Worker,
 ) -> dict[str, Any]:
     """Trains in ``work``, from the newest whole checkpoint; what came of it."""
-    async_grpo_trainer: Any = import_module("trl.experimental.async_grpo.async_grpo_trainer")
-    async_grpo_trainer.get_peak_flops_per_device = lambda *_: 1e12
+    async_grpo = load_async_grpo()
+    trainer_module: Any = sys.modules[async_grpo.trainer.__module__]
+    trainer_module.get_peak_flops_per_device = lambda *_: 1e12
     found = [file.parent for file in work.glob(f"trained/checkpoint-*/{WHOLE}")]
     newest = max(found, key=lambda one: int(one.name.split("-")[1]), default=None)
     first = 0 if newest is None else int(newest.name.split("-")[1])
@@ -298,10 +295,13 @@ def trained(
         upstream=upstream, directory=work / "gateway", rollouts=ROLLOUTS, groups=GROUPS
     )
     with Gateway(engine, settings) as gateway:
-        having, weights = worker(gateway, work / "sampled.jsonl", first), Weights(policy)
-        trainer = async_grpo.AsyncGRPOTrainer(
+        rollout_worker = worker(gateway, work / "sampled.jsonl", first)
+        weights = Weights(policy)
+        trainer = build_async_trainer(
+            rollout_worker,
+            weights,
             model=str(model),
-            args=async_grpo.AsyncGRPOConfig(
+            args=async_grpo.config(
                 output_dir=str(work / "trained"),
                 per_device_train_batch_size=ROLLOUTS * GROUPS,
                 gradient_accumulation_steps=1,
@@ -322,13 +322,11 @@ def trained(
             ),
             train_dataset=Dataset.from_list(tiny_trl.questions(8)),
             processing_class=policy.tokenizer,
-            rollout_worker=having,
-            weight_transfer=weights,
         )
         AttentionInterface.register(TREE, attention)
         trainer.add_callback(Saved())
         trainer.train(resume_from_checkpoint=None if newest is None else str(newest))
-        assert having.failure is None, having.failure
+        assert rollout_worker.failure is None, rollout_worker.failure
     history = trainer.state.log_history
     return {
         "weights": digest(*trainer.model.state_dict().values()),

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -107,11 +108,17 @@ def test_the_asynchronous_trainer_is_refused_with_the_reason_whichever_module_it
     base: type, trl: ModuleType
 ) -> None:
     asynchronous = type("AsyncGRPOTrainer", (base,), {"__module__": "somewhere.new"})
-    for trainer in (asynchronous, type("Mine", (asynchronous,), {})):
+    derived = type("Mine", (asynchronous,), {})
+    # The class in place of the trainer is refused by the same sentence.
+    for trainer in (asynchronous(), derived(), asynchronous, derived):
         with pytest.raises(
             AttachError, match=r"samples and scores in a child process.*docs/gateway\.md"
-        ):
-            evoprompt.attach(trainer(), engine())
+        ) as refusal:
+            evoprompt.attach(trainer, engine())
+        message = str(refusal.value)
+        assert "\n" not in message
+        section = message.split('"')[1]
+        assert f"## {section}\n" in (Path(__file__).parents[3] / "docs/gateway.md").read_text()
 
 
 def test_another_trainer_is_left_to_other_adapters(trl: ModuleType) -> None:
