@@ -9,6 +9,7 @@ import socket
 import zlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from contract_runs import EngineSpec
@@ -30,8 +31,10 @@ from socket_upstream import (
 )
 
 from evoprompt import Engine, EvopromptWarning
+from evoprompt.gateway import passing, rewriting, server
 from evoprompt.gateway.server import SPENDING
 from evoprompt.lm.budget import SpendTracker
+from evoprompt.lm.connections import proxy_of
 
 
 @pytest.fixture
@@ -386,3 +389,34 @@ def test_a_new_connection_that_closes_unanswered_is_an_error(
     ):
         assert ask(gateway, gateway.conversation(QUESTION, "g"))[0] == 502
         assert len(upstream.requests) == 1
+
+
+# ------------------------------------------------------------------------------- work of a request
+
+
+def test_a_request_is_parsed_once_and_no_account_is_kept_without_a_budget(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Count the work that took most of the CPU time of a request, instead of the time."""
+    num_parsed, proxied_urls = 0, []
+
+    def parse(*arguments: Any, **options: Any) -> rewriting.Body:
+        nonlocal num_parsed
+        num_parsed += 1
+        return body_class(*arguments, **options)
+
+    def read_proxy(url: str) -> str | None:
+        proxied_urls.append(url)
+        return proxy_of(url)
+
+    body_class = rewriting.Body
+    monkeypatch.setattr(server, "Body", parse)
+    monkeypatch.setattr(rewriting, "Body", parse)
+    monkeypatch.setattr(passing, "proxy_of", read_proxy)
+    num_requests = 20
+    with serving(answer_each) as upstream, build(engine, tmp_path, local(upstream)) as gateway:
+        key = gateway.conversation(QUESTION, "g")
+        assert all(ask(gateway, key)[0] == 200 for _ in range(num_requests))
+    assert len(upstream.requests) == num_parsed == num_requests
+    assert len(proxied_urls) == 1
+    assert not (tmp_path / SPENDING).exists()
