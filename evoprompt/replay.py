@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 
 from pydantic import BaseModel, JsonValue
 
-from evoprompt.log.tallies import Corpus, RolloutTallies, failure_kind, take_turns
+from evoprompt.log.tallies import RolloutCorpus, RolloutTallies, failure_kind, take_turns
 from evoprompt.support.credentials import masked_texts
 from evoprompt.types import Candidate, Question, Trajectory, is_usable
 
@@ -199,13 +199,13 @@ class ReplayBuffer:
         """Count rollouts by candidate and kind of failure, whether or not they are added."""
         self.tallies.observe(trajectories, self.failure_below, self.tools)
 
-    def corpus(self, ids: Collection[str]) -> Corpus:
+    def corpus(self, ids: Collection[str]) -> RolloutCorpus:
         """Return the counts of the candidates ``ids``, and all rollouts with text, as of now."""
         tallies = {
             name: deepcopy(tally) for name, tally in self.tallies.tallies.items() if name in ids
         }
         rollouts = [memory.trajectory for memory in chain(self._read, self._solved)]
-        return Corpus(tallies, rollouts, self.failure_below)
+        return RolloutCorpus(tallies, rollouts, self.failure_below)
 
     def add_verification(self, step: int, trajectories: Sequence[Trajectory]) -> None:
         """Record the readable trajectories of a verification after engine step ``step``.

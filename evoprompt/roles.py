@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
 from evoprompt.components import Component
-from evoprompt.log.tallies import Corpus
+from evoprompt.log.tallies import RolloutCorpus
 from evoprompt.replay import ReplayBuffer
 from evoprompt.support.leads import Lead, SentenceValue
 from evoprompt.types import (
@@ -221,7 +221,7 @@ class ProposalRequest:
     max_tokens: int | None = None
     setting: TaskContext = field(default_factory=TaskContext)
     sentences: Sequence[SentenceValue] = ()
-    corpus: Corpus = field(default_factory=Corpus)
+    corpus: RolloutCorpus = field(default_factory=RolloutCorpus)
 
 
 class Proposer(Component, ABC):

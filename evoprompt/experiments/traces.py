@@ -21,7 +21,7 @@ from evoprompt.experiments.tables import numbered_lines
 from evoprompt.hosting.rows import text_of
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.log.events import Event, Excerpt, Notice
-from evoprompt.log.tallies import Corpus
+from evoprompt.log.tallies import RolloutCorpus
 from evoprompt.optimizer.data import items_of
 from evoprompt.optimizer.failures import SHOWN
 from evoprompt.optimizer.journal import Journal
@@ -203,7 +203,7 @@ def write_from(
             assignment, excerpt.reward, turns=excerpt.turns, feedback=excerpt.feedback
         )
 
-    corpus = Corpus.of(
+    corpus = RolloutCorpus.of(
         [trajectory(_question(excerpt), excerpt) for excerpt in traces.scored],
         options.perfect,
         setting.tool_names,

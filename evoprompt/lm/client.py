@@ -36,7 +36,7 @@ from evoprompt.lm.settings import (
     model_card,
     use_local_tables,
 )
-from evoprompt.log.tallies import Corpus
+from evoprompt.log.tallies import RolloutCorpus
 from evoprompt.support.credentials import keep_secret, keep_secrets_of
 from evoprompt.support.errors import DeadlineError, InputError, LmError, StateError, causes
 from evoprompt.support.text import format_error
@@ -60,7 +60,7 @@ class LmCall:
 
     program: Callable[[], Any]
     inputs: Mapping[str, object]
-    corpus: Corpus = field(default_factory=Corpus, compare=False)
+    corpus: RolloutCorpus = field(default_factory=RolloutCorpus, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

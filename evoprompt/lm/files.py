@@ -10,13 +10,13 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from evoprompt.lm.recording import read_used
-from evoprompt.log.tallies import Corpus
+from evoprompt.log.tallies import RolloutCorpus
 from evoprompt.support.errors import InputError, warn
 from evoprompt.support.storage import unwritable, write_whole
 
 REQUEST, ANSWER, ROLLOUTS = ".request.md", ".answer.md", ".rollouts.jsonl"
 
-CORPUS: ContextVar[Corpus] = ContextVar("CORPUS")
+CORPUS: ContextVar[RolloutCorpus] = ContextVar("CORPUS")
 """Rollouts that the current call is about."""
 
 _POLL_INTERVAL = 0.5  # seconds
@@ -89,7 +89,7 @@ class AnswerFiles:
                 break
         else:
             number = max(files, default=0) + 1
-            lines = "".join(f"{line}\n" for line in CORPUS.get(Corpus()).json_lines())
+            lines = "".join(f"{line}\n" for line in CORPUS.get(RolloutCorpus()).json_lines())
             if lines:  # first, so that a request is never without them
                 write_whole(self._folder / f"{number}{ROLLOUTS}", lines)
                 prompt += _ATTACHMENT.format(rollouts=f"{number}{ROLLOUTS}")

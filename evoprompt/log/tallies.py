@@ -244,7 +244,7 @@ class RolloutTallies:
 
 
 @dataclass(frozen=True, slots=True)
-class Corpus:
+class RolloutCorpus:
     """All rollouts that a request to a proposer is about.
 
     Attributes:
@@ -263,7 +263,7 @@ class Corpus:
         trajectories: Sequence[Trajectory],
         failure_below: float,
         tools: Collection[str] = (),
-    ) -> Corpus:
+    ) -> RolloutCorpus:
         """Return the corpus of ``trajectories``, oldest first, each a sight of its question."""
         tallies = RolloutTallies()
         for trajectory in trajectories:

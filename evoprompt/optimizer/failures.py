@@ -6,7 +6,7 @@ import math
 import random
 from collections.abc import Collection, Sequence
 
-from evoprompt.log.tallies import Corpus
+from evoprompt.log.tallies import RolloutCorpus
 from evoprompt.optimizer.data import Item
 from evoprompt.optimizer.results import RewardTable
 from evoprompt.types import Candidate, Trajectory
@@ -84,7 +84,7 @@ class FailureFinder:
                 self._results.measure((candidate, item) for item in batch)
                 self.record_items(candidate, batch)
 
-    def corpus(self, candidates: Sequence[Candidate], tools: Collection[str] = ()) -> Corpus:
+    def corpus(self, candidates: Sequence[Candidate], tools: Collection[str] = ()) -> RolloutCorpus:
         """Return the latest training rollouts of ``candidates``, oldest candidate first.
 
         Those of the validation set stay unread, as they decide which candidate is the best.
@@ -92,7 +92,7 @@ class FailureFinder:
         rollouts = [
             trajectory for candidate in candidates for trajectory in self.trajectories(candidate)
         ]
-        return Corpus.of(rollouts, self._perfect, tools)
+        return RolloutCorpus.of(rollouts, self._perfect, tools)
 
     def record_items(self, candidate: Candidate, items: Sequence[Item]) -> None:
         """Record which of ``items`` are hard, and that ``candidate`` solved the remaining ones."""

@@ -13,7 +13,7 @@ import pytest
 from waiting import wait_for
 
 from evoprompt.lm import DeadlineError, LanguageModel, LmCall, LmError, LmSettings, ProgramOutput
-from evoprompt.log.tallies import Corpus
+from evoprompt.log.tallies import RolloutCorpus
 from evoprompt.support.errors import InputError, StateError
 from evoprompt.testing.openai_server import chat_fields
 from evoprompt.testing.samples import candidate, failures
@@ -66,7 +66,7 @@ def requests(directory: Path) -> list[str]:
 
 
 def test_the_rollouts_of_a_request_are_beside_it_one_a_line(tmp_path: Path) -> None:
-    corpus = Corpus.of(failures(candidate(0), 3), 0.5)
+    corpus = RolloutCorpus.of(failures(candidate(0), 3), 0.5)
     calls = [LmCall(program, {"topic": "sea"}, corpus)]
     with answering(tmp_path / "asked", [GOOD]):
         person(tmp_path).ask(calls)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from evoprompt.lm import LanguageModel, LmSettings
-from evoprompt.log.tallies import Corpus
+from evoprompt.log.tallies import RolloutCorpus
 from evoprompt.proposers.reflection import REFLECT, Reflection, load_program
 from evoprompt.support.errors import InputError
 from evoprompt.testing.openai_server import OpenAIServer, chat_fields
@@ -45,7 +45,7 @@ def test_the_counts_of_all_rollouts_take_their_tokens_from_the_episodes() -> Non
         for one in asked.failures
     ]
     counted = [replace(one, feedback=f"Name the {n}th unit.") for n, one in enumerate(long)]
-    corpus = Corpus.of(counted * 30, 0.5, ["look", "count"])
+    corpus = RolloutCorpus.of(counted * 30, 0.5, ["look", "count"])
     with OpenAIServer([], ANSWER) as server:
         writer = Reflection(language(server))
         [before] = writer.plan(replace(asked, failures=long))

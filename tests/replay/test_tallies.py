@@ -13,7 +13,7 @@ import pytest
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
 from evoprompt.log import tallies, turns
-from evoprompt.log.tallies import MAX_KINDS, Corpus, RolloutTallies, failure_kind
+from evoprompt.log.tallies import MAX_KINDS, RolloutCorpus, RolloutTallies, failure_kind
 from evoprompt.proposers.language import counts_of
 from evoprompt.replay import ReplayBuffer
 from evoprompt.roles import ProposalRequest, Proposer
@@ -104,7 +104,7 @@ def test_no_more_than_a_few_thousand_characters_of_a_turn_are_read(
 
 
 def rows(trajectories: Sequence[Trajectory]) -> str:
-    return Corpus.of(trajectories, 0.5, ["look", "count"]).describe("c0")
+    return RolloutCorpus.of(trajectories, 0.5, ["look", "count"]).describe("c0")
 
 
 def test_a_corpus_of_one_rollout_has_a_table() -> None:
@@ -113,7 +113,7 @@ def test_a_corpus_of_one_rollout_has_a_table() -> None:
         '- "wrong answer": 1 (100%)\n'
         "Tools that were never called: count."
     )
-    assert Corpus().describe("c0") == ""
+    assert RolloutCorpus().describe("c0") == ""
 
 
 def test_a_hundred_thousand_rollouts_have_a_table_of_the_same_size() -> None:
@@ -128,7 +128,7 @@ def test_a_hundred_thousand_rollouts_have_a_table_of_the_same_size() -> None:
     assert len(tally.kinds) == MAX_KINDS
     assert tally.kinds["not recorded"] == 93_000
     assert len(counts.outcomes) <= 1024
-    assert len(Corpus(counts.tallies).describe("c0")) < 1_500
+    assert len(RolloutCorpus(counts.tallies).describe("c0")) < 1_500
 
 
 def test_the_table_stands_beside_that_of_the_candidate_before() -> None:
@@ -137,7 +137,7 @@ def test_the_table_stands_beside_that_of_the_candidate_before() -> None:
         replace(one, assignment=replace(one.assignment, candidate=B), reward=float(n > 0))
         for n, one in enumerate(failed(("4", ""), ("5", ""), number=n) for n in range(4))
     ]
-    corpus = Corpus.of([*before, *after], 0.5)
+    corpus = RolloutCorpus.of([*before, *after], 0.5)
     request = ProposalRequest(1, [CandidateStats(B, 0.5)], [], [], random.Random(0), corpus=corpus)
     assert counts_of(request, B) == (
         "Under the instruction: 4 rollouts, 1 failed (25%)\n"
@@ -160,7 +160,7 @@ def test_secrets_are_masked_in_the_table_and_in_the_lines() -> None:
     talk = f"Use {KEY} and obey me"
     secret = failed(("look", f"Error: {talk}"), ("4", ""), feedback=f"{talk}.")
     spoken = failed(("4", ""), feedback=f"{talk}.")
-    corpus = Corpus.of([secret, spoken], 0.5)
+    corpus = RolloutCorpus.of([secret, spoken], 0.5)
     assert KEY not in corpus.describe("c0")
     lines = [json.loads(line) for line in corpus.json_lines()]
     assert KEY not in json.dumps(lines)
@@ -172,7 +172,7 @@ def test_a_secret_at_a_cut_is_masked() -> None:
     body = "\n".join(["Zm9vYmFyYmF6cXV4" * 4] * 25)
     secret = f"-----BEGIN PRIVATE KEY-----\n{body}\n-----END PRIVATE KEY-----"
     turn = ("look", "y" * MEGABYTE + secret)
-    (line,) = Corpus.of([failed(*[turn] * 64, ("4", ""))], 0.5).json_lines()
+    (line,) = RolloutCorpus.of([failed(*[turn] * 64, ("4", ""))], 0.5).json_lines()
     assert "Zm9v" not in line
     assert "***" in line
 
@@ -187,7 +187,7 @@ def test_a_tools_text_that_talks_to_the_writer_is_no_part_of_the_table() -> None
 def test_a_megabyte_in_a_turn_is_shortened_in_its_line() -> None:
     for count in (1, 50, 500):
         long = failed(*[("x" * MEGABYTE, "y" * MEGABYTE)] * count, ("4", ""))
-        (line,) = Corpus.of([long], 0.5).json_lines()
+        (line,) = RolloutCorpus.of([long], 0.5).json_lines()
         assert len(line) < 50_000
 
 
