@@ -1,6 +1,6 @@
 """An agent that agent-lightning 1.0 runs, under instructions that a gateway chooses.
 
-    pip install "evoprompt[gateway]" "agentlightning>=1" openai        # Python 3.12
+    pip install -e ".[gateway]" "agentlightning>=1" openai        # Python 3.12
     export EVOPROMPT_GATEWAY_TOKEN=...    # for the gateway and the controller
     evoprompt gateway gateway.yaml
 

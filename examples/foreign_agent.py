@@ -1,6 +1,6 @@
 """An agent of smolagents, or of OpenAI's Agents SDK, under two instructions.
 
-    pip install "evoprompt[gateway]" "smolagents[openai]" openai-agents
+    pip install -e ".[gateway]" "smolagents[openai]" openai-agents
     python examples/foreign_agent.py smolagents http://127.0.0.1:8000/v1 MODEL runs/foreign
 
 Neither knows of evoprompt: base URL and API key are those of its conversation.

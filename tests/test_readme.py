@@ -47,6 +47,15 @@ def test_every_link_leads_somewhere() -> None:
     assert [link for link in LINKS if not (root / link).exists()] == []
 
 
+def test_no_page_installs_from_an_index_before_the_release() -> None:
+    root = Path(__file__).parent.parent
+    pages = [*root.glob("*.md"), *root.glob("docs/*.md"), *root.glob("docs/tutorials/*.py")]
+    pages += [*root.glob("docs/reference/*.md"), *root.glob("examples/**/*.md")]
+    pages += [*root.glob("examples/*.py"), *root.glob("plugins/**/*.md")]
+    command = re.compile(r"pip install (?:-\S+ )*[\"']?evoprompt\b")
+    assert [page.name for page in pages if command.search(page.read_text("utf-8"))] == []
+
+
 BETTER = "Use the tools twice, then answer."
 
 

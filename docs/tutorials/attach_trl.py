@@ -7,11 +7,10 @@
 # model in its place.
 #
 # ```console
-# pip install "evoprompt[trl]" evoprompt-tiny-policy evoprompt-calculator matplotlib
+# pip install -e ".[trl]" -e examples/tiny_policy -e examples/calculator matplotlib
 # ```
 #
-# evoprompt is not published yet: until then, run
-# `pip install -e ".[trl]" -e examples/tiny_policy -e examples/calculator matplotlib` in a clone.
+# The command runs in a clone, as evoprompt is not published yet.
 
 # %%
 import re

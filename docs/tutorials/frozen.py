@@ -9,11 +9,11 @@
 # belongs beside the notebook.
 #
 # ```console
-# pip install evoprompt evoprompt-smollm2 transformers torch matplotlib
+# pip install -e . -e examples/smollm2 transformers torch matplotlib
 # evoprompt model smollm2 smollm2
 # ```
 #
-# evoprompt is not published yet: until then, put `-e . -e examples/smollm2` of a clone in place of the first two names.
+# The command runs in a clone, as evoprompt is not published yet.
 
 # %%
 import json

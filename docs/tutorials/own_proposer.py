@@ -6,10 +6,10 @@
 # all other roles become plugins in the same way.
 #
 # ```console
-# pip install evoprompt matplotlib
+# pip install -e . matplotlib
 # ```
 #
-# evoprompt is not published yet: until then, run `pip install -e . matplotlib` in a clone.
+# The command runs in a clone, as evoprompt is not published yet.
 
 # %%
 from pathlib import Path

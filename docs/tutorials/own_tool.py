@@ -6,10 +6,10 @@
 # seconds without a key; give `Endpoint` the name of your model in its place.
 #
 # ```console
-# pip install "evoprompt[endpoint]" matplotlib
+# pip install -e ".[endpoint]" matplotlib
 # ```
 #
-# evoprompt is not published yet: until then, run `pip install -e ".[endpoint]" matplotlib` in a clone.
+# The command runs in a clone, as evoprompt is not published yet.
 
 # %%
 import re

@@ -6,11 +6,10 @@
 # with a policy that has learnt to search step by step, and with the instruction that brought it there.
 #
 # ```console
-# pip install evoprompt evoprompt-retrieval evoprompt-tiny-policy evoprompt-search-qa matplotlib
+# pip install -e . -e plugins/evoprompt-retrieval -e examples/tiny_policy -e examples/search_qa matplotlib
 # ```
 #
-# evoprompt is not published yet: until then, run
-# `pip install -e . -e plugins/evoprompt-retrieval -e examples/tiny_policy -e examples/search_qa matplotlib` in a clone.
+# The command runs in a clone, as evoprompt is not published yet.
 
 # %%
 import json

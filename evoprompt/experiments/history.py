@@ -122,6 +122,7 @@ class TrainingHistory:
         steps: of training.
         main_metric: metric of ``evaluations``; None before the first.
         evaluations: (rollouts, main metric) on validation.
+        evaluation_sizes: number of questions of each of them; 0 if it is not known.
         evaluated: the candidate of the last of them.
         generations: those that ended, an event each, with how many texts were ``proposed`` and
             ``refused`` in it.
@@ -143,6 +144,7 @@ class TrainingHistory:
     steps: list[Step] = field(default_factory=list)
     main_metric: MainMetric | None = None
     evaluations: list[tuple[int, float]] = field(default_factory=list)
+    evaluation_sizes: list[int] = field(default_factory=list)
     evaluated: Entry | None = None
     generations: list[Json] = field(default_factory=list)
     notices: list[tuple[int, str]] = field(default_factory=list)
@@ -319,6 +321,7 @@ class TrainingHistory:
                 if event["rollouts"] < 0:
                     raise KeyError(event["rollouts"])
                 self.evaluations.append((event["rollouts"], value))
+                self.evaluation_sizes.append(int(event["metrics"].get("questions", 0)))
                 self.main_metric = main_metric
 
     def _add(self, entry: Entry) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from evoprompt.log.evaluation import MainMetric
+from evoprompt.experiments.directory import RunDirectory, TrialId
+from evoprompt.log.evaluation import MainMetric, QuestionOutcome
 from evoprompt.log.eventlog import EventLog
 from evoprompt.log.events import (
     Asked,
@@ -95,6 +98,23 @@ def test_a_table_is_sorted_searched_and_filtered(opened: Open, report: str) -> N
     details.get_by_label("Search").fill("no such words at all")
     assert rows(page, "Texts") == []
     expect(table).to_contain_text("No row matches.")
+
+
+def test_a_single_arm_is_not_compared_with_itself(
+    opened: Open, finished_run: RunDirectory, tmp_path: Path, written: Write
+) -> None:
+    root = shutil.copytree(finished_run.root, tmp_path / "out")
+    shutil.rmtree(root / "trials" / "static")
+    run = RunDirectory(root, finished_run.config)
+    for number, trial in enumerate(TrialId("coevolve", seed) for seed in (0, 1)):
+        outcomes = [QuestionOutcome("q0", "", 1.0), QuestionOutcome("q1", "", float(number))]
+        run.trial(trial).tested.write_text(json.dumps(outcomes), encoding="utf-8")
+    page = opened(written(root))
+    expect(page.get_by_text("The test of coevolve, the only arm with one.")).to_be_visible()
+    expect(page.get_by_label("Before")).to_be_hidden()
+    assert (
+        "better" not in page.get_by_role("region", name="Test questions", exact=True).inner_text()
+    )
 
 
 def test_a_candidate_tells_its_story(opened: Open, report: str) -> None:

@@ -73,6 +73,27 @@ def test_a_component_that_keeps_its_promises_passes(capsys: pytest.CaptureFixtur
     assert "temperature is -1" in capsys.readouterr().err
 
 
+def test_all_components_of_a_distribution_are_checked(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from evoprompt import hookimpl
+    from evoprompt.plugins import named, plugins
+    from evoprompt.selectors import Softmax
+
+    fake = import_module("evoprompt_fake")
+    components = [named("first", Softmax), named("second", Softmax)]
+    monkeypatch.setattr(fake, "evoprompt_components", hookimpl(lambda: components))
+    plugins.cache_clear()
+    for distribution in ("evoprompt-fake", "evoprompt_fake"):
+        assert evoprompt("plugins", "--check", distribution) == 0
+        text = capsys.readouterr().out
+        assert "selector first (plugin 'fake' of evoprompt-fake" in text
+        assert "selector second (plugin 'fake' of evoprompt-fake" in text
+        assert "softmax" not in text
+    assert evoprompt("plugins", "--check", "evoprompt-fakes") == 2
+    assert "did you mean 'evoprompt-fake'" in capsys.readouterr().err
+
+
 def test_a_component_that_does_not_fails_by_name(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

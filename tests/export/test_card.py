@@ -23,6 +23,17 @@ def test_a_folder_is_no_base_model_that_others_could_look_up(tmp_path: Path) -> 
     assert "base_model: Qwen/Qwen2.5-3B" in named
 
 
+def test_a_model_without_a_name_is_not_called_like_the_current_folder(tmp_path: Path) -> None:
+    assert "| base model | not known |" in card(tmp_path, RECIPE)
+
+
+def test_a_snapshot_of_the_hub_has_its_name_on_the_hub(tmp_path: Path) -> None:
+    snapshot = tmp_path / "models--Qwen--Qwen3-0.6B" / "snapshots" / "4c2f"
+    named = card(tmp_path, RECIPE.model_copy(update={"base": str(snapshot)}))
+    assert "| base model | Qwen/Qwen3-0.6B |" in named
+    assert "base_model: Qwen/Qwen3-0.6B" in named
+
+
 def test_the_card_says_how_many_rollouts_had_no_reward(tmp_path: Path) -> None:
     spent = RECIPE.model_copy(update={"rollouts": 1_200})
     assert "| rollouts | 1,200 |" in card(tmp_path, spent)

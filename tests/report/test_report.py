@@ -288,3 +288,14 @@ def test_curves_are_means_and_ranges_over_the_seeds_that_are_not_just_begun(tmp_
     first, last = rewards["rows"][0], rewards["rows"][-1]
     assert (first["low"], first["y"], first["high"]) == (0.0, 0.5, 1.0)
     assert (last["low"], last["high"]) == (2.4, 2.8), "running means over five steps"
+
+
+def test_a_single_arm_is_compared_with_its_beginning(tmp_path: Path) -> None:
+    def evaluated(rollouts: int, value: float, questions: float) -> Evaluated:
+        metrics = {REWARD.name: value, "questions": questions}
+        return Evaluated(1, "validation", "c0", rollouts, metrics, {}, REWARD)
+
+    seeded = Seeded(0, "c0", {"instruction": "Answer."})
+    root = written(tmp_path, seeded, evaluated(8, 0.25, 8), evaluated(90, 0.75, 20))
+    text = " ".join(Page(write_report(root).read_text("utf-8")).text.split())
+    assert "0.250 on 8 before, 0.750 on 20 after." in text

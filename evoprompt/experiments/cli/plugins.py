@@ -20,7 +20,11 @@ def plugins(
         str | None, typer.Argument(metavar="[NAME]", help="Show the settings of a component.")
     ] = None,
     check: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Run the conformance suite of a component.")
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Run the conformance suite of a component, or of all those of a distribution.",
+        ),
     ] = None,
     changes: Changes = None,
 ) -> None:
@@ -73,18 +77,27 @@ def _list(listed: Sequence[Registered], console: Console) -> None:
 def _components_named(name: str, registry: Plugins) -> list[Registered]:
     """Return the components of a name, one for each role that has it.
 
+    Without a component of this name, return all components of the plugin or distribution that has
+    it.
+
     Raises:
-        PluginError: there is no such component.
+        PluginError: there is neither.
     """
     from evoprompt.support.errors import PluginError
     from evoprompt.support.validation import nearest
 
     named = [component for component in registry.components() if component.name == name]
     if not named:
-        names = sorted({component.name for component in registry.components()})
+        named = [
+            component for component in registry.components() if component.source.answers_to((name,))
+        ]
+    if not named:
+        components = registry.components()
+        distributions = {component.source.distribution for component in components}
+        names = sorted({component.name for component in components} | distributions)
         raise PluginError(
             f"no component is called {name!r}{nearest(name, names)}; required: one that "
-            "`evoprompt plugins` lists"
+            "`evoprompt plugins` lists, or the distribution of some"
             + "".join(f"; not loaded: {problem}" for problem in registry.problems)
         )
     return named

@@ -30,11 +30,8 @@ _PLACEMENTS = {
 def card(folder: Path, recipe: Recipe) -> str:
     """Return the text of ``README.md``."""
     head: dict[str, JsonValue] = {"library_name": "transformers", "tags": ["evoprompt", "grpo"]}
-    base = recipe.base
-    # A path means nothing on other machines.
-    if base.startswith((".", "~", "/")) or Path(base).is_dir():
-        base = Path(base).resolve().name
-    elif base:
+    base, is_public = _name_of_model(recipe.base)
+    if is_public:
         head["base_model"] = base
     failures, rollouts = recipe.failures, f"{recipe.rollouts:,}"
     if failures.of:
@@ -56,6 +53,22 @@ def card(folder: Path, recipe: Recipe) -> str:
     if recipe.tools:
         parts.append(_tools(recipe))
     return "\n\n".join(parts) + "\n"
+
+
+def _name_of_model(base: str) -> tuple[str, bool]:
+    """Return the name of a model, and whether it is one that other machines know.
+
+    A path means nothing there: of a folder the name is its last part, and of a snapshot in a cache
+    of the Hugging Face hub the name on the hub.
+    """
+    if not base:  # as a path it would be the current folder
+        return "", False
+    if not (base.startswith((".", "~", "/")) or Path(base).is_dir()):
+        return base, True
+    folder = Path(base).resolve()
+    if folder.parent.name == "snapshots" and folder.parts[-3].startswith("models--"):
+        return folder.parts[-3].removeprefix("models--").replace("--", "/", 1), True
+    return folder.name, False
 
 
 def _tools(recipe: Recipe) -> str:

@@ -78,17 +78,19 @@ const fillTests = () => {
     select.replaceChildren(...names.map((arm) => element("option", { value: arm, selected: arm === kept }, visible(arm))));
     select.onchange = fillTests;
   }
+  const isCompared = names.length > 1; // one arm is not compared with itself
+  by("compared-arms").hidden = !isCompared;
   const mean = (row, arm) => {
     const values = row.values.filter((value, at) => trials[at].arm === arm && value !== null);
     return values.length ? values.reduce((sum, one) => sum + one, 0) / values.length : null;
   };
   const compared = rows.map((row) => {
-    const [before, after] = [mean(row, by("before").value), mean(row, by("after").value)];
-    const change = before === null || after === null ? "unknown" : before === after ? "same" : (after > before) === found.higher ? "better" : "worse";
+    const [before, after] = [isCompared ? mean(row, by("before").value) : null, mean(row, by("after").value)];
+    const change = before === null || after === null ? isCompared ? "unknown" : "" : before === after ? "same" : (after > before) === found.higher ? "better" : "worse";
     return { ...row, before, after, change };
   });
   const count = (change) => compared.filter((one) => one.change === change).length.toLocaleString("en");
-  by("flipped").textContent = `From ${visible(by("before").value)} to ${visible(by("after").value)}, ${count("better")} of ${rows.length.toLocaleString("en")} questions came out better and ${count("worse")} worse.`;
+  by("flipped").textContent = !isCompared ? `The test of ${visible(names[0] ?? "")}, the only arm with one.` : `From ${visible(by("before").value)} to ${visible(by("after").value)}, ${count("better")} of ${rows.length.toLocaleString("en")} questions came out better and ${count("worse")} worse.`;
   lists.tests.set(compared);
 };
 
