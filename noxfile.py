@@ -101,11 +101,12 @@ def own_constraints(session: nox.Session, *without: str) -> str:
 
 @nox.session(tags=["gate"])
 def style(session: nox.Session) -> None:
-    """Lint, format, and who imports whom."""
+    """Lint, format, the layers of imports, and no circle among them."""
     session.install("-c", "constraints.txt", "import-linter", "ruff")
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     session.run("lint-imports", "--no-cache", env={"PYTHONPATH": f"{ROOT}:{ROOT / 'adapters'}"})
+    session.run("python", ".ci/circles.py")
 
 
 @nox.session(tags=["gate"], venv_backend="none")

@@ -29,7 +29,7 @@ from evoprompt.log.summaries import (
     summarise_ask,
     summarise_tell,
 )
-from evoprompt.plugins import calling, naming, require_type
+from evoprompt.plugins import require_type
 from evoprompt.populations import SteadyPopulation
 from evoprompt.proposers.combinators import NoProposer
 from evoprompt.proposing import ProposalRequests, ProposerState
@@ -46,6 +46,7 @@ from evoprompt.rules import Rule
 from evoprompt.screening import Screening, Seed, usable_seeds
 from evoprompt.selection import Selection
 from evoprompt.selectors import Deap
+from evoprompt.support.calls import calling, naming
 from evoprompt.support.errors import InputError, StateError, warn
 from evoprompt.support.leads import MIN_GROUPS, describe_best
 from evoprompt.types import (

@@ -22,12 +22,12 @@ from evoprompt.config import EngineConfig
 from evoprompt.log.eventlog import EventLog
 from evoprompt.log.events import Notice, Verified
 from evoprompt.log.summaries import TRIED, rollout_events
-from evoprompt.plugins import naming
 from evoprompt.proposing import ProposalRequests, StillProposingError
 from evoprompt.replay import rollouts_to_keep
 from evoprompt.roles import TrainingScale, VerificationRequest, Verifier
 from evoprompt.screening import Rejection, Screening, summarise
 from evoprompt.selection import Selection
+from evoprompt.support.calls import naming
 from evoprompt.support.storage import SavedRecord
 from evoprompt.support.text import format_error, format_error_with_place
 from evoprompt.types import (

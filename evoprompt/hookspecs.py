@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING
 
 import pluggy
 
+from evoprompt.support.calls import PLUGIN_GROUP
+
 if TYPE_CHECKING:
     import typer
 
     from evoprompt.components import Component
     from evoprompt.log.events import Event
 
-GROUP = "evoprompt"
-hookspec = pluggy.HookspecMarker(GROUP)
-hookimpl = pluggy.HookimplMarker(GROUP)
+hookspec = pluggy.HookspecMarker(PLUGIN_GROUP)
+hookimpl = pluggy.HookimplMarker(PLUGIN_GROUP)
 
 
 @hookspec

@@ -9,13 +9,11 @@ of installation. A plugin that fails is named with the distribution that it come
 from __future__ import annotations
 
 import functools
-import inspect
 import logging
 import os
 import re
 import reprlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata
 from importlib.util import find_spec
@@ -35,9 +33,9 @@ from pydantic import (
 from evoprompt import hookspecs
 from evoprompt.components import BuildContext, Component
 from evoprompt.roles import Attributor, Population, Proposer, Selector, Verifier
-from evoprompt.support.errors import ComponentError, EvopromptError, InputError, PluginError
+from evoprompt.support.calls import PLUGIN_GROUP, cause_of
+from evoprompt.support.errors import EvopromptError, InputError, PluginError
 from evoprompt.support.validation import explain, nearest
-from evoprompt.support.waiting import Report, monitor
 
 if TYPE_CHECKING:
     import typer
@@ -169,7 +167,7 @@ class Plugins:
         block: Collection[str] = (),
         has_components: bool = True,
     ) -> None:
-        self.manager = pluggy.PluginManager(hookspecs.GROUP)
+        self.manager = pluggy.PluginManager(PLUGIN_GROUP)
         self.manager.add_hookspecs(hookspecs)
         self.blocked: list[PluginSource] = []
         self._sources: dict[str, PluginSource] = {}
@@ -253,7 +251,7 @@ class Plugins:
         except EvopromptError:
             raise
         except (Exception, SystemExit) as error:
-            raise PluginError(f"{component} could not be built: {_cause(error)}") from error
+            raise PluginError(f"{component} could not be built: {cause_of(error)}") from error
         if role == Proposer.role:
             return self._wrapped(cast(Proposer, built), around, context)
         return built
@@ -303,7 +301,7 @@ class Plugins:
             try:
                 caller(event=event)
             except (Exception, SystemExit) as error:
-                self._leave_out(source, f"evoprompt_event failed: {_cause(error)}")
+                self._leave_out(source, f"evoprompt_event failed: {cause_of(error)}")
 
     def _load(self, source: PluginSource) -> None:
         earlier_source = self._sources.get(source.name)
@@ -318,7 +316,7 @@ class Plugins:
             self.manager.register(plugin, source.name)
             self.manager.check_pending()
         except (Exception, SystemExit) as error:
-            self._leave_out(source, _cause(error))
+            self._leave_out(source, cause_of(error))
             return
         if not self.manager.get_hookcallers(plugin):
             self._leave_out(
@@ -347,7 +345,7 @@ class Plugins:
                 components = dict.fromkeys(map(_named_component, returned))
             except (Exception, SystemExit) as error:
                 for source in wrapping:
-                    self._leave_out(source, f"{hook} failed: {_cause(error)}")
+                    self._leave_out(source, f"{hook} failed: {cause_of(error)}")
         claims: dict[tuple[str, str], list[Registered]] = {}
         for name, component in components:
             for source in origins.get((name, component), wrapping[-1:]):
@@ -366,7 +364,7 @@ class Plugins:
             try:
                 items = [read(item) for item in _ask(caller)]
             except (Exception, SystemExit) as error:
-                self._leave_out(source, f"{hook} failed: {_cause(error)}")
+                self._leave_out(source, f"{hook} failed: {cause_of(error)}")
                 continue
             yield from ((source, item) for item in items)
 
@@ -430,10 +428,6 @@ def _command_group(brought: object) -> typer.Typer:
     return brought
 
 
-def _cause(error: BaseException) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())
-
-
 def _collision(claims: Sequence[Registered]) -> str:
     claimants = " and ".join(str(claim.source) for claim in claims)
     return (
@@ -452,25 +446,12 @@ def installed_sources() -> list[PluginSource]:
             entry_point.load,
             "" if entry_point.attr else entry_point.module,
         )
-        for entry_point in metadata.entry_points(group=hookspecs.GROUP)
+        for entry_point in metadata.entry_points(group=PLUGIN_GROUP)
     ]
     return sorted(
         sources,
         key=lambda source: (source.distribution != "evoprompt", source.distribution, source.name),
     )
-
-
-def origin_of(component: object) -> str:
-    """Return distribution and version of a function, or of the class of another object.
-
-    If they are unknown, return the module.
-    """
-    module = str(getattr(_definition_of(component), "__module__", None))
-    package = module.partition(".")[0]
-    for entry_point in metadata.entry_points(group=hookspecs.GROUP):
-        if entry_point.dist and entry_point.module.partition(".")[0] == package:
-            return f"{entry_point.dist.name} {entry_point.dist.version}"
-    return f"module {module}"
 
 
 @functools.cache
@@ -520,87 +501,6 @@ def build(role: str, settings: Mapping[str, object], context: BuildContext | Non
     A component of a role of a layer above, such as a task, is an instance of its base class there.
     """
     return plugins().build(role, settings, context)
-
-
-@contextmanager
-def calling(
-    role: str,
-    component: object,
-    report: Report | None = None,
-    meanwhile: str = "everything waits for it",
-) -> Iterator[None]:
-    """Name ``component`` if the body, which calls it, does not return or would end the process.
-
-    Args:
-        role: role of the component, such as ``"reward function"``.
-        component: the component or function that the body calls.
-        report: takes the line that names a component that does not return; a warning by default.
-        meanwhile: what happens until it returns, for that line.
-
-    Raises:
-        ComponentError: the component raised ``SystemExit``.
-    """
-
-    def describe_wait() -> str:
-        return (
-            f"the {role} {describe(component)} has not returned after {monitor.patience:g} s; "
-            f"{meanwhile}; required: a result or an exception; look at what it waits for, and let "
-            "it give up after a time of its own"
-        )
-
-    with monitor.watching(describe_wait, report):
-        try:
-            yield
-        except SystemExit as error:
-            raise ComponentError(
-                f"the {role} {describe(component)} would end the process ({_cause(error)}); "
-                "required: a result or another exception; let it raise RuntimeError instead"
-            ) from error
-
-
-@contextmanager
-def naming(
-    role: str,
-    component: object,
-    report: Report | None = None,
-    passed_on: Sequence[Exception] = (),
-) -> Iterator[None]:
-    """Raise an error that names ``component`` if the body raises; otherwise as ``calling``.
-
-    Args:
-        role: role of the component, by the name of the engine's argument.
-        component: the component that the body calls.
-        report: takes the line that names a component that does not return; a warning by default.
-        passed_on: errors with another cause, which pass unchanged.
-
-    Raises:
-        ComponentError: the component failed.
-    """
-    try:
-        with calling(role, component, report):
-            yield
-    except Exception as error:
-        if error in passed_on or isinstance(error, ComponentError):
-            raise
-        raise ComponentError(
-            f"the {role} {describe(component)} failed ({_cause(error)}); training ends; fix "
-            "it, and resume from the last checkpoint"
-        ) from error
-
-
-def describe(component: object) -> str:
-    """Return the name of a function, or of the class of another object, and its distribution."""
-    definition = _definition_of(component)
-    return f"{getattr(definition, '__name__', definition)} of {origin_of(component)}"
-
-
-def _definition_of(component: object) -> object:
-    """Return the function, also of a partial or wrapped one, or the class of another object."""
-    component = inspect.unwrap(component) if callable(component) else component
-    while isinstance(component, functools.partial):
-        component = component.func
-    is_definition = inspect.isroutine(component) or isinstance(component, type)
-    return component if is_definition else type(component)
 
 
 def require_type(name: str, value: object, *kinds: type) -> None:

@@ -18,11 +18,11 @@ from pydantic import BaseModel, JsonValue, NonNegativeInt
 from evoprompt.config import EngineConfig
 from evoprompt.log.eventlog import EventLog
 from evoprompt.log.events import Notice
-from evoprompt.plugins import calling, describe, naming
 from evoprompt.proposers.combinators import note_cut, signed
 from evoprompt.roles import ProposalRequest, Proposer, TrainingScale, Verifier
 from evoprompt.screening import Screening
 from evoprompt.selection import Selection
+from evoprompt.support.calls import calling, describe, naming
 from evoprompt.types import (
     Candidate,
     CandidateStats,

@@ -14,7 +14,7 @@ from pydantic import BaseModel, JsonValue, NonNegativeInt
 from evoprompt.config import EngineConfig
 from evoprompt.log.eventlog import EventLog
 from evoprompt.log.events import Best, Pruned
-from evoprompt.plugins import naming
+from evoprompt.support.calls import naming
 from evoprompt.roles import Attributor, Population, Selector
 from evoprompt.selectors import select_distinct, sound_choice
 from evoprompt.support.leads import ADMIT, USEFUL, Lead, SentenceValue

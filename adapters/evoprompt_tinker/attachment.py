@@ -165,11 +165,11 @@ class Training(RLDataset):  # type: ignore[misc]
                 "required: one question a group; draw the problem once, outside of the thunk"
             )
 
-    def failed(self, error: BaseException) -> None:
+    def record_failure(self, error: BaseException) -> None:
         """Record the error of a batch, which ends the training."""
         self._failure = error
 
-    def stepped(self) -> None:
+    def complete_step(self) -> None:
         """Complete a step, before the cookbook trains on the batch."""
         self._step += 1
         self._checkpoint.save(self._step, self._end)
@@ -199,7 +199,7 @@ class Test(RLDataset):  # type: ignore[misc]
         """Return the builders of a batch."""
         builders = self._inner.get_batch(index)
         self._made += len(builders)
-        return [TestGroup(builder, self._setup, self) for builder in builders]
+        return [TestGroup(builder, self._setup, self.record_group_end) for builder in builders]
 
     def record_group_end(self, rewards: Sequence[float]) -> None:
         """Record a finished group; the last one ends the evaluation."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from tinker_cookbook.utils import logtree
 
@@ -18,8 +18,18 @@ from evoprompt_tinker.outcomes import outcomes
 from evoprompt_tinker.prompts import holds, question_of, setting_of
 from evoprompt_tinker.verification import CookbookVerification
 
-if TYPE_CHECKING:
-    from evoprompt_tinker.attachment import Training
+
+class BatchListener(Protocol):
+    """Training of a batch, which is notified of its end."""
+
+    def warn_of_mixed_group(self, number: int) -> None:
+        """Warn that the environments of group ``number`` ask different questions."""
+
+    def record_failure(self, error: BaseException) -> None:
+        """Record the error of a batch."""
+
+    def complete_step(self) -> None:
+        """Complete the step of a batch without an error."""
 
 
 class Batch:
@@ -30,7 +40,7 @@ class Batch:
         builders: builders of the dataset.
         setup: setup of the training.
         verification: rolls out for the engine.
-        training: dataset that is notified at the end of the batch, or of its error.
+        training: listener that is notified at the end of the batch, or of its error.
 
     Attributes:
         groups: the builders to train on.
@@ -42,7 +52,7 @@ class Batch:
         builders: Sequence[HostBuilder],
         setup: Setup,
         verification: CookbookVerification,
-        training: Training,
+        training: BatchListener,
     ) -> None:
         self.setup = setup
         self._index = index
@@ -71,7 +81,7 @@ class Batch:
                 group.envs = envs
             await self._ask(policy)
         except BaseException as error:
-            self._training.failed(error)
+            self._training.record_failure(error)
             raise
 
     async def _ask(self, policy: object) -> None:
@@ -132,9 +142,9 @@ class Batch:
         try:
             self._tell()
         except BaseException as error:
-            self._training.failed(error)
+            self._training.record_failure(error)
             raise
-        self._training.stepped()
+        self._training.complete_step()
 
     def _tell(self) -> None:
         self._require_instructions()

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from tinker_cookbook.rl.rollout_strategy import RolloutResult, RolloutStrategy
 from tinker_cookbook.rl.types import EnvGroupBuilder
 
 from evoprompt.hosting.binding import Binding, set_purpose
 from evoprompt.hosting.prompts import Render
-from evoprompt.plugins import calling
+from evoprompt.support.calls import calling
 from evoprompt.support.waiting import Report
 from evoprompt.types import Assignment, Candidate
 from evoprompt_tinker.host import (
@@ -24,10 +24,6 @@ from evoprompt_tinker.host import (
 )
 from evoprompt_tinker.outcomes import rewards
 from evoprompt_tinker.prompts import ASKED, place, question_of
-
-if TYPE_CHECKING:
-    from evoprompt_tinker.attachment import Test
-    from evoprompt_tinker.batch import Batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +129,18 @@ class TestGroup(Group):
     Args:
         inner: the builder of the dataset.
         setup: setup of the training.
-        test: test dataset, which receives the rewards; none if the group failed.
+        record_end: is called at the end of the group with its rewards; with none if it failed.
     """
 
-    def __init__(self, inner: HostBuilder, setup: Setup, test: Test) -> None:
+    def __init__(
+        self,
+        inner: HostBuilder,
+        setup: Setup,
+        record_end: Callable[[Sequence[float]], None],
+    ) -> None:
         super().__init__(inner, setup)
         self._setup = setup
-        self._test = test
+        self._record_end = record_end
         self._rewards: Sequence[float] = ()
 
     def candidate(self) -> Candidate:
@@ -166,7 +167,19 @@ class TestGroup(Group):
         try:
             await super().cleanup()
         finally:
-            self._test.record_group_end(self._rewards)
+            self._record_end(self._rewards)
+
+
+class GroupOwner(Protocol):
+    """Batch of a training, to its groups."""
+
+    setup: Setup
+
+    async def open_groups(self, policy: object) -> None:
+        """Wait until every group has its candidate."""
+
+    def record_group_end(self) -> None:
+        """Record a finished group."""
 
 
 class TrainingGroup(Group):
@@ -174,10 +187,10 @@ class TrainingGroup(Group):
 
     Args:
         inner: the builder of the dataset.
-        batch: decides under which candidate it asks; called when it came to its end.
+        batch: the batch of the group, which draws its candidate and is notified of its end.
 
     Attributes:
-        batch: of which it is.
+        batch: the batch of the group.
         envs: made and not yet rolled out; an error if they could not be made.
         assignment: what it was asked; None where nothing could be.
         trajectories: of the rollouts that came to an end.
@@ -188,7 +201,7 @@ class TrainingGroup(Group):
             own as its first observation.
     """
 
-    def __init__(self, inner: HostBuilder, batch: Batch) -> None:
+    def __init__(self, inner: HostBuilder, batch: GroupOwner) -> None:
         super().__init__(inner, batch.setup)
         self.batch = batch
         self.envs: Sequence[object] | BaseException | None = None

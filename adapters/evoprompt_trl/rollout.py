@@ -15,8 +15,8 @@ from evoprompt.config import EngineConfig
 from evoprompt.hosting.binding import RolloutOutcome
 from evoprompt.hosting.prompts import Prompt
 from evoprompt.hosting.rows import text_of
-from evoprompt.plugins import calling
 from evoprompt.replay import rollouts_to_keep
+from evoprompt.support.calls import calling
 from evoprompt.support.errors import InputError
 from evoprompt.support.waiting import Report
 from evoprompt.types import Candidate, Turn

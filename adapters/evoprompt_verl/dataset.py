@@ -12,7 +12,7 @@ from typing import Any
 from hydra.utils import get_class
 from omegaconf import DictConfig, OmegaConf
 
-from evoprompt.hookspecs import GROUP
+from evoprompt.support.calls import PLUGIN_GROUP
 from evoprompt.support.text import words_of
 
 
@@ -57,7 +57,9 @@ def _tools_of_plugins(config: DictConfig) -> list[dict[str, Any]]:
         return []
     from verl.experimental.agent_loop.utils import resolve_config_path
 
-    packages = {entry_point.module.partition(".")[0] for entry_point in entry_points(group=GROUP)}
+    packages = {
+        entry_point.module.partition(".")[0] for entry_point in entry_points(group=PLUGIN_GROUP)
+    }
     loops: Any = OmegaConf.load(resolve_config_path(path))
     for loop in loops:
         target = str(loop.get("_target_"))

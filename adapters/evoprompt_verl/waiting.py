@@ -12,7 +12,7 @@ from typing import Any
 
 import ray
 
-from evoprompt.plugins import calling
+from evoprompt.support.calls import calling
 from evoprompt.support.text import format_error
 from evoprompt.support.waiting import monitor
 

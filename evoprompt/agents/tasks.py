@@ -39,8 +39,8 @@ from evoprompt.log.evaluation import REWARD as REWARD
 from evoprompt.log.evaluation import Evaluation as Evaluation
 from evoprompt.log.evaluation import MainMetric as MainMetric
 from evoprompt.log.evaluation import Score as Score
-from evoprompt.plugins import calling
 from evoprompt.proposers.bank import BankOwner
+from evoprompt.support.calls import calling
 from evoprompt.support.errors import InputError
 from evoprompt.types import INSTRUCTION, TOOL, Question, Written
 

@@ -28,8 +28,8 @@ from evoprompt.optimizer.genome import Genome
 from evoprompt.optimizer.metering import Metering
 from evoprompt.optimizer.options import OptimizeOptions
 from evoprompt.optimizer.scoring import DspyMetric, Ran, Step
-from evoprompt.plugins import calling
 from evoprompt.roles import Proposer
+from evoprompt.support.calls import calling
 from evoprompt.support.errors import InputError, warn
 from evoprompt.support.text import format_error, words_of
 

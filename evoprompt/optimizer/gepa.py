@@ -17,8 +17,8 @@ from evoprompt.optimizer.runner import (
     Rollouts,
     usable_reward,
 )
-from evoprompt.plugins import calling
 from evoprompt.roles import ProposalRequest, Proposer
+from evoprompt.support.calls import calling
 from evoprompt.support.errors import InputError
 from evoprompt.support.text import format_error
 from evoprompt.types import Candidate, Proposal, Turn

@@ -5,14 +5,10 @@ from __future__ import annotations
 import difflib
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING
 
 from evoprompt.types import INSTRUCTION
-
-if TYPE_CHECKING:
-    from evoprompt.optimizer.result import OptimizationResult, Point
 
 _WORD = re.compile(r"\s+|\S+")
 _WIDTH, _HEIGHT, _MARGIN = 420, 120, 6  # pixels of the curve
@@ -20,15 +16,26 @@ _TEXT_STYLE = "white-space:pre-wrap;max-width:60em;margin:.4em 0"
 _STYLES = {"ins": "background:#b7e8c0;color:#0b3d17", "del": "background:#f5c2c2;color:#5c1010"}
 
 
-def result_html(result: OptimizationResult) -> str:
-    """Return the HTML of ``result``: how the best text differs from the seed, facts and curve."""
-    seed = result.candidates[0].candidate.components
+def result_html(
+    seed: Mapping[str, str],
+    best: Mapping[str, str],
+    facts: Sequence[str],
+    curve: Sequence[tuple[int, float]],
+) -> str:
+    """Return the HTML of a result.
+
+    Args:
+        seed: texts of the first seed, by component.
+        best: texts of the incumbent, in which the changes are marked.
+        facts: sentences about the result.
+        curve: pairs of rollouts and value of the incumbent, oldest first.
+    """
     parts = ["<div>"]
-    for name, text in result.best.components.items():
+    for name, text in best.items():
         heading = "" if name == INSTRUCTION else f"<b>{escape(name)}</b>"
         parts.append(f'{heading}<div style="{_TEXT_STYLE}">{diff_html(seed[name], text)}</div>')
-    facts = "".join(f"<li>{escape(fact)}</li>" for fact in result.facts)
-    return "".join([*parts, f"<ul>{facts}</ul>", _curve_svg(result.curve), "</div>"])
+    items = "".join(f"<li>{escape(fact)}</li>" for fact in facts)
+    return "".join([*parts, f"<ul>{items}</ul>", _curve_svg(curve), "</div>"])
 
 
 def diff_html(old: str, new: str) -> str:
@@ -69,23 +76,24 @@ def _marked(tag: str, text: str) -> str:
     return f'<{tag} style="{_STYLES[tag]}">{escape(text)}</{tag}>' if text else ""
 
 
-def _curve_svg(curve: Sequence[Point]) -> str:
+def _curve_svg(curve: Sequence[tuple[int, float]]) -> str:
     """Return the value of the incumbent over rollouts as steps; empty for a curve of one point."""
     if len(curve) < 2:
         return ""
-    values = [point.value for point in curve]
+    values = [value for _, value in curve]
+    end = curve[-1][0]
     low, high = min(values), max(values)
     width, height = _WIDTH - 2 * _MARGIN, _HEIGHT - 2 * _MARGIN
 
     def place(rollouts: int, value: float) -> str:
         share = (value - low) / (high - low) if high > low else 0.5
-        x = _MARGIN + width * rollouts / max(curve[-1].rollouts, 1)
+        x = _MARGIN + width * rollouts / max(end, 1)
         return f"{x:.1f},{_MARGIN + height * (1 - share):.1f}"
 
-    corners = [place(curve[0].rollouts, curve[0].value)]
-    for before, point in itertools.pairwise(curve):
-        corners += [place(point.rollouts, before.value), place(point.rollouts, point.value)]
-    label = f"value {low:.3f} to {high:.3f} over {curve[-1].rollouts:,} rollouts"
+    corners = [place(*curve[0])]
+    for (_, earlier_value), (rollouts, value) in itertools.pairwise(curve):
+        corners += [place(rollouts, earlier_value), place(rollouts, value)]
+    label = f"value {low:.3f} to {high:.3f} over {end:,} rollouts"
     return (
         f'<svg width="{_WIDTH}" height="{_HEIGHT}" role="img" aria-label="{label}">'
         f'<polyline points="{" ".join(corners)}" fill="none" stroke="#2563eb" stroke-width="2"/>'

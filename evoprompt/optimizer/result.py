@@ -14,6 +14,7 @@ from evoprompt.lm.budget import Charge
 from evoprompt.log.evaluation import Spread
 from evoprompt.log.eventlog import EventLog, to_line
 from evoprompt.optimizer.folder import EVENTS, RESULT
+from evoprompt.optimizer.html import result_html
 from evoprompt.support.errors import InputError
 from evoprompt.support.failures import FailureCount
 from evoprompt.support.storage import write_whole
@@ -134,9 +135,9 @@ class OptimizationResult(BaseModel):
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the changes of the first seed's text, facts and curve."""
-        from evoprompt.optimizer.html import result_html
-
-        return result_html(self)
+        seed = self.candidates[0].candidate.components
+        curve = [(point.rollouts, point.value) for point in self.curve]
+        return result_html(seed, self.best.components, self.facts, curve)
 
     def save(self, directory: str | Path) -> None:
         """Write the result, and the events if they are not in a file of ``directory`` yet.

@@ -30,7 +30,7 @@ from evoprompt.optimizer.outcome import (
     with_remedy,
 )
 from evoprompt.optimizer.threads import CallThreads
-from evoprompt.plugins import calling
+from evoprompt.support.calls import calling
 from evoprompt.support.credentials import keep_secrets_of
 from evoprompt.support.errors import BudgetError, EvopromptError, InputError, causes
 from evoprompt.support.failures import EMPTY

@@ -10,7 +10,7 @@ from typing import Any
 from evoprompt.optimizer.data import as_lines
 from evoprompt.optimizer.outcome import ExampleOutcome, Reading
 from evoprompt.optimizer.runner import parts_of
-from evoprompt.plugins import calling
+from evoprompt.support.calls import calling
 from evoprompt.support.errors import InputError, warn
 from evoprompt.types import Turn
 

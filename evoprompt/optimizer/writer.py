@@ -16,12 +16,13 @@ from evoprompt.log.events import Event, Notice
 from evoprompt.optimizer.journal import Answered, Journal
 from evoprompt.optimizer.options import OptimizeOptions
 from evoprompt.optimizer.outcome import LM_SPENT, BudgetSpentError
-from evoprompt.plugins import build, calling, describe, naming, plugins, require_type
+from evoprompt.plugins import build, plugins, require_type
 from evoprompt.proposers.combinators import note_cut, signed
 from evoprompt.replay import ReplayBuffer
 from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.rules import placeholders
 from evoprompt.screening import Screening, summarise
+from evoprompt.support.calls import calling, describe, naming
 from evoprompt.support.errors import BudgetError, InputError
 from evoprompt.support.text import format_error_with_place
 from evoprompt.types import (

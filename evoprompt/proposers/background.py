@@ -11,9 +11,9 @@ from dataclasses import replace
 
 from pydantic import JsonValue, TypeAdapter
 
-from evoprompt.plugins import calling
 from evoprompt.proposers.combinators import Wrapper, signed
 from evoprompt.roles import ProposalRequest, Proposer
+from evoprompt.support.calls import calling
 from evoprompt.types import Proposal, VerificationResult
 
 _PROPOSALS = TypeAdapter(list[Proposal])

@@ -14,11 +14,11 @@ from waiting import PATIENCE
 
 from evoprompt import Engine, EngineConfig, EvopromptWarning, Proposer, Selector, Verifier
 from evoprompt.attributors import Adjusted
-from evoprompt.plugins import describe
 from evoprompt.proposers.background import Background
 from evoprompt.proposers.combinators import Fallback
 from evoprompt.roles import ProposalRequest, VerificationRequest
 from evoprompt.selectors import Softmax
+from evoprompt.support.calls import describe
 from evoprompt.support.errors import ComponentError
 from evoprompt.support.waiting import WaitMonitor, monitor
 from evoprompt.testing.samples import question

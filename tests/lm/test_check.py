@@ -23,9 +23,10 @@ MODEL = "openai/gpt-5-mini"
 def language(
     server: OpenAIServer, spending: SpendTracker | None = None, **settings: object
 ) -> LanguageModel:
-    given = {"model": MODEL, "api_base": server.url, "api_key_env": "OPENAI_API_KEY"}
-    given |= {"retries": 0, **settings}
-    return LanguageModel(LmSettings.model_validate(given), spending=spending)
+    endpoint = {"model": MODEL, "api_base": server.url, "api_key_env": "OPENAI_API_KEY"}
+    return LanguageModel(
+        LmSettings.model_validate({**endpoint, "retries": 0, **settings}), spending=spending
+    )
 
 
 @pytest.fixture(autouse=True)

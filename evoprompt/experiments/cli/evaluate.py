@@ -218,10 +218,10 @@ def _print_result(result: EvaluationResult) -> None:
 
     values = result.evaluation
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    value = f"{values.value:.3f} {values.basis}".strip()
-    table.add_row(result.main_metric.label, value, style="bold")
-    for name, value in {**values.by_kind, **values.metrics}.items():
-        table.add_row(name, f"{value:.3f}")
+    main_value = f"{values.value:.3f} {values.basis}".strip()
+    table.add_row(result.main_metric.label, main_value, style="bold")
+    for name, mean in {**values.by_kind, **values.metrics}.items():
+        table.add_row(name, f"{mean:.3f}")
     if values.failures.failed:
         table.add_row("", str(values.failures), style="bold red")
     console = Console(markup=False, highlight=False)
