@@ -144,19 +144,19 @@ def _components(seed: object) -> dict[str, str]:
     )
 
 
-class _Known(SavedRecord):
+class _ScreeningState(SavedRecord):
     """Screening state that a resumed run needs.
 
     Attributes:
         born: candidates that ever got an id.
-        refused: texts that a person refused, the latest last.
-        turned_away: texts that verification refused in this generation.
+        declined: texts that the user refused, the latest last.
+        rejected: texts that verification rejected in this generation.
         findings: against the proposals that were screened last.
     """
 
     born: int = 0
-    refused: list[str] = Field(default_factory=list)
-    turned_away: list[str] = Field(default_factory=list)
+    declined: list[str] = Field(default_factory=list)
+    rejected: list[str] = Field(default_factory=list)
     findings: list[Rejection] = Field(default_factory=list)
 
 
@@ -180,7 +180,7 @@ class Screening:
     ) -> None:
         self.limits = TextLimits()
         self.trainset: Sequence[str] = ()
-        self.known = _Known()
+        self.known = _ScreeningState()
         self._seeds: tuple[str, ...] = ()
         self.events: list[Event] = []
         self.replay = replay
@@ -272,7 +272,7 @@ class Screening:
         self._index.update(questions, answers)
         return ScreeningContext(
             required=self.required,
-            rejected=[*self.known.refused, *self.known.turned_away],
+            rejected=[*self.known.declined, *self.known.rejected],
             questions=questions,
             answers=answers,
             limits=self.limits,
@@ -311,15 +311,15 @@ class Screening:
 
     def remember_rejected(self, candidate: Candidate) -> None:
         """Remember a rejected text, so that it is rejected if it is proposed again soon."""
-        self.known.refused = [*self.known.refused, candidate.text][-_REMEMBERED:]
+        self.known.declined = [*self.known.declined, candidate.text][-_REMEMBERED:]
 
     def reject(self, candidate: Candidate) -> None:
         """Reject a text for the rest of the generation, after a trial with a few questions."""
-        self.known.turned_away.append(candidate.text)
+        self.known.rejected.append(candidate.text)
 
     def begin_generation(self) -> None:
         """Allow texts that earlier generations rejected, since the policy has changed."""
-        self.known.turned_away.clear()
+        self.known.rejected.clear()
 
 
 def summarise(findings: Sequence[Rejection]) -> str:

@@ -13,10 +13,10 @@ from pydantic import BaseModel, JsonValue, NonNegativeInt
 
 from evoprompt.config import EngineConfig
 from evoprompt.log.eventlog import EventLog
-from evoprompt.log.events import Best, Pruned
-from evoprompt.support.calls import naming
+from evoprompt.log.events import IncumbentChanged, Pruned
 from evoprompt.roles import Attributor, Population, Selector
 from evoprompt.selectors import select_distinct, sound_choice
+from evoprompt.support.calls import naming
 from evoprompt.support.leads import ADMIT, USEFUL, Lead, SentenceValue
 from evoprompt.types import Candidate, CandidateStats, Trajectory
 
@@ -217,8 +217,8 @@ class Selection:
         best = self.incumbent.id
         if best != self._announced and (self._announced or len(self.members) > 1):
             self._announced = best
-            is_shown = self.is_better(self.incumbent, self.first)
-            self.log.append(Best(step, best, is_shown))
+            is_better = self.is_better(self.incumbent, self.first)
+            self.log.append(IncumbentChanged(step, best, is_better))
 
     # ------------------------------------------------------------------------------------ draws
 

@@ -126,7 +126,7 @@ def test_the_rollouts_of_a_question_are_shared_as_the_page_says(run: Run) -> Non
 
 def test_admitted_candidates_join_and_some_become_the_incumbent(run: Run) -> None:
     admitted = [str(event["candidate"]) for event in run.events("verified") if event["admitted"]]
-    incumbents = [str(event["candidate"]) for event in run.events("best")]
+    incumbents = [str(event["candidate"]) for event in run.events("incumbent_changed")]
     assert admitted
     assert set(incumbents) <= {"c0", *admitted}
     assert "c0" not in incumbents[1:], "the first seed leads only until another member does"

@@ -18,7 +18,7 @@ from evoprompt.log.events import (
     Excerpt,
     Notice,
     Proposed,
-    Shown,
+    RolloutSamples,
     Verified,
 )
 
@@ -121,7 +121,7 @@ def test_what_was_said_about_it_holds_no_credentials(
     log.append(Verified(1, "c0", 1, None, None, 0, False, f"failed with {key}"))
     log.append(Evolved(1, 1, (), ("c0",), 0, f"refused {key}"))
     log.append(Notice(1, f"refused {key}"))
-    log.append(Shown(1, (Excerpt("c0", "2+2?", "4", 0.0, (), f"got {key}"),)))
+    log.append(RolloutSamples(1, (Excerpt("c0", "2+2?", "4", 0.0, (), f"got {key}"),)))
     log.show(Notice(1, f"waits for {key}"))
     assert len(heard) == 6
     assert key not in (tmp_path / "events.jsonl").read_text(encoding="utf-8") + str(heard)

@@ -9,21 +9,21 @@ import pytest
 
 from evoprompt.log.evaluation import MainMetric
 from evoprompt.log.events import (
-    Asked,
-    Best,
-    Differed,
+    CandidatesDisagreed,
     Evaluated,
     Event,
     Evolved,
     Excerpt,
+    IncumbentChanged,
     Intervened,
     Notice,
     Proposed,
     Pruned,
+    QuestionsAssigned,
+    RolloutSamples,
     Seeded,
     Sentences,
-    Shown,
-    Told,
+    StepCompleted,
     Verified,
 )
 from evoprompt.support.leads import SentenceValue
@@ -31,10 +31,10 @@ from evoprompt.types import Turn
 
 ONE_OF_EACH: list[Event] = [
     Seeded(0, "c0", {"instruction": "Search."}),
-    Asked(1, {"c0": 3}, 2, {"c0": 1.0}),
-    Told(1, 6, 6, 1, 0.5, {"c0": 0.5}, {"tool_calls": 1.5}, 1.0),
-    Shown(1, (Excerpt("c0", "2+2?", "4", 0.0, (Turn("5", "no"),), "expected 4", 7),)),
-    Differed(1, {"2+2?": {"c0": 0.0, "c1": 1.0}}),
+    QuestionsAssigned(1, {"c0": 3}, 2, {"c0": 1.0}),
+    StepCompleted(1, 6, 6, 1, 0.5, {"c0": 0.5}, {"tool_calls": 1.5}, 1.0),
+    RolloutSamples(1, (Excerpt("c0", "2+2?", "4", 0.0, (Turn("5", "no"),), "expected 4", 7),)),
+    CandidatesDisagreed(1, {"2+2?": {"c0": 0.0, "c1": 1.0}}),
     Pruned(5, ("c1",), ("c0",)),
     Proposed(15, "c2", {"instruction": "Search twice."}, ("c0",), "Fake", "it stopped early"),
     Proposed(15, "", {"instruction": ""}, ("c0",), "Fake", "", "empty", "it has no words"),
@@ -43,7 +43,7 @@ ONE_OF_EACH: list[Event] = [
     Evolved(15, 1, ("c2",), ("c0", "c2"), 40),
     Evaluated(15, "test", "c2", 120, {"right": 0.5}, {"easy": 0.9}, MainMetric("right", "right")),
     Intervened(15, "1-retire", "retire", "c2", "a person", done=True),
-    Best(15, "c2"),
+    IncumbentChanged(15, "c2"),
     Sentences(15, (SentenceValue("Search twice.", 0.06, 0.02, 3),)),
     Notice(16, "the proposer failed"),
 ]

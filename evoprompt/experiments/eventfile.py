@@ -18,8 +18,26 @@ from evoprompt.support.errors import InputError
 from evoprompt.support.text import format_error
 
 _ADAPTERS: Mapping[str, TypeAdapter[Event]] = {kind.kind: TypeAdapter(kind) for kind in KINDS}
+_NEW_KINDS = {
+    "asked": "questions_assigned",
+    "told": "step_completed",
+    "shown": "rollout_samples",
+    "differed": "candidates_disagreed",
+    "best": "incumbent_changed",
+}
+"""Kinds of events of this version, by their names in earlier versions."""
+_NEW_FIELDS = {
+    "evaluated": {"headline": "main_metric", "by_stratum": "by_kind"},
+    "pruned": {"dropped": "candidates", "kept": "members"},
+    "sentences": {"found": "values"},
+}
+"""Fields of events of this version, by their names in earlier versions."""
 _LARGEST_STEP = 1_000_000_000
 _LARGEST = 1e100  # of any number; statistics still square it
+
+
+class RenamedEventError(ValueError):
+    """A line has the name of an event, or of a field, of an earlier version."""
 
 
 def read_events(path: Path) -> Iterator[dict[str, Any]]:
@@ -29,7 +47,7 @@ def read_events(path: Path) -> Iterator[dict[str, Any]]:
     default.
 
     Raises:
-        InputError: another line is no event; names the file and the line.
+        InputError: another line is no event, or of an earlier version; names the file and the line.
     """
     if not path.exists():
         return
@@ -39,6 +57,11 @@ def read_events(path: Path) -> Iterator[dict[str, Any]]:
                 return
             try:
                 event = event_of(line)
+            except RenamedEventError as error:
+                raise InputError(
+                    f"{path}:{number} is of an earlier version of evoprompt ({error}); required: "
+                    "events of this version; read the file with the evoprompt that wrote it"
+                ) from error
             except (ValueError, RecursionError) as error:
                 raise damage_error(path, number, format_error(error)) from error
             yield event.to_json()
@@ -56,6 +79,7 @@ def event_of(line: bytes | str) -> Event:
     """Return the event in ``line``.
 
     Raises:
+        RenamedEventError: the line has a name of an earlier version.
         ValueError: the line is no event.
     """
     fields = json.loads(line, parse_float=_number, parse_int=_whole, parse_constant=_number)
@@ -63,9 +87,14 @@ def event_of(line: bytes | str) -> Event:
         raise ValueError("not an object")
     kind = fields.get("event")
     if not isinstance(kind, str) or kind not in _ADAPTERS:
+        if kind in _NEW_KINDS:
+            raise RenamedEventError(f"the event {kind!r} is called {_NEW_KINDS[kind]!r} now")
         raise ValueError(f"unknown event {kind!r}; known: {', '.join(_ADAPTERS)}")
-    if kind == "evaluated" and "headline" in fields:
-        raise ValueError("headline and by_stratum are called main_metric and by_kind since then")
+    for field, new_field in _NEW_FIELDS.get(kind, {}).items():
+        if field in fields:
+            raise RenamedEventError(
+                f"the field {field!r} of the event {kind!r} is called {new_field!r} now"
+            )
     try:
         event = _ADAPTERS[kind].validate_python(fields)
     except ValidationError as error:

@@ -115,7 +115,7 @@ class TrainingHistory:
         candidates: by id, all that passed screening, oldest first.
         best: the engine's best, empty before the first candidate.
         compared: whether the best was ever compared with the first candidate.
-        is_shown: whether the best is shown to be better than the first candidate.
+        is_better: whether there is evidence that the best is better than the first candidate.
         step: the last one.
         rollouts: spent so far, as of the last event that records them.
         rollout_failures: training rollouts without a reward, and the reason of the first.
@@ -129,7 +129,7 @@ class TrainingHistory:
         notices: (step, message) of all notices for the user.
         interventions: results of the user's requests, by the id of the request.
         sentences: their last estimated values, the clearest first.
-        differed: (step, question, mean reward of each candidate) where candidates came out
+        disagreements: (step, question, mean reward of each candidate) where candidates came out
             differently under one policy.
     """
 
@@ -137,7 +137,7 @@ class TrainingHistory:
     candidates: dict[str, Entry] = field(default_factory=dict)
     best: str = ""
     compared: bool = False
-    is_shown: bool = False
+    is_better: bool = False
     step: int = 0
     rollouts: int = 0
     rollout_failures: FailureCount = field(default_factory=FailureCount)
@@ -150,7 +150,7 @@ class TrainingHistory:
     notices: list[tuple[int, str]] = field(default_factory=list)
     interventions: dict[str, Json] = field(default_factory=dict)
     sentences: Sequence[SentenceValue] = ()
-    differed: list[tuple[int, str, Mapping[str, float]]] = field(default_factory=list)
+    disagreements: list[tuple[int, str, Mapping[str, float]]] = field(default_factory=list)
     _member_ids: set[str] = field(default_factory=set)
 
     @classmethod
@@ -226,7 +226,7 @@ class TrainingHistory:
         """Return a sentence on whether the best is shown to be better than the first candidate."""
         if not self.compared:
             return ""
-        return describe_best(self.best, next(iter(self.candidates)), self.is_shown)
+        return describe_best(self.best, next(iter(self.candidates)), self.is_better)
 
     def value_of(self, entry: Entry) -> float | None:
         """Return the value of ``entry``, comparable among entries; None if never measured."""
@@ -256,7 +256,7 @@ class TrainingHistory:
 
     def _apply_event(self, event: Json) -> None:
         step = self.step = event["step"]
-        if event["event"] in ("told", "evaluated"):
+        if event["event"] in ("step_completed", "evaluated"):
             self.rollouts = event["rollouts"]
         match event["event"]:
             case "seeded":
@@ -276,7 +276,7 @@ class TrainingHistory:
                         event["reason"],
                     )
                 )
-            case "asked":
+            case "questions_assigned":
                 for name, count in event["draws"].items():
                     if name in self.candidates:
                         self.candidates[name].rollouts += count * event["rollouts"]
@@ -286,15 +286,15 @@ class TrainingHistory:
                     entry.mean = event["mean"]
                 if not event["parent"]:
                     entry.checks.append(event)
-            case "told":
+            case "step_completed":
                 self._apply_step(event)
-            case "shown":
+            case "rollout_samples":
                 for excerpt in event["excerpts"]:
                     entry = self.candidates[excerpt["candidate"]]
                     excerpts = entry.episodes if entry.admitted else entry.answers
                     excerpts.append({"step": step, **excerpt})
-            case "differed":
-                self.differed += [
+            case "candidates_disagreed":
+                self.disagreements += [
                     (step, *question_rewards) for question_rewards in event["questions"].items()
                 ]
             case "evolved":
@@ -304,16 +304,16 @@ class TrainingHistory:
                 self.generations.append({**event, "proposed": len(since), "refused": refused})
                 self._set_members(event["population"], step)
             case "pruned":
-                self._set_members(event["kept"], step)
+                self._set_members(event["members"], step)
             case "intervened":
                 self._apply_intervention(event)
             case "sentences":
-                self.sentences = [SentenceValue(**sentence) for sentence in event["found"]]
+                self.sentences = [SentenceValue(**sentence) for sentence in event["values"]]
             case "notice":
                 self.notices.append((step, event["message"]))
-            case "best":
+            case "incumbent_changed":
                 self.best, self.compared = self.candidates[event["candidate"]].id, True
-                self.is_shown = event["is_shown"]
+                self.is_better = event["is_better"]
             case "evaluated" if event["split"] == "validation" and event["main_metric"]:
                 main_metric = MainMetric(**event["main_metric"])
                 value = event["metrics"][main_metric.name]

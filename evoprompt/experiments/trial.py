@@ -32,7 +32,7 @@ from evoprompt.hosting.requests import supervise
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.log.evaluation import Evaluation, MainMetric
 from evoprompt.log.eventlog import EventLog
-from evoprompt.log.events import Evaluated, Event, Notice, Told
+from evoprompt.log.events import Evaluated, Event, Notice, StepCompleted
 from evoprompt.plugins import build, plugins
 from evoprompt.support.credentials import masked
 from evoprompt.support.errors import EvopromptError, EvopromptWarning, InputError, StateError
@@ -154,7 +154,7 @@ def run_trial(
     )
 
     def check_reward(event: Event) -> None:
-        if not isinstance(event, Told) or event.reward is None:
+        if not isinstance(event, StepCompleted) or event.reward is None:
             return
         if fallen := watch.record_reward(event.step, event.reward):
             log.append(Notice(event.step, fallen))

@@ -23,9 +23,9 @@ class _PendingAssignment:
     """A pending assignment, in the form of a saved state."""
 
     assignment: Assignment
-    asked_at: int
+    issued_at: int
     # In order, so that a saved state does not depend on how a set happens to iterate.
-    told: Annotated[set[int], PlainSerializer(sorted)] = field(default_factory=set)
+    received: Annotated[set[int], PlainSerializer(sorted)] = field(default_factory=set)
 
 
 _ENTRIES = TypeAdapter(list[_PendingAssignment])
@@ -178,18 +178,18 @@ class AssignmentTracker:
             )
             for identity, assignment in self._pending.items()
         ]
-        return {"asked": self._num_issued, "entries": _ENTRIES.dump_python(entries, mode="json")}
+        return {"issued": self._num_issued, "entries": _ENTRIES.dump_python(entries, mode="json")}
 
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
         """Continue from ``state``."""
         entries = _ENTRIES.validate_python(state["entries"])
-        self._num_issued = TypeAdapter(int).validate_python(state["asked"])
+        self._num_issued = TypeAdapter(int).validate_python(state["issued"])
         for forgotten in (self._pending, self._steps, self._received, self._counts):
             forgotten.clear()
         for entry in entries:
-            self._add(entry.assignment, entry.asked_at)
-            if entry.told:
-                self._received[entry.assignment.id] = sum(1 << number for number in entry.told)
+            self._add(entry.assignment, entry.issued_at)
+            if entry.received:
+                self._received[entry.assignment.id] = sum(1 << number for number in entry.received)
 
 
 def _numbers(bits: int) -> set[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, ClassVar
@@ -15,8 +16,8 @@ from evoprompt.types import Turn, VerificationResult
 class Event:
     """Base class of all events. ``step`` is the engine step of the event.
 
-    Its ``kind`` in files is the name of its class, in lower case; a subclass of an event's class is
-    of the same kind.
+    Its ``kind`` in files is the name of its class, in lower case with underscores; a subclass of an
+    event's class is of the same kind.
     """
 
     kind: ClassVar[str]
@@ -24,7 +25,7 @@ class Event:
 
     def __init_subclass__(cls) -> None:
         if Event in cls.__bases__:
-            cls.kind = cls.__name__.lower()
+            cls.kind = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
 
     def to_json(self) -> dict[str, Any]:
         """Return the event as JSON values, its kind first."""
@@ -47,7 +48,7 @@ class Seeded(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked(Event):
+class QuestionsAssigned(Event):
     """Questions were paired with candidates.
 
     Attributes:
@@ -63,7 +64,7 @@ class Asked(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class Told(Event):
+class StepCompleted(Event):
     """Trajectories were attributed.
 
     Attributes:
@@ -119,7 +120,7 @@ class Excerpt:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown(Event):
+class RolloutSamples(Event):
     """Rollouts for a user to read: a bad and a good one of some candidates.
 
     They come from training at some steps, and from verification after each round, before the
@@ -130,7 +131,7 @@ class Shown(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class Differed(Event):
+class CandidatesDisagreed(Event):
     """Questions with different rewards of candidates under one policy, the widest gaps first.
 
     Attributes:
@@ -142,10 +143,15 @@ class Differed(Event):
 
 @dataclass(frozen=True, slots=True)
 class Pruned(Event):
-    """The candidates ``dropped`` left the population, and ``kept`` stayed."""
+    """Candidates were removed from the population.
 
-    dropped: tuple[str, ...]
-    kept: tuple[str, ...]
+    Attributes:
+        candidates: ids of the removed candidates.
+        members: ids of the members after that.
+    """
+
+    candidates: tuple[str, ...]
+    members: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,23 +284,23 @@ class Intervened(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class Best(Event):
+class IncumbentChanged(Event):
     """A new incumbent: another candidate is the engine's best.
 
     Attributes:
         candidate: its id.
-        is_shown: whether there is evidence that it is better than the first instruction.
+        is_better: whether there is evidence that it is better than the first instruction.
     """
 
     candidate: str
-    is_shown: bool = False
+    is_better: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Sentences(Event):
     """Estimated values of sentences from all steps so far, the clearest first."""
 
-    found: tuple[SentenceValue, ...]
+    values: tuple[SentenceValue, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,17 +312,17 @@ class Notice(Event):
 
 KINDS = (
     Seeded,
-    Asked,
-    Told,
-    Shown,
-    Differed,
+    QuestionsAssigned,
+    StepCompleted,
+    RolloutSamples,
+    CandidatesDisagreed,
     Pruned,
     Proposed,
     Verified,
     Evolved,
     Evaluated,
     Intervened,
-    Best,
+    IncumbentChanged,
     Sentences,
     Notice,
 )

@@ -9,7 +9,14 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from evoprompt.config import EngineConfig
-from evoprompt.log.events import Asked, Differed, Event, Excerpt, Shown, Told
+from evoprompt.log.events import (
+    CandidatesDisagreed,
+    Event,
+    Excerpt,
+    QuestionsAssigned,
+    RolloutSamples,
+    StepCompleted,
+)
 from evoprompt.log.turns import clip, readable
 from evoprompt.support.failures import FailureCount
 from evoprompt.support.storage import SavedRecord
@@ -24,7 +31,7 @@ def summarise_ask(
     chances: Sequence[float],
     drawn_candidates: Sequence[Candidate],
     rollouts: int,
-) -> Asked:
+) -> QuestionsAssigned:
     """Count the draws of each candidate.
 
     The event also has the ``rollouts`` of each draw and the highest selection probabilities.
@@ -32,7 +39,7 @@ def summarise_ask(
     named = zip((stats.candidate.id for stats in candidate_stats), chances, strict=False)
     likeliest = sorted(named, key=lambda pair: -pair[1])[:_MAX_LISTED]
     counts = Counter(candidate.id for candidate in drawn_candidates).most_common(_MAX_LISTED)
-    return Asked(step, dict(counts), rollouts, dict(likeliest))
+    return QuestionsAssigned(step, dict(counts), rollouts, dict(likeliest))
 
 
 def summarise_tell(
@@ -40,7 +47,7 @@ def summarise_tell(
     rollouts: int,
     trajectories: Sequence[Trajectory],
     candidate_stats: Sequence[CandidateStats],
-) -> Told:
+) -> StepCompleted:
     """Summarize the rewards, metrics and highest weights of a step after attribution."""
     rewards: list[float] = []
     values: dict[str, list[float]] = {}
@@ -68,7 +75,7 @@ def summarise_tell(
     words = sum(len(candidates[id_].text.split()) * count for id_, count in used.items())
     heaviest = sorted(candidate_stats, key=lambda stats: -stats.weight)[:_MAX_LISTED]
     groups = [group for group in rewards_by_group.values() if len(group) > 1]
-    return Told(
+    return StepCompleted(
         step,
         rollouts,
         len(trajectories),
@@ -151,11 +158,13 @@ def rollout_events(
         candidates: maximum number of candidates with excerpts.
     """
     excerpts = excerpts_of(to_excerpt, candidates)
-    first: list[Event] = [Shown(step, excerpts)] if excerpts else []
+    first: list[Event] = [RolloutSamples(step, excerpts)] if excerpts else []
     return [*first, *differences_of(step, trajectories)]
 
 
-def differences_of(step: int, trajectories: Sequence[Trajectory]) -> tuple[Differed, ...]:
+def differences_of(
+    step: int, trajectories: Sequence[Trajectory]
+) -> tuple[CandidatesDisagreed, ...]:
     """Return an event of the questions with different rewards of candidates, or nothing.
 
     The event does not depend on the order of ``trajectories``.
@@ -174,7 +183,9 @@ def differences_of(step: int, trajectories: Sequence[Trajectory]) -> tuple[Diffe
     widest = sorted(questions_with_gaps, key=lambda name: (-gaps[name], texts[name], name))
     if not widest:
         return ()
-    return (Differed(step, {texts[name]: means[name] for name in widest[:_MAX_QUESTIONS]}),)
+    return (
+        CandidatesDisagreed(step, {texts[name]: means[name] for name in widest[:_MAX_QUESTIONS]}),
+    )
 
 
 def _reward(trajectory: Trajectory) -> float:

@@ -255,7 +255,7 @@ class Loop:
         # the rollouts of the first parent are not in the log yet
         logged = compared_trajectories if self.iteration == 1 else new_trajectories
         if excerpts := excerpts_of(logged):
-            self.emit(events.Shown(self.iteration, excerpts))
+            self.emit(events.RolloutSamples(self.iteration, excerpts))
         for difference in differences_of(self.iteration, compared_trajectories):
             self.emit(difference)
         self._refused = None if winner else next(reversed(new_candidates), self._refused)

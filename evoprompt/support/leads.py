@@ -132,19 +132,19 @@ class SentenceValue:
         return "good" if self.value > 0 else "bad"
 
 
-def describe_best(best: str, first: str, is_shown: bool) -> str:
+def describe_best(best: str, first: str, is_better: bool) -> str:
     """Return a sentence about the best candidate beside the first instruction.
 
     Args:
         best: id of the best candidate.
         first: id of the first seed.
-        is_shown: whether the lead of the best over the first is shown.
+        is_better: whether there is evidence that the best is better than the first.
 
     >>> describe_best("c4", "c0", True)
     'c4 is shown to be better than the first instruction, c0'
     """
     if best == first:
         return f"the best is the first instruction, {first}: no other one is shown to be better"
-    if is_shown:
+    if is_better:
         return f"{best} is shown to be better than the first instruction, {first}"
     return f"{best} leads, but is not shown to be better than the first instruction, {first}"

@@ -13,7 +13,14 @@ from playwright.sync_api import Page, expect
 from evoprompt.experiments.report.live import LivePage, LiveServer
 from evoprompt.log.evaluation import MainMetric
 from evoprompt.log.eventlog import EventLog
-from evoprompt.log.events import Asked, Evaluated, Evolved, Proposed, Seeded, Told
+from evoprompt.log.events import (
+    Evaluated,
+    Evolved,
+    Proposed,
+    QuestionsAssigned,
+    Seeded,
+    StepCompleted,
+)
 
 pytestmark = pytest.mark.browser
 
@@ -28,8 +35,8 @@ def test_the_page_follows_a_run_and_keeps_what_was_chosen(
     logs = {arm: EventLog(tmp_path / "trials" / arm / "seed-0" / "events.jsonl") for arm in "ab"}
     for log in logs.values():
         log.append(Seeded(0, "c0", {"instruction": "Search."}))
-        log.append(Asked(1, {"c0": 4}, 1, {"c0": 1.0}))
-        log.append(Told(1, 8, 8, 0, 0.5, {"c0": 0.5}))
+        log.append(QuestionsAssigned(1, {"c0": 4}, 1, {"c0": 1.0}))
+        log.append(StepCompleted(1, 8, 8, 0, 0.5, {"c0": 0.5}))
     with LiveServer(LivePage(tmp_path), 0) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()

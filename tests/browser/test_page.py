@@ -15,14 +15,14 @@ from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.log.evaluation import MainMetric, QuestionOutcome
 from evoprompt.log.eventlog import EventLog
 from evoprompt.log.events import (
-    Asked,
     Evaluated,
     Evolved,
     Excerpt,
     Proposed,
+    QuestionsAssigned,
+    RolloutSamples,
     Seeded,
-    Shown,
-    Told,
+    StepCompleted,
 )
 from evoprompt.types import Turn
 
@@ -145,10 +145,10 @@ def test_a_candidate_tells_its_story(opened: Open, report: str) -> None:
 def hostile(root: Path) -> Path:
     log = EventLog(root / "events.jsonl")
     log.append(Seeded(0, "c0", {"instruction": "Search.", "tool:look": HOSTILE}))
-    log.append(Asked(1, {"c0": 4}, 1, {"c0": 1.0}))
-    log.append(Told(1, 8, 8, 0, 0.5, {"c0": 0.5}))
+    log.append(QuestionsAssigned(1, {"c0": 4}, 1, {"c0": 1.0}))
+    log.append(StepCompleted(1, 8, 8, 0, 0.5, {"c0": 0.5}))
     turns = (Turn(HOSTILE, HOSTILE), Turn("Four."))
-    log.append(Shown(1, (Excerpt("c0", HOSTILE, "4", 0.0, turns, HOSTILE, 1234),)))
+    log.append(RolloutSamples(1, (Excerpt("c0", HOSTILE, "4", 0.0, turns, HOSTILE, 1234),)))
     texts = {"instruction": HOSTILE, "tool:look": "Looks."}
     log.append(Proposed(1, "c1", texts, ("c0",), HOSTILE, HOSTILE))
     log.append(Proposed(1, "", texts, ("c0",), HOSTILE, HOSTILE, "leak", HOSTILE))

@@ -8,7 +8,14 @@ from command_line import evoprompt
 from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory
 from evoprompt.log.eventlog import EventLog
-from evoprompt.log.events import Best, Evolved, Proposed, Seeded, Sentences, Told
+from evoprompt.log.events import (
+    Evolved,
+    IncumbentChanged,
+    Proposed,
+    Seeded,
+    Sentences,
+    StepCompleted,
+)
 from evoprompt.support.leads import SentenceValue, describe_best
 
 CONFIG = RunConfig.model_validate(
@@ -29,7 +36,7 @@ def test_prints_the_instruction_and_whether_it_is_shown_to_be_better_beside_it(
     directory.write_config()
     events = directory.trial(directory.trials()[0]).events
     events.parent.mkdir(parents=True)
-    best = '{"event": "best", "step": 1, "candidate": "c0", "is_shown": false}\n'
+    best = '{"event": "incumbent_changed", "step": 1, "candidate": "c0", "is_better": false}\n'
     events.write_text(EVENTS + best, encoding="utf-8")
     assert evoprompt("best", str(tmp_path), "--arm", "static", "--seed", "0") == 0
     assert capsys.readouterr() == ("Search.\nAnswer.\n", describe_best("c0", "c0", False) + "\n")
@@ -40,11 +47,11 @@ def test_of_an_attached_training_the_events_are_enough(
 ) -> None:
     log = EventLog(tmp_path / "events.jsonl")
     log.append(Seeded(0, "c0", {"instruction": "Search."}))
-    log.append(Told(1, 8, 8, 0, 0.5, {"c0": 0.5}))
+    log.append(StepCompleted(1, 8, 8, 0, 0.5, {"c0": 0.5}))
     log.append(Proposed(1, "c1", {"instruction": "Look twice.", "tool:look": "Looks."}, (), "P"))
     log.append(Evolved(1, 1, ("c1",), ("c0", "c1"), 8))
-    log.append(Told(2, 24, 8, 0, 0.5, {"c0": 0.75, "c1": 0.7}))
-    log.append(Best(2, "c1", is_shown=True))
+    log.append(StepCompleted(2, 24, 8, 0, 0.5, {"c0": 0.75, "c1": 0.7}))
+    log.append(IncumbentChanged(2, "c1", is_better=True))
     assert evoprompt("best", str(tmp_path)) == 0
     said = capsys.readouterr()
     assert said.out == "Look twice.\n\nTool look: Looks.\n"
@@ -71,3 +78,15 @@ def test_a_trial_that_has_ended_is_not_waited_for(
     said = capsys.readouterr().err
     assert "has no values of sentences" in said
     assert "it has ended: name another with --arm and --seed" in said
+
+
+def test_an_event_file_of_an_earlier_version_is_refused_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seeded, *_ = EVENTS.splitlines()
+    old = '{"event": "told", "step": 1, "rollouts": 8}'
+    (tmp_path / "events.jsonl").write_text(f"{seeded}\n{old}\n", encoding="utf-8")
+    assert evoprompt("best", str(tmp_path)) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "events.jsonl:2 is of an earlier version of evoprompt" in line
+    assert "the event 'told' is called 'step_completed' now" in line

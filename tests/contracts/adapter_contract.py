@@ -169,8 +169,8 @@ class AdapterContract:
             )
         assert again.told == []
         assert again.weights == first.weights
-        assert [event for event in again.events if event["event"] == "told"] == [
-            event for event in first.events if event["event"] == "told"
+        assert [event for event in again.events if event["event"] == "step_completed"] == [
+            event for event in first.events if event["event"] == "step_completed"
         ]
         more = Job(EVOLVING, steps=4, save_every=1, resume=True)
         copied = self.done(host, more, tmp_path / "copy")
@@ -318,9 +318,9 @@ class AdapterContract:
         told = [trajectory for step in evolved.told for trajectory in step]
         assert {t.question.id for t in told if t.reward is None} == {"q3", "q6"}
         assert all(t.reward is None for t in told if t.question.id in ("q3", "q6"))
-        assert [event["unscored"] for event in evolved.events if event["event"] == "told"] == [
-            sum(t.reward is None for t in step) for step in evolved.told
-        ]
+        assert [
+            event["unscored"] for event in evolved.events if event["event"] == "step_completed"
+        ] == [sum(t.reward is None for t in step) for step in evolved.told]
 
     def test_each_evaluation_asks_under_the_best_candidate_and_is_an_event(
         self, evolved: Run
@@ -391,7 +391,7 @@ class AdapterContract:
         with pytest.warns(UserWarning, match="population starts afresh"), ignored_libraries():
             resumed = self.done(host, Job(EVOLVING, steps=8, save_every=2, resume=True), home)
         assert any("population starts afresh" in e.get("message", "") for e in resumed.events)
-        assert [e["step"] for e in resumed.events if e["event"] == "told"] == [1, 2]
+        assert [e["step"] for e in resumed.events if e["event"] == "step_completed"] == [1, 2]
 
     def test_the_hosts_own_reporter_shows_the_metrics_and_what_became_of_the_generations(
         self, evolved: Run
@@ -409,7 +409,7 @@ class AdapterContract:
         assert ours["generations"][-1] == len(admitted) > 0
         assert ours["admitted_total"][-1] == sum(admitted) > 0
         assert ours["generations_failed"][-1] == 0
-        unscored = sum(e["unscored"] for e in evolved.events if e["event"] == "told")
+        unscored = sum(e["unscored"] for e in evolved.events if e["event"] == "step_completed")
         assert ours["rollouts_failed"][-1] == unscored > 0
 
     def test_rollouts_without_a_reward_are_a_notice_and_in_the_last_line(

@@ -27,7 +27,7 @@ class Stopper(Watcher):
 
     def on_event(self, trial: TrialId, event: Event) -> None:
         super().on_event(trial, event)
-        if event.kind == "told" and "stopping" not in self.said:
+        if event.kind == "step_completed" and "stopping" not in self.said:
             for child in multiprocessing.active_children():
                 os.kill(child.pid or 0, signal.SIGTERM)
             os.kill(os.getpid(), signal.SIGTERM)
@@ -116,7 +116,7 @@ class LauncherContract:
         outcome = run(directory, watcher, launcher=Releasing(launcher, hold))
         assert outcome.interrupted
         assert not outcome.failed
-        told = [event["event"] for event in trial_events(directory)].count("told")
+        told = [event["event"] for event in trial_events(directory)].count("step_completed")
         assert 0 < told < 15
         resumed = RunDirectory.resumed(directory.root, given)
         assert not run(resumed, Watcher(), launcher=launcher).failed

@@ -191,8 +191,8 @@ class TestIncumbent:
     def test_is_logged_where_it_changes(self) -> None:
         engine = step_with(Scripted(c0=0.5, c1=0.6), 2)
         engine.tell(Suffixes()(engine.ask([Question("q", "Who?")], 2)))
-        events = [event for event in engine.log if event["event"] == "best"]
-        assert [(event["candidate"], event["is_shown"]) for event in events] == [("c1", True)]
+        events = [event for event in engine.log if event["event"] == "incumbent_changed"]
+        assert [(event["candidate"], event["is_better"]) for event in events] == [("c1", True)]
 
     def test_an_attributor_without_standard_errors_leaves_the_first(self) -> None:
         class Plain(Scripted):

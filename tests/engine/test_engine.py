@@ -110,7 +110,7 @@ class TestTell:
         assert report == StepReport(1, 6, 2, 0.5)
         assert (one.step, one.training_rollouts, one.rollouts) == (1, 6, 6)
         *_, event, _ = one.log
-        assert (event["event"], event["step"], event["reward"]) == ("told", 1, 0.5)
+        assert (event["event"], event["step"], event["reward"]) == ("step_completed", 1, 0.5)
         assert (event["rollouts"], event["unscored"]) == (6, 2)
         assert event["weights"] == {"c0": 0.5}
 
@@ -205,8 +205,14 @@ class TestTheAlgorithmOfThePaper:
             kind for kind, event in zip(kinds(one), one.log, strict=True) if event["step"] == 15
         ]
         capped = "notice"  # verification takes a fifth of the training rollouts at most
-        tried = [*["proposed"] * 12, capped, *["verified"] * 12, "shown", "differed"]
-        assert at_15 == ["asked", "told", "pruned", *tried, "evolved"]
+        tried = [
+            *["proposed"] * 12,
+            capped,
+            *["verified"] * 12,
+            "rollout_samples",
+            "candidates_disagreed",
+        ]
+        assert at_15 == ["questions_assigned", "step_completed", "pruned", *tried, "evolved"]
 
 
 class TestExtraRollouts:

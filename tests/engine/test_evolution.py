@@ -57,7 +57,12 @@ class TestEvolve:
         one = engine(evolving=False, evolve_every=1)
         FakeTrainer(ScriptedPolicy(nothing), QUESTIONS).train(one, 20)
         assert not one.evolution_due
-        assert set(kinds(one)) == {"seeded", "asked", "told", "shown"}
+        assert set(kinds(one)) == {
+            "seeded",
+            "questions_assigned",
+            "step_completed",
+            "rollout_samples",
+        }
         assert [candidate.text for candidate in one.population.members] == [SEED]
 
     def test_several_parents_breed(self) -> None:
@@ -76,7 +81,7 @@ class TestEvolve:
         FakeTrainer(policy, QUESTIONS).train(one, 15)
         one.evolve(policy)
         *_, pruned, evolved = one.log
-        assert (pruned["event"], pruned["dropped"], pruned["kept"]) == (
+        assert (pruned["event"], pruned["candidates"], pruned["members"]) == (
             "pruned",
             ["c1", "c2"],
             ["c0"],
@@ -95,7 +100,7 @@ class TestEvolve:
         )
         policy = ScriptedPolicy(lambda a: float(number_of(a)))
         FakeTrainer(policy, QUESTIONS * 3).train(one, 5)  # until each has a dozen groups
-        assert "probabilities" in next(e for e in one.log if e["event"] == "asked")
+        assert "probabilities" in next(e for e in one.log if e["event"] == "questions_assigned")
         one.evolve(policy)
         assert isinstance(one.proposer, Numbered)
         assert [p.candidate.id for p in one.proposer.requests[0].parents] == ["c0"]

@@ -132,5 +132,5 @@ def test_a_metric_that_is_no_finite_number_is_left_out() -> None:
     binding = Binding(trained, Trainer())
     asked = binding.begin(QUESTIONS[:1], 1, lambda assignments: [])
     binding.end([(asked[0], [RolloutOutcome(1.0, {"speed": float("nan"), "turns": 2.0})])])
-    told = [event for event in trained.log if event["event"] == "told"]
+    told = [event for event in trained.log if event["event"] == "step_completed"]
     assert told[0]["metrics"] == {"turns": 2.0}

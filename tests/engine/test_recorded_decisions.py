@@ -121,21 +121,23 @@ def decisions(settings: str, size: str, seed: int) -> dict[str, Any]:
     proposed = [event for event in events if event["event"] == "proposed"]
     assert not any(event["rule"] for event in proposed)
     return {
-        "drawn": " ".join(drawn),
-        "pruned": [listed(event, "dropped") for event in events if event["event"] == "pruned"],
-        "proposed": digest(
+        "draws": " ".join(drawn),
+        "pruned": [listed(event, "candidates") for event in events if event["event"] == "pruned"],
+        "proposals": digest(
             " ".join([event["candidate"], *event["parents"], *event["components"].values()])
             for event in proposed
         ),
         "admitted": [listed(event, "admitted") for event in events if event["event"] == "evolved"],
-        "decided": [
+        "verdicts": [
             f"{event['step']}: {event['candidate']} {VERDICTS[event['admitted']]}"
             for event in events
             if event["event"] == "verified" and not event["parent"]
         ],
-        "alive": " ".join(candidate.id for candidate in engine.population.members),
-        "best": [listed(event, "candidate") for event in events if event["event"] == "best"],
-        "best at the end": engine.best.id,
+        "members": " ".join(candidate.id for candidate in engine.population.members),
+        "incumbents": [
+            listed(event, "candidate") for event in events if event["event"] == "incumbent_changed"
+        ],
+        "final incumbent": engine.best.id,
         "rollouts": engine.rollouts,
     }
 

@@ -59,7 +59,13 @@ def test_a_run_is_the_same_in_any_range(
     def choices(engine: Engine, policy: ScriptedPolicy) -> list[tuple[Any, ...]]:
         FakeTrainer(policy, questions).train(engine, steps)
         return [
-            (e["event"], e.get("draws"), e.get("dropped"), e.get("admitted"), e.get("components"))
+            (
+                e["event"],
+                e.get("draws"),
+                e.get("candidates"),
+                e.get("admitted"),
+                e.get("components"),
+            )
             for e in engine.log
         ]
 

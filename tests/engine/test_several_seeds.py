@@ -117,7 +117,7 @@ def test_seeds_make_room_for_admitted_candidates_the_worst_first() -> None:
         race.train(engine, step, 1)
         if engine.generation_stats.admitted_total:
             break
-    pruned = [event["dropped"] for event in engine.log if event["event"] == "pruned"]
+    pruned = [event["candidates"] for event in engine.log if event["event"] == "pruned"]
     assert pruned == [["c6"]]
     assert len(engine.population.members) == len(SEEDS)
 
@@ -137,7 +137,7 @@ def test_every_verifier_keeps_seeds_until_they_are_measured(
     groups: Counter[str] = Counter()
     for step in range(30):
         engine.evolve(lambda assignments: race.roll(list(assignments)))
-        pruned = {name for event in engine.log for name in event.get("dropped", ())}
+        pruned = {name for event in engine.log for name in event.get("candidates", ())}
         too_soon = [f"c{n}" for n in range(seeds) if f"c{n}" in pruned and groups[f"c{n}"] < 12]
         assert too_soon == []
         batch = [Question(f"q{16 * step + number}", "Who?") for number in range(16)]

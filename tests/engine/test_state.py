@@ -80,7 +80,7 @@ class TestBrokenStates:
         assert engine.state_dict() == before
         assert list(engine.log) == events
 
-    @pytest.mark.parametrize("version", [15, None, "16"])
+    @pytest.mark.parametrize("version", [16, None, "17"])
     def test_of_another_version(self, saved: dict[str, JsonValue], version: JsonValue) -> None:
         self.refused({**saved, "version": version}, f"has version {version!r}; required: 17")
 

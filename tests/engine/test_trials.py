@@ -205,9 +205,9 @@ class TestPopulation:
         assert world.extra_rollouts == engine.verification_rollouts == 0
         assert engine.generation_stats.admitted_total == len(admitted)
         assert engine.generation_stats.generations == world.written // 6 >= 3
-        best = [event for event in engine.log if event["event"] == "best"]
+        best = [event for event in engine.log if event["event"] == "incumbent_changed"]
         assert best[-1]["candidate"] == engine.best.id
-        assert best[-1]["is_shown"]
+        assert best[-1]["is_better"]
 
     def test_rejected_candidates_have_a_reason_and_admitted_ones_have_none(self) -> None:
         world = World(lambda number: 0.3 + 0.4 * (number >= 3))
@@ -247,7 +247,7 @@ class TestPopulation:
         world.train(engine, 30)
         assert list(engine.population.members) == [engine.best]
         assert world.chance(int(engine.best.text[5:-1])) == 0.8
-        pruned = [event["dropped"] for event in engine.log if event["event"] == "pruned"]
+        pruned = [event["candidates"] for event in engine.log if event["event"] == "pruned"]
         assert pruned[0] == ["c0"]
 
     def test_pinned_members_make_no_room(self) -> None:

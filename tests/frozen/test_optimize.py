@@ -351,7 +351,9 @@ def test_log_best_and_report_read_the_directory(
     result = learn(directory=root, seeds=seeds)
     events = list(read_events((root if seeds == 1 else root / "seed-1") / "events.jsonl"))
     kinds = {event["event"] for event in events}
-    expected = "seeded proposed verified shown differed evolved evaluated notice"
+    expected = (
+        "seeded proposed verified rollout_samples candidates_disagreed evolved evaluated notice"
+    )
     assert kinds == set(expected.split())
     assert events[-1]["message"].startswith("the optimization ended: the incumbent is perfect on")
     assert command("best", root) == 0

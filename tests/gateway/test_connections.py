@@ -100,7 +100,7 @@ def test_an_agent_that_closes_its_stream_keeps_its_reward_and_the_upstream_stops
             upstream.is_left.clear()
             assert gateway.reward(key, reward) == ""
         assert engine.step == 1
-    (told,) = (entry for entry in engine.log if entry["event"] == "told")
+    (told,) = (entry for entry in engine.log if entry["event"] == "step_completed")
     assert told["reward"] == 0.5
     (failure,) = engine.replay.failures(1, engine.rng)
     assert failure.turns[0].action.startswith("word ")

@@ -63,7 +63,7 @@ def test_the_engine_is_told_of_a_group_when_all_its_conversations_have_a_reward(
     assert one.engine.step == 0
     one.reward(keys[1], 0.5, "Nearly.", {"calls": 1.0})
     assert one.engine.step == 1
-    (told,) = events(one, "told")
+    (told,) = events(one, "step_completed")
     assert told["reward"] == 0.75
     assert told["metrics"] == {"calls": 1.0}
     failures = one.engine.replay.failures(4, one.engine.rng)
@@ -74,9 +74,9 @@ def test_the_engine_is_told_of_a_group_when_all_its_conversations_have_a_reward(
 def test_a_step_is_as_many_groups_as_were_said(tmp_path: Path) -> None:
     one = conversations(tmp_path, rollouts=ROLLOUTS, groups=GROUPS)
     have(one, 0)
-    (told,) = events(one, "told")
+    (told,) = events(one, "step_completed")
     assert told["trajectories"] == ROLLOUTS * GROUPS
-    assert len(events(one, "asked")) == GROUPS
+    assert len(events(one, "questions_assigned")) == GROUPS
     one.close()
 
 
@@ -124,7 +124,7 @@ def test_without_a_group_a_conversation_joins_one_of_its_question_that_has_room(
     keys = [one.conversation(QUESTION) for _ in range(3)]
     other = one.conversation(Question("r", "Why?"))
     assert one.conversation(QUESTION, key=keys[0]) == keys[0]
-    assert events(one, "told") == []
+    assert events(one, "step_completed") == []
     for key in keys[:2]:
         answered(one, key)
         one.reward(key, 1.0)
@@ -214,7 +214,7 @@ def test_a_reward_without_an_answer_that_came_whole_says_nothing_of_the_instruct
     assert one.reward(broken, 0.0) == "the upstream died"
     with pytest.warns(EvopromptWarning, match="^2 of 3 rollouts of step 1 have no reward"):
         assert one.reward(mended, 1.0) == ""
-    (told,) = events(one, "told")
+    (told,) = events(one, "step_completed")
     assert (told["unscored"], told["reward"]) == (2, 1.0)
     one.close()
 
@@ -234,7 +234,7 @@ def test_silence_ends_a_group_and_what_is_open_in_it_has_failed(tmp_path: Path) 
     clock.now = 600.0
     with pytest.warns(EvopromptWarning, match="^2 of 3 rollouts of step 1 have no reward"):
         one.expire()
-    (told,) = events(one, "told")
+    (told,) = events(one, "step_completed")
     assert (told["trajectories"], told["unscored"], told["reward"]) == (3, 2, 1.0)
     with pytest.raises(UnknownConversationError):
         one.reward(keys[1], 1.0)
@@ -269,7 +269,7 @@ def test_rewards_that_come_a_hundred_steps_late_are_left_out(tmp_path: Path) -> 
     for key in late:
         one.reward(key, 0.0)
     assert one.engine.step == 103
-    assert events(one, "told")[-1]["trajectories"] == 0
+    assert events(one, "step_completed")[-1]["trajectories"] == 0
     one.close()
 
 
@@ -286,7 +286,7 @@ def test_open_conversations_go_on_where_they_were(tmp_path: Path, ended: str) ->
     again = conversations(tmp_path)
     assert answered(again, keys[1]) == before[1]
     again.reward(keys[1], 0.0)
-    (told,) = events(again, "told")
+    (told,) = events(again, "step_completed")
     assert (told["reward"], told["trajectories"]) == (0.5, 2)
     again.close()
 
@@ -354,7 +354,7 @@ def test_new_instructions_are_tried_in_the_conversations_that_there_are(tmp_path
         have(one, step)
     assert one.engine.generation_stats.generations >= 1
     assert one.engine.verification_rollouts == 0
-    asked = {name for event in events(one, "asked") for name in event["draws"]}
+    asked = {name for event in events(one, "questions_assigned") for name in event["draws"]}
     assert len(asked) > 1
     one.close()
 
@@ -378,6 +378,6 @@ def test_what_fails_while_it_is_counted_stops_the_gateway_and_is_counted_by_the_
         one.conversation(QUESTION, "i")
     one.close()
     again = conversations(tmp_path)
-    assert events(again, "told")[0]["reward"] == 0.5
+    assert events(again, "step_completed")[0]["reward"] == 0.5
     answered(again, keys[2])
     again.close()

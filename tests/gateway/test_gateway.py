@@ -85,7 +85,7 @@ def answering(reply: Reply) -> Callable[[dict[str, Any]], Reply]:
 
 
 def told(engine: Engine) -> list[dict[str, Any]]:
-    return [event for event in engine.log if event["event"] == "told"]
+    return [event for event in engine.log if event["event"] == "step_completed"]
 
 
 def test_an_agent_changes_nothing_but_its_base_url_and_key(

@@ -110,7 +110,7 @@ def test_the_command_serves_and_goes_on_after_a_kill(
             out, _ = process.communicate()
     assert (process.returncode, out) == (0, "Use the tools, then answer.\n")
     told = [json.loads(line) for line in (tmp_path / "g/events.jsonl").read_text().splitlines()]
-    assert [one["reward"] for one in told if one["event"] == "told"] == [1.0]
+    assert [one["reward"] for one in told if one["event"] == "step_completed"] == [1.0]
 
 
 @contextmanager

@@ -62,7 +62,7 @@ def test_a_job_that_its_cluster_starts_again_goes_on(tmp_path: Path, whole: RunD
     assert process.exitcode == -9
     assert isinstance(job.errand.carry_out(), SeedSummary)
     assert trial_events(job.errand.directory) == trial_events(whole)
-    heard = [event.step for event in events_of(job) if event.kind == "told"]
+    heard = [event.step for event in events_of(job) if event.kind == "step_completed"]
     assert heard.count(10) == 1  # the newest checkpoint was that of step 10
     assert heard.count(11) == 2
 

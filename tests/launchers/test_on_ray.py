@@ -94,7 +94,7 @@ class Fire(Watcher):
 
     def on_event(self, trial: TrialId, event: Event) -> None:
         super().on_event(trial, event)
-        if event.kind != "told":
+        if event.kind != "step_completed":
             return
         self._left -= 1
         if self._left == 0:
@@ -118,7 +118,7 @@ def test_a_node_that_is_lost_costs_no_trial(
         "started coevolve/0",
         "finished coevolve/0",
     ]
-    resumed = [event.step for event in watcher.events[COEVOLVE] if event.kind == "told"]
+    resumed = [event.step for event in watcher.events[COEVOLVE] if event.kind == "step_completed"]
     assert resumed.count(6) == 2  # done again: the newest checkpoint was that of step 5
     assert resumed.count(5) == 1
     assert trial_events(directory) == trial_events(whole)

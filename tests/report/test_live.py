@@ -31,7 +31,7 @@ from evoprompt.log.events import (
     Notice,
     Proposed,
     Seeded,
-    Told,
+    StepCompleted,
     Verified,
 )
 from evoprompt.types import ADMITTED, Candidate, VerificationResult
@@ -45,7 +45,7 @@ def root(tmp_path: Path) -> Path:
 def begun(root: Path) -> Path:
     log = EventLog(root / "events.jsonl")
     log.append(Seeded(0, "c0", {"instruction": "Search, then answer."}))
-    log.append(Told(1, 8, 8, 0, 0.5, {"c0": 0.5}))
+    log.append(StepCompleted(1, 8, 8, 0, 0.5, {"c0": 0.5}))
     log.append(
         Evaluated(1, "validation", "c0", 8, {"right": 0.5}, {}, MainMetric("right", "right"))
     )

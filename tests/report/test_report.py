@@ -20,15 +20,15 @@ from evoprompt.lm.budget import SPENDING_FILE, Charge, SpendTracker
 from evoprompt.log.evaluation import REWARD, MainMetric
 from evoprompt.log.eventlog import EventLog
 from evoprompt.log.events import (
-    Best,
     Evaluated,
     Event,
     Evolved,
     Excerpt,
+    IncumbentChanged,
     Proposed,
+    RolloutSamples,
     Seeded,
-    Shown,
-    Told,
+    StepCompleted,
 )
 from evoprompt.support import yamlfile
 from evoprompt.types import Turn
@@ -137,7 +137,7 @@ def test_any_text_is_shown_as_it_is_and_does_nothing(tmp_path: Path) -> None:
         Seeded(0, "c0", {"instruction": "Write <answer>."}),
         *(Proposed(1, one, {"instruction": text}, ("c0",), text, text) for one, text in pairs),
         Evolved(1, 1, tuple(names), ("c0", *names), 4),
-        Told(
+        StepCompleted(
             10**9,
             20,
             10,
@@ -202,9 +202,9 @@ def test_what_cannot_be_read_is_left_out_and_named(directory: RunDirectory, tmp_
 def test_the_files_of_a_verl_job_are_read(tmp_path: Path) -> None:
     log = EventLog(tmp_path / "evoprompt_events.jsonl")
     log.append(Seeded(0, "c0", {"instruction": "Search."}))
-    log.append(Told(1, 8, 8, 0, 0.5, {"c0": 0.5}, stderrs={"c0": 0.1}))
+    log.append(StepCompleted(1, 8, 8, 0, 0.5, {"c0": 0.5}, stderrs={"c0": 0.1}))
     excerpt = Excerpt("c0", "2+2?", "4", 0.0, (Turn("5", "a tool's answer"),))
-    log.append(Shown(1, (excerpt,)))
+    log.append(RolloutSamples(1, (excerpt,)))
     log.append(Evaluated(1, "validation", "c0", 8, {"val-core/reward": 0.5}))
     journal = tmp_path / f"evoprompt_events-{SPENDING_FILE}"
     SpendTracker(journal).join({"m": Charge(1, 10, 10, 0.25)})
@@ -222,8 +222,8 @@ def test_what_an_attached_training_has_no_data_for_is_left_out(tmp_path: Path) -
         Seeded(0, "c0", {"instruction": "Search."}),
         Proposed(1, "c1", {"instruction": "Look."}, ("c0",), "P"),
         Evolved(1, 1, ("c1",), ("c0", "c1"), 8),
-        Told(2, 24, 8, 0, 0.5, {"c0": 0.25, "c1": 0.7}),
-        Best(2, "c1"),
+        StepCompleted(2, 24, 8, 0, 0.5, {"c0": 0.25, "c1": 0.7}),
+        IncumbentChanged(2, "c1"),
     )
     source = read_source(tmp_path)
     assert source.problems == []
@@ -239,8 +239,8 @@ def test_the_page_says_how_many_rollouts_of_training_had_no_reward(tmp_path: Pat
     root = written(
         tmp_path,
         Seeded(0, "c0", {"instruction": "Answer."}),
-        Told(1, 40, 40, 0, 1.0, {"c0": 1.0}),
-        Told(2, 80, 40, 8, 1.0, {"c0": 1.0}, failure="the judge did not answer"),
+        StepCompleted(1, 40, 40, 0, 1.0, {"c0": 1.0}),
+        StepCompleted(2, 80, 40, 8, 1.0, {"c0": 1.0}, failure="the judge did not answer"),
     )
     page = Page(write_report(root).read_text(encoding="utf-8"))
     reason = "failed: 8 of 80, first because the judge did not answer"
@@ -259,7 +259,9 @@ def test_the_page_says_how_much_the_last_steps_left_to_learn(
         log.parent,
         Seeded(0, "c0", {"instruction": "Answer."}),
         *(
-            Told(step, 8 * step, 8, 0, 0.25, {"c0": 0.5}, groups=5, groups_without_signal=count)
+            StepCompleted(
+                step, 8 * step, 8, 0, 0.25, {"c0": 0.5}, groups=5, groups_without_signal=count
+            )
             for step, count in enumerate(without, 1)
         ),
     )
@@ -269,7 +271,7 @@ def test_the_page_says_how_much_the_last_steps_left_to_learn(
     attached = written(
         tmp_path / "attached",
         Seeded(0, "c0", {"instruction": "Answer."}),
-        Told(1, 8, 8, 0, 0.25, {"c0": 0.5}, groups=5, groups_without_signal=5),
+        StepCompleted(1, 8, 8, 0, 0.25, {"c0": 0.5}, groups=5, groups_without_signal=5),
     )
     page = Page(write_report(attached).read_text(encoding="utf-8"))
     assert "groups without signal: 100 % of the last step\n" in page.text
@@ -281,7 +283,7 @@ def test_curves_are_means_and_ranges_over_the_seeds_that_are_not_just_begun(tmp_
         log.append(Seeded(0, "c0", {"instruction": "Search."}))
         for step in range(1, steps + 1):
             reward = float(seed) if step < 8 else 4.0
-            log.append(Told(step, 8 * step, 8, 0, reward, {"c0": 0.5}, {"score": reward}))
+            log.append(StepCompleted(step, 8 * step, 8, 0, reward, {"c0": 0.5}, {"score": reward}))
     rewards, other = document(read_source(tmp_path))["panels"]
     assert other["name"] == "instruction_length", "the score draws the same as the reward"
     assert [row["x"] for row in rewards["rows"]] == list(range(1, 11)), "where both have values"

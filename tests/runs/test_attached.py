@@ -82,7 +82,7 @@ def test_events_settings_and_requests_are_in_the_folder(tmp_path: Path) -> None:
     train(trained, 2)
     events = list(read_events(root / "events.jsonl"))
     assert events == list(trained.log)
-    assert [one["event"] for one in events[:3]] == ["seeded", "seeded", "asked"]
+    assert [one["event"] for one in events[:3]] == ["seeded", "seeded", "questions_assigned"]
     assert [one["action"] for one in events if one["event"] == "intervened"] == ["pin"]
     settings = yamlfile.read(root / "attached.yaml")
     assert settings["trainer"] == f"{__name__}.Trainer"

@@ -134,6 +134,7 @@ def test_a_run_takes_further_arms_and_seeds_and_nothing_else(file: Path) -> None
 
 BAD = [
     ("engine.temprature=1", "unknown setting 'temprature'; did you mean 'temperature'?"),
+    ("engine.draw_per=step", ": unknown setting 'draw_per' (known: accept, approve, "),
     ("evolve_every=30", "unknown setting 'evolve_every'; did you mean 'engine.evolve_every'?"),
     ("learning_rate=1", "unknown setting 'learning_rate'; did you mean 'host.learning_rate'?"),
     ("engine.temperature=warm", "temperature is 'warm'"),

@@ -10,7 +10,7 @@ import pytest
 from evoprompt.experiments.eventfile import read_events
 from evoprompt.experiments.history import TrainingHistory
 from evoprompt.log.eventlog import EventLog
-from evoprompt.log.events import Proposed, Seeded, Told, Verified
+from evoprompt.log.events import Proposed, Seeded, StepCompleted, Verified
 from evoprompt.support.errors import InputError
 
 
@@ -33,7 +33,7 @@ def test_a_line_cut_short_by_a_kill_is_left_out(tmp_path: Path) -> None:
         '{"event": "notice", "step": -1, "message": ""}',
         '{"event": "notice", "step": 1, "message": null}',
         '{"event": "notice", "step": 1, "message": "", "extra": 1e200}',
-        '{"event": "told", "step": 1, "weights": {"c0": "heavy"}}',
+        '{"event": "step_completed", "step": 1, "weights": {"c0": "heavy"}}',
         '{"event": "\\u001b[31mrun", "step": 1}',
     ],
 )
@@ -45,16 +45,41 @@ def test_a_line_that_is_no_event_is_named_in_one_line(tmp_path: Path, line: str)
 
 
 @pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ('{"event": "asked", "step": 1, "draws": {}, "rollouts": 4}', "questions_assigned"),
+        ('{"event": "told", "step": 1, "rollouts": 8}', "step_completed"),
+        ('{"event": "shown", "step": 1, "excerpts": []}', "rollout_samples"),
+        ('{"event": "differed", "step": 1, "questions": {}}', "candidates_disagreed"),
+        ('{"event": "best", "step": 1, "candidate": "c1", "is_shown": true}', "incumbent_changed"),
+        ('{"event": "pruned", "step": 5, "dropped": ["c1"], "kept": ["c0"]}', "candidates"),
+        ('{"event": "sentences", "step": 1, "found": []}', "values"),
+    ],
+)
+def test_an_event_of_an_earlier_version_is_refused_with_its_new_name(
+    tmp_path: Path, line: str, name: str
+) -> None:
+    path = tmp_path / "events.jsonl"
+    path.write_text(f"{json.dumps(notice(1))}\n{line}\n", encoding="utf-8")
+    with pytest.raises(InputError, match=f"is called '{name}' now") as raised:
+        list(read_events(path))
+    message = str(raised.value)
+    assert message.isprintable()
+    assert message.startswith(f"{path}:2 is of an earlier version of evoprompt (")
+    assert message.endswith("read the file with the evoprompt that wrote it")
+
+
+@pytest.mark.parametrize(
     "event",
     [
-        Told(1, 8, 8, 0, 0.5, {"c9": 0.5}),
+        StepCompleted(1, 8, 8, 0, 0.5, {"c9": 0.5}),
         Proposed(1, "c1", {"instruction": "Go on."}, ("c1",), "fake"),
         Proposed(1, "c0", {"instruction": "Go on."}, ("c0",), "fake"),
         Verified(1, "c9", 1, 0.5, 0.1, 8, True),
     ],
 )
 def test_an_event_that_cannot_follow_is_named(
-    tmp_path: Path, event: Told | Proposed | Verified
+    tmp_path: Path, event: StepCompleted | Proposed | Verified
 ) -> None:
     log = EventLog(tmp_path / "events.jsonl")
     log.append(Seeded(0, "c0", {"instruction": "Go."}))
@@ -83,5 +108,8 @@ def test_an_evaluation_holds_the_main_metric_that_it_names(tmp_path: Path) -> No
         TrainingHistory.read(path)
     evaluated["headline"] = evaluated.pop("main_metric")
     path.write_text(f"{json.dumps(seeded)}\n{json.dumps(evaluated)}\n", encoding="utf-8")
-    with pytest.raises(InputError, match=r"events\.jsonl:2 .*are called main_metric and by_kind"):
+    with pytest.raises(
+        InputError,
+        match=r"events\.jsonl:2 .*'headline' of the event 'evaluated' is called 'main_metric' now",
+    ):
         TrainingHistory.read(path)

@@ -11,17 +11,17 @@ from evoprompt.experiments.report.document import outcome
 from evoprompt.log.evaluation import MainMetric
 from evoprompt.log.eventlog import EventLog
 from evoprompt.log.events import (
-    Asked,
-    Best,
     Evaluated,
     Event,
     Evolved,
     Excerpt,
+    IncumbentChanged,
     Proposed,
     Pruned,
+    QuestionsAssigned,
+    RolloutSamples,
     Seeded,
-    Shown,
-    Told,
+    StepCompleted,
     Verified,
 )
 from evoprompt.support.errors import InputError
@@ -29,9 +29,9 @@ from evoprompt.support.errors import InputError
 LOSS = MainMetric("loss", "loss", higher_is_better=False)
 
 
-def told(step: int, weights: dict[str, float], reward: float | None = 0.5) -> Told:
+def told(step: int, weights: dict[str, float], reward: float | None = 0.5) -> StepCompleted:
     errors = {name: 0.05 for name in weights if name == "c1"}
-    return Told(step, 8, 8, 0, reward, weights, {"calls": 2.0}, 7.0, errors)
+    return StepCompleted(step, 8, 8, 0, reward, weights, {"calls": 2.0}, 7.0, errors)
 
 
 def proposed(candidate: str, parent: str, step: int, rule: str = "") -> Proposed:
@@ -39,8 +39,8 @@ def proposed(candidate: str, parent: str, step: int, rule: str = "") -> Proposed
     return Proposed(step, candidate, texts, (parent,), "p", "because", rule)
 
 
-def shown(step: int, *names: str) -> Shown:
-    return Shown(step, tuple(Excerpt(name, "2+2?", "4", 0.5, ()) for name in names))
+def shown(step: int, *names: str) -> RolloutSamples:
+    return RolloutSamples(step, tuple(Excerpt(name, "2+2?", "4", 0.5, ()) for name in names))
 
 
 def evaluated(step: int, candidate: str, value: float, split: str = "validation") -> Evaluated:
@@ -49,9 +49,9 @@ def evaluated(step: int, candidate: str, value: float, split: str = "validation"
 
 GENERATIONS: list[Event] = [
     Seeded(0, "c0", {"instruction": "Search."}),
-    Best(0, "c0"),
+    IncumbentChanged(0, "c0"),
     evaluated(0, "c0", 0.1),
-    Asked(1, {"c0": 4}, 2),
+    QuestionsAssigned(1, {"c0": 4}, 2),
     told(1, {"c0": 0.1}),
     proposed("c1", "c0", 1),
     proposed("c2", "c0", 1),
@@ -60,7 +60,7 @@ GENERATIONS: list[Event] = [
     Verified(1, "c2", 1, 0.3, 0.1, 8, False, "too low"),
     shown(1, "c1", "c2"),
     Evolved(1, 1, ("c1",), ("c0", "c1"), 16),
-    Asked(2, {"c0": 1, "c1": 3}, 2),
+    QuestionsAssigned(2, {"c0": 1, "c1": 3}, 2),
     told(2, {"c0": 0.1, "c1": 0.6}),
     Pruned(2, ("c0",), ("c1",)),
     proposed("c3", "c1", 2),
@@ -107,7 +107,9 @@ def test_proposals_that_never_lived_are_kept_with_the_reason(tmp_path: Path) -> 
 
 def test_who_was_tried_in_training_and_not_decided_is_undecided(tmp_path: Path) -> None:
     events = [*GENERATIONS[:4], proposed("c1", "c0", 1), proposed("c2", "c0", 1)]
-    found = history([*events, Asked(2, {"c0": 1, "c1": 3}, 2), told(2, {"c0": 0.1})], tmp_path)
+    found = history(
+        [*events, QuestionsAssigned(2, {"c0": 1, "c1": 3}, 2), told(2, {"c0": 0.1})], tmp_path
+    )
     outcomes = [(entry.id, outcome(entry), entry.rollouts) for entry in found.proposals]
     assert outcomes == [("c1", "undecided", 6), ("c2", "not tried", 0)]
 
@@ -134,7 +136,7 @@ def test_a_candidate_is_worth_its_weight_else_what_was_verified(tmp_path: Path) 
 
 
 def test_of_a_frozen_model_only_the_incumbent_was_measured_as_others_were(tmp_path: Path) -> None:
-    trained = ("told", "asked")
+    trained = ("step_completed", "questions_assigned")
     found = history([one for one in GENERATIONS if one.kind not in trained], tmp_path)
     worths = {name: found.value_of(entry) for name, entry in found.candidates.items()}
     assert worths == {"c0": None, "c1": None, "c2": None, "c3": 0.8}

@@ -29,7 +29,7 @@ class TestRunning:
     def test_the_result_agrees_with_the_events(self, whole: RunDirectory) -> None:
         result = whole.trial(TrialId("coevolve", 0)).finished
         assert result is not None
-        told = [event for event in trial_events(whole) if event["event"] == "told"]
+        told = [event for event in trial_events(whole) if event["event"] == "step_completed"]
         evolved = [event for event in trial_events(whole) if event["event"] == "evolved"]
         spent = sum(e["trajectories"] for e in told) + sum(e["rollouts"] for e in evolved)  # type: ignore[misc]
         assert result.rollouts == told[-1]["rollouts"] == spent >= 800
@@ -40,7 +40,9 @@ class TestRunning:
         assert tested["metrics"] == {**result.test.metrics, "solved": result.test.value}
         assert tested["by_kind"] == result.test.by_kind
         assert result.test.by_kind.keys() == {"child", "cousin"}
-        asked = [one for one in trial_events(whole, "static") if one["event"] == "asked"]
+        asked = [
+            one for one in trial_events(whole, "static") if one["event"] == "questions_assigned"
+        ]
         assert all(event["draws"] == {"c0": 8} for event in asked), "a static arm keeps its first"
         assert result.train_seconds > 0
 

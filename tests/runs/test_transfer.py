@@ -62,7 +62,7 @@ class TestReading:
     def test_the_living_of_a_run_the_heaviest_first(self, source: RunDirectory) -> None:
         trial = source.trial(TrialId("coevolve", 0))
         events = list(read_events(trial.events))
-        (last,) = [event["weights"] for event in events if event["event"] == "told"][-1:]
+        (last,) = [event["weights"] for event in events if event["event"] == "step_completed"][-1:]
         texts = {
             event["candidate"]: event["components"]
             for event in events

@@ -319,23 +319,23 @@ class Impatient(ProposerSuite):
 class Mortal(SteadyPopulation):
     def remove(self, ids: Collection[str]) -> None:
         for candidate_id in ids:
-            self._alive.pop(candidate_id, None)
+            self._members.pop(candidate_id, None)
 
 
 class Open(SteadyPopulation):
     def add(self, candidate: Candidate) -> None:
-        self._alive[candidate.id] = self._ever[candidate.id] = candidate
+        self._members[candidate.id] = self._candidates[candidate.id] = candidate
 
 
 class Forgetful(SteadyPopulation):
     def ancestors(self, candidate_id: str) -> Sequence[Candidate]:
-        return [self._ever[parent] for parent in self._ever[candidate_id].parents]
+        return [self._candidates[parent] for parent in self._candidates[candidate_id].parents]
 
 
 class Reversed(SteadyPopulation):
     @property
     def members(self) -> Sequence[Candidate]:
-        return tuple(reversed(self._alive.values()))
+        return tuple(reversed(self._members.values()))
 
 
 class Training(ReplayTopN):

@@ -114,7 +114,7 @@ def line_of(event: Event, texts: Mapping[str, str], budget: int) -> str:
                 f"verification, {len(event.population)} active"
             )
         case Pruned():
-            return f"pruned {', '.join(event.dropped)}; {len(event.kept)} active"
+            return f"pruned {', '.join(event.candidates)}; {len(event.members)} active"
         case Evaluated(main_metric=MainMetric() as main_metric):
             value = event.metrics[main_metric.name]
             line = f"{event.split} {main_metric.label} {value:.3f} with {event.candidate}"

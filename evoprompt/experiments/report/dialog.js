@@ -85,7 +85,7 @@ const beside = (other, told) => {
 
 // The questions that two texts came out differently on, a shade for each reward.
 const flipped = (trial, other, told) => {
-  const rows = trial.differed.map(([step, question, means]) => ({ step, question, before: means[other.id], after: means[told.id] })).filter((one) => one.before !== undefined && one.after !== undefined && one.before !== one.after);
+  const rows = trial.disagreements.map(([step, question, means]) => ({ step, question, before: means[other.id], after: means[told.id] })).filter((one) => one.before !== undefined && one.after !== undefined && one.before !== one.after);
   if (!rows.length) return [element("p", { className: "note" }, "No question is kept on which the two came out differently in the same step.")];
   const [low, high] = [Math.min(...rows.flatMap((one) => [one.before, one.after])), Math.max(...rows.flatMap((one) => [one.before, one.after]))];
   const better = rows.filter((one) => one.after > one.before).length;

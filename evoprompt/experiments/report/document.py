@@ -32,7 +32,7 @@ _SMOOTH = 5  # steps; as many as the window of Eq. 6
 _POINTS = 300  # of a curve
 _WEIGHTS = 24  # of a candidate's weights
 _SHOWN = 300  # characters of a question
-_DIFFERED = 1_000  # last questions of a trial with different rewards of candidates
+_MAX_DISAGREEMENTS = 1_000  # last questions of a trial with different rewards of candidates
 _READ = 150  # most candidates of a trial with rollouts on the page, without the best descent
 _CHECK = ("step", "round", "mean", "stderr", "scored", "admitted", "reason")
 _CYCLE = ("step", "rounds", "proposed", "refused", "rollouts", "failure")
@@ -154,9 +154,9 @@ def _trial(trial: ReportedTrial) -> Json:
             | {"admitted": len(generation["admitted"]), "population": len(generation["population"])}
             for generation in history.generations
         ],
-        "differed": [
+        "disagreements": [
             [step, question, {name: _short(mean) for name, mean in means.items()}]
-            for step, question, means in history.differed[-_DIFFERED:]
+            for step, question, means in history.disagreements[-_MAX_DISAGREEMENTS:]
         ],
         "notices": [{"step": step, "message": message} for step, message in history.notices],
         "waiting": [
@@ -167,7 +167,7 @@ def _trial(trial: ReportedTrial) -> Json:
             }
             for result in trial.waiting
         ],
-        "asked": [
+        "requests": [
             {"action": request.action, "id": request.candidate, "by": request.by}
             for request in trial.pending_requests
         ],

@@ -21,9 +21,9 @@ let waitingBefore = "";
 const title = document.title;
 const drawSay = (trials) => {
   const waiting = trials.flatMap((trial) => trial.waiting.map((one) => [trial, one]));
-  const asked = trials.flatMap((trial) => trial.asked.map((one) => `${one.action} ${one.id} (${trial.arm}, seed ${trial.seed}, by ${one.by})`));
-  say("section").hidden = !waiting.length && !asked.length;
-  say("asked").textContent = asked.length ? visible(`Sent, and taken up at the next step: ${asked.join("; ")}`) : "";
+  const requests = trials.flatMap((trial) => trial.requests.map((one) => `${one.action} ${one.id} (${trial.arm}, seed ${trial.seed}, by ${one.by})`));
+  say("section").hidden = !waiting.length && !requests.length;
+  say("requests").textContent = requests.length ? visible(`Sent, and taken up at the next step: ${requests.join("; ")}`) : "";
   document.title = waiting.length ? `${waiting.length} waiting: ${title}` : title;
   const now = JSON.stringify(waiting.map(([trial, one]) => [trial.arm, trial.seed, one]));
   if (now !== waitingBefore) say("waiting").replaceChildren(...waiting.map(([trial, one]) => waits(trial, one)));

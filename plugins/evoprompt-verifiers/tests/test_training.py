@@ -89,7 +89,7 @@ def test_an_environment_trains_a_policy_and_its_instruction(
 
     found = trained(tmp_path, "http://127.0.0.1:9/v1", policy, worker=worker)
     assert found["step"] == STEPS
-    told = [event for event in found["events"] if event["event"] == "told"]
+    told = [event for event in found["events"] if event["event"] == "step_completed"]
     assert len(told) == STEPS + 1
     assert all((one["unscored"], one["trajectories"]) == (0, ROLLOUTS * GROUPS) for one in told)
     assert len({one["reward"] for one in told}) > 1

@@ -31,11 +31,14 @@ def test_a_policy_and_its_instruction_are_trained_through_the_gateway(tmp_path: 
     assert any(
         not torch.equal(before[name], one) for name, one in policy.model.state_dict().items()
     )
-    told = [event for event in found["events"] if event["event"] == "told"]
+    told = [event for event in found["events"] if event["event"] == "step_completed"]
     assert len(told) == STEPS + 1  # the trainer takes one more than it needs
     assert all((one["unscored"], one["trajectories"]) == (0, ROLLOUTS * GROUPS) for one in told)
     asked = {
-        one for event in found["events"] if event["event"] == "asked" for one in event["draws"]
+        one
+        for event in found["events"]
+        if event["event"] == "questions_assigned"
+        for one in event["draws"]
     }
     assert set(policy.systems) > {*SEEDS}  # and those that were proposed
     assert len(set(policy.systems)) == len(asked)

@@ -62,11 +62,11 @@ def test_late_results_are_credited_to_the_instruction_they_were_made_under(whole
     after = {
         (event["step"], candidate)
         for event in told_of(whole, "pruned")
-        for candidate in event["dropped"]
+        for candidate in event["candidates"]
     }
     told = {(step + 1, t.candidate.id) for step, told in enumerate(whole.told) for t in told}
     assert any((step + 1, candidate) in told for step, candidate in after), "also of the pruned"
-    assert len(told_of(whole, "told")) == 6
+    assert len(told_of(whole, "step_completed")) == 6
 
 
 def test_a_killed_asynchronous_run_keeps_the_assignments_that_were_out(

@@ -32,18 +32,18 @@ def test_new_instructions_are_verified_and_the_best_are_used(evolved: Training) 
     assert max(verified, key=lambda e: e["mean"])["candidate"] in admitted
     used = {
         candidate
-        for event in of_kind(evolved, "asked")
+        for event in of_kind(evolved, "questions_assigned")
         for candidate in event["draws"]
         if event["step"] > 2
     }
     assert admitted & used
     assert of_kind(evolved, "pruned")
-    told = of_kind(evolved, "told")
+    told = of_kind(evolved, "step_completed")
     assert [event["trajectories"] for event in told] == [32] * 4
 
 
 def test_every_group_has_one_instruction_and_the_engine_chose_it(evolved: Training) -> None:
-    draws = [event["draws"] for event in of_kind(evolved, "asked")]
+    draws = [event["draws"] for event in of_kind(evolved, "questions_assigned")]
     texts = {
         event["candidate"]: event["components"]["instruction"]
         for event in evolved.events()
@@ -79,7 +79,7 @@ def test_validation_asks_under_the_best_instruction(evolved: Training) -> None:
     (evaluated,) = of_kind(evolved, "evaluated")
     assert evaluated["step"] == 4
     assert any("colours" in name for name in evaluated["metrics"])
-    assert evaluated["candidate"] == of_kind(evolved, "best")[-1]["candidate"]
+    assert evaluated["candidate"] == of_kind(evolved, "incumbent_changed")[-1]["candidate"]
 
 
 def test_the_state_lies_in_verls_own_checkpoints(evolved: Training) -> None:
@@ -112,7 +112,7 @@ def _unread(training: Training) -> list[dict[str, Any]]:
 
     The means of an evaluation but for rounding: veRL adds up in the order in which rollouts arrive.
     """
-    events = [event for event in training.events() if event["event"] != "shown"]
+    events = [event for event in training.events() if event["event"] != "rollout_samples"]
     found = [{name: event[name] for name in event if name != "feedback"} for event in events]
     for event in found:
         if event["event"] == "evaluated":

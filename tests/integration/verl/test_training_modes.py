@@ -113,7 +113,7 @@ def test_what_was_out_at_a_checkpoint_keeps_its_instruction_when_the_run_resumes
 
 def test_a_tool_is_called_over_http_and_its_answers_are_masked(searched: Training) -> None:
     queries = sum(len(one.body["queries"]) for one in searched.asked)
-    told = of_kind(searched, "told")
+    told = of_kind(searched, "step_completed")
     calls = sum(round(event["metrics"]["tool_calls"] * event["trajectories"]) for event in told)
     assert queries >= calls > 0
     # A call and its end are two tokens, an answer and its end two more; observations are neither.

@@ -57,7 +57,7 @@ def test_two_processes_train_one_policy_and_only_the_first_writes(
     assert seed["rollouts"] >= 16
     assert seed["test"]["metrics"]["tool_calls"] > 0
     events = list(read_events(tmp_path / "out/trials/coevolve/seed-0/events.jsonl"))
-    told = [event for event in events if event["event"] == "told"]
+    told = [event for event in events if event["event"] == "step_completed"]
     assert [event["trajectories"] for event in told] == [8] * len(told)
     assert any(event["event"] == "verified" for event in events)
     trial = tmp_path / "out/trials/coevolve/seed-0"
