@@ -290,7 +290,7 @@ class Dreaming(Appending):
 
 
 class Brooding(Appending):
-    ready = False
+    is_ready = False
 
     def anticipate(self, request: ProposalRequest) -> None: ...
 
