@@ -64,7 +64,7 @@ from evoprompt.types import (
 )
 from evoprompt.verifiers import VerificationRollouts
 
-VERSION = 17
+VERSION = 18
 """Version of the saved state; another one is refused."""
 
 _SENTENCES = 32  # that an event tells of, the clearest ones
