@@ -30,11 +30,14 @@ def prepare(
     ] = HUB_REPOSITORY,
     train: Annotated[
         list[str] | None,
-        typer.Option(help="Set to train on; may be repeated.", show_default=", ".join(TRAIN_MIX)),
+        typer.Option(
+            help="Set to train on, of any name if it is a file of --source; may be repeated.",
+            show_default=", ".join(TRAIN_MIX),
+        ),
     ] = None,
     test: Annotated[
         list[str] | None,
-        typer.Option(help="Set to test on; may be repeated.", show_default="all seven"),
+        typer.Option(help="Set to test on, likewise; may be repeated.", show_default="all seven"),
     ] = None,
     validation: Annotated[
         int, typer.Option(min=0, help="Training questions to hold out for validation.")

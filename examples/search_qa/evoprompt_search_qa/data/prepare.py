@@ -17,7 +17,7 @@ from evoprompt.support.errors import InputError
 from evoprompt_search_qa.data.overlap import question_key
 from evoprompt_search_qa.data.records import Record, to_row
 from evoprompt_search_qa.data.sets import HUB_REPOSITORY, SETS, TRAIN_MIX, Split, find_sets
-from evoprompt_search_qa.data.sources import read
+from evoprompt_search_qa.data.sources import is_local, read
 from evoprompt_search_qa.scoring import normalise
 
 _LISTED = 1000
@@ -124,7 +124,8 @@ def prepare(preparation: Preparation, output: Path) -> Report:
 
 def _read_all(preparation: Preparation, split: Split, report: Report) -> list[Record]:
     records: list[Record] = []
-    for chosen in find_sets(preparation.train if split == "train" else preparation.test, split):
+    names = preparation.train if split == "train" else preparation.test
+    for chosen in find_sets(names, split, has_own_sets=is_local(preparation.source)):
         new_records = _unique(
             read(preparation.source, chosen, split, report.skipped.append), report
         )

@@ -29,7 +29,7 @@ class Record:
 
 
 def parse(row: object, source: str, location: str) -> Record:
-    """Return the record in a row of ``id, question, golden_answers``.
+    """Return the record in a row of ``question``, ``golden_answers`` and, optionally, ``id``.
 
     Raises:
         ValueError: the row is no question; the message has the reason, without the location.
@@ -42,9 +42,12 @@ def parse(row: object, source: str, location: str) -> Record:
     answers = _texts(row.get("golden_answers"))
     if not answers:
         raise ValueError("has no answer; required: 'golden_answers', a text or several")
+    # Without an id, the place is one: a file's line, or a row of a set on the hub.
     identity = row.get("id")
+    if identity is None:
+        identity = f"row-{location.rpartition(':')[2]}"
     if isinstance(identity, bool) or not isinstance(identity, str | int) or identity == "":
-        raise ValueError("has no 'id'; required: a text or a whole number")
+        raise ValueError(f"has the 'id' {identity!r}; required: a text or a whole number")
     return Record(source, str(identity), question.strip(), answers, location)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -41,12 +42,19 @@ SETS: Mapping[str, QuestionSet] = {
     )
 }
 
+_NAME = re.compile(r"[\w.-]+")
+
 TRAIN_MIX = ("nq", "hotpotqa")
 """Training sets of Search-R1 and the paper."""
 
 
-def find_sets(names: Iterable[str], split: Split) -> list[QuestionSet]:
+def find_sets(names: Iterable[str], split: Split, has_own_sets: bool = False) -> list[QuestionSet]:
     """Return the sets of these names.
+
+    Args:
+        names: their names.
+        split: the split that is used.
+        has_own_sets: whether further names are sets of the user, with both splits.
 
     Raises:
         InputError: there is no such set, or it has no such split.
@@ -54,9 +62,18 @@ def find_sets(names: Iterable[str], split: Split) -> list[QuestionSet]:
     able = [name for name, question_set in SETS.items() if split in question_set.splits]
     chosen = []
     for name in dict.fromkeys(names):
+        if has_own_sets and name not in SETS:
+            if not name or not _NAME.fullmatch(name):
+                raise InputError(
+                    f"the set is called {name!r}; required: letters, digits, '.', '-' and '_', as "
+                    "the name is part of a file's name"
+                )
+            chosen.append(QuestionSet(name, {"train": "train", "test": "test"}))
+            continue
         if name not in able:
             raise InputError(
-                f"{name!r} is no set with a {split} split; required: one of {', '.join(able)}"
+                f"{name!r} is no set with a {split} split; required: one of {', '.join(able)}, or "
+                f"your own in the file {name}_{split}.jsonl of a folder that --source names"
             )
         chosen.append(SETS[name])
     return chosen

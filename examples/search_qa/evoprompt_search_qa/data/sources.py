@@ -34,13 +34,18 @@ def read(source: str, chosen: QuestionSet, split: Split, on_skip: OnSkip) -> Ite
     Raises:
         InputError: the set cannot be read at all.
     """
-    folder = Path(source)
-    rows: Rows = _local if folder.is_dir() and any(folder.glob("*.jsonl")) else _hub
+    rows: Rows = _local if is_local(source) else _hub
     for location, row in rows(source, chosen, split):
         try:
             yield parse(decode(row) if isinstance(row, bytes) else row, chosen.name, location)
         except ValueError as error:
             on_skip(f"{location}: {error}")
+
+
+def is_local(source: str) -> bool:
+    """Return whether ``source`` is a folder of ``<set>_<split>.jsonl`` files."""
+    folder = Path(source)
+    return folder.is_dir() and any(folder.glob("*.jsonl"))
 
 
 def _local(source: str, chosen: QuestionSet, split: Split) -> Iterator[tuple[str, bytes]]:

@@ -148,7 +148,7 @@ def test_what_cannot_be_read_at_all_is_an_error(
 ) -> None:
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
     out = tmp_path / "out"
-    with pytest.raises(InputError, match="'squad' is no set with a train split"):
+    with pytest.raises(InputError, match="has no train questions of squad"):
         prepare(Preparation(str(local), train=["squad"]), out)
     with pytest.raises(InputError, match="check --source and the network"):
         prepare(Preparation("nobody/such-a-set"), out)
@@ -181,3 +181,24 @@ def test_the_command_writes_and_reports(local: Path, tmp_path: Path) -> None:
         "popqa",
     }
     assert {row["data_source"] for row in rows(tmp_path / "out" / "train.parquet")} == {"musique"}
+
+
+def test_own_questions_have_any_name_and_need_no_ids(tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    for split in ("train", "test"):
+        lines = [{"question": f"{split} {n}?", "golden_answers": str(n)} for n in range(3)]
+        text = "".join(f"{json.dumps(line)}\n" for line in lines)
+        (folder / f"handbook_{split}.jsonl").write_text(text)
+    arguments = ["prepare", "--source", str(folder), "--output", str(tmp_path / "out")]
+    result = CliRunner().invoke(app, [*arguments, "--train", "handbook", "--test", "handbook"])
+    assert result.exit_code == 0, result.output
+    written = rows(tmp_path / "out" / "test.parquet")
+    assert [row["id"] for row in written] == [f"handbook/row-{n}" for n in (1, 2, 3)]
+    assert {row["data_source"] for row in written} == {"handbook"}
+
+
+@pytest.mark.parametrize("name", ["", "../nq", "a/b"])
+def test_the_name_of_a_set_is_part_of_a_file_name(local: Path, name: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="letters, digits"):
+        prepare(Preparation(str(local), train=(name,)), tmp_path / "out")
