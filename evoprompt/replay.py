@@ -376,10 +376,13 @@ def _different_first(
     def owner(memory: Memory) -> str:
         return memory.trajectory.candidate.id if by_candidate else ""
 
+    def wording(memory: Memory) -> str:
+        """Return the question's text: a host may ask the same text under several ids."""
+        question = memory.trajectory.question
+        return question.text or question.id
+
     def by_question(memories: Sequence[Memory]) -> list[Memory]:
-        return take_turns(
-            [(memory.trajectory.question.id, owner(memory)) for memory in memories], memories
-        )
+        return take_turns([(wording(memory), owner(memory)) for memory in memories], memories)
 
     first = by_question(latest)[: max(k, _MAX_KINDS_READ)]
     kinds = [(failure_kind(memory.trajectory), owner(memory)) for memory in first]
