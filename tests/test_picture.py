@@ -22,6 +22,6 @@ def test_the_picture_is_of_today() -> None:
 
 def test_the_picture_of_words_and_weights_is_that_of_the_answers() -> None:
     made = runpy.run_path(str(ROOT / ".ci/words_and_weights.py"))
-    results = made["Results"](ROOT / "examples/sql/results")
+    results = made["PageResults"](ROOT / "examples/sql/results")
     picture = made["PICTURE"].read_text(encoding="utf-8")
     assert picture == made["draw"](results), "python .ci/words_and_weights.py"

@@ -70,7 +70,7 @@ def test_the_instruction_of_a_model_behind_a_server_becomes_better(
     assert set(after.test.metrics) >= {"tool_calls"}
     assert [point[0] for point in after.curve] == sorted(point[0] for point in after.curve)
     said = capsys.readouterr().out
-    assert "it ended: the incumbent is perfect on the whole validation set" in said
+    assert "the optimization ended: the incumbent is perfect on the whole validation set" in said
     assert re.search(
         r"settings of engine that only a training uses: .*verify_questions", " ".join(said.split())
     )
@@ -155,8 +155,8 @@ def test_a_dry_run_says_what_it_costs_at_most_and_sends_nothing(
         assert not server.requests
     said = capsys.readouterr().out
     assert "at most 200, validation included; of them 50 to test the result on 50 of 300" in said
-    assert "requests: at most 1,200, 6 a rollout" in said
-    assert "cost: at most " in said
+    assert "requests: about 600, at most 1,200, 6 a rollout" in said
+    assert re.search(r"cost: about [\d.]+ USD, at most ", said)
     assert "stopped before: 2 usd" in said
 
 
