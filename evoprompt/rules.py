@@ -718,7 +718,8 @@ _INTRUSIONS: Sequence[_Intrusion] = (
             r"\b(?:https?|ftp|wss?|data|javascript):/{0,2}[^\s<>\"'`)\]}]+",
             r"\bwww\.[\w-]+\.[a-z]{2,}\S*|\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+",
             r"\b(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?\b",
-            r"\b[\w-]+(?:\.[\w-]+)*\.(?:com|net|org|io|dev|app|ai|sh|xyz|site|me|ru|cn)\b(?:/\S*)?",
+            r"\b[\w-]+(?:\.[\w-]+)*\.(?:com|org|ru|cn|xyz|site)\b(?:/\S*)?",
+            r"\b[\w-]+(?:\.[\w-]+)*\.(?:net|io|dev|app|ai|co|sh|me)/[^\s,;)]+",
         ),
     ),
     _Intrusion(
@@ -726,7 +727,8 @@ _INTRUSIONS: Sequence[_Intrusion] = (
         _any(
             r"\b(?:curl|wget|ncat|netcat|telnet|scp|rsync|sftp|socat|nslookup)\b|\bwebhooks?\b",
             r"(?:(?<=[`$|&;])|(?<=run )|(?<=execute ))\s*(?:nc|ssh|ftp|dig|ping)\s+\S",
-            r"\brequests\.post\b|\bsmtplib\b|\bsocket\.\w+|\bsendBeacon\b|\bftplib\b|\bparamiko\b",
+            r"\brequests\.post\b|\bsmtplib\b|\bsocket\.(?:socket|create_connection)\b|"
+            r"\bsendBeacon\b|\bftplib\b|\bparamiko\b",
         ),
     ),
     _Intrusion(
@@ -902,7 +904,7 @@ def intrusion(proposal: Proposal, context: ScreeningContext) -> str | None:
     Intent in other words is not recognised: people read for it, or a rule that asks a model.
     """
     text = proposal.text.replace("\u2019", "'")
-    known_text = context.inherited_text.replace("\u2019", "'")
+    known_text = "\n".join((context.inherited_text, *context.seeds)).replace("\u2019", "'")
     if (masked_text := masked(text)) != text and masked(known_text) == known_text:
         return (
             f"the text holds a credential that no parent has, here as {MASK}: {masked_text[:80]!r}"

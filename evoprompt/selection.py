@@ -17,7 +17,7 @@ from evoprompt.log.events import IncumbentChanged, Pruned
 from evoprompt.roles import Attributor, Population, Selector
 from evoprompt.selectors import select_distinct, sound_choice
 from evoprompt.support.calls import naming
-from evoprompt.support.leads import ADMIT, USEFUL, Lead, SentenceValue
+from evoprompt.support.leads import LEAD_ODDS, USEFUL, Lead, SentenceValue
 from evoprompt.types import Candidate, CandidateStats, Trajectory
 
 MAX_HISTORY = 256
@@ -27,9 +27,9 @@ BLOCK = 5
 rollouts, so that ``share`` means the same on all hosts."""
 _ALONE = 2 / 3
 """Part of the share for a candidate that is alone on trial: two of five rollouts, and not three."""
-_UNTESTED = 4.0
-"""Factor of the odds, for each rival, at which a member becomes the incumbent that was not tested
-in training (benchmarks/best)."""
+_RIVAL_FACTOR = 4.0
+"""Factor of the odds, for each rival, at which a member becomes the incumbent at another time than
+at the end of its trial (benchmarks/best)."""
 
 
 class _Saved(BaseModel):
@@ -173,8 +173,8 @@ class Selection:
     def incumbent(self) -> Candidate:
         """Return the member that leads by what the attributor can show.
 
-        A member takes its place when its lead is shown: at odds of 5 : 1 where it was tested in
-        training, and otherwise at odds that grow with the number of its rivals. An incumbent that
+        A member takes its place when its lead is shown: at odds of 5 : 1 at the end of its trial,
+        and later, as one of several rivals, at odds of 20 : 1 for each of them. An incumbent that
         is no longer a member gives way to the member of the highest weight.
         """
         assert self._incumbent is not None
@@ -196,10 +196,10 @@ class Selection:
             rivals: comparisons among which this one may have been chosen.
         """
         low, high = self.rewards
-        return self.lead(candidate, other).odds(USEFUL * (high - low)) >= ADMIT * rivals
+        return self.lead(candidate, other).odds(USEFUL * (high - low)) >= LEAD_ODDS * rivals
 
     def promote(self, candidate: Candidate) -> None:
-        """Make a member the incumbent if it was tested in training and is shown to be better."""
+        """Make a member the incumbent if it is shown to be better at the end of its trial."""
         if self.is_better(candidate, self.incumbent):
             self._incumbent = candidate
 
@@ -207,7 +207,7 @@ class Selection:
         """Let the member with the greatest lead of those that are shown to be better take over."""
         incumbent = self.incumbent
         other_members = [member for member in self.members if member.id != incumbent.id]
-        rivals = _UNTESTED * len(other_members)
+        rivals = _RIVAL_FACTOR * len(other_members)
         better = [member for member in other_members if self.is_better(member, incumbent, rivals)]
         if better:
             self._incumbent = max(better, key=lambda member: self.lead(member, incumbent).value)

@@ -67,8 +67,10 @@ def test_words_that_resemble_a_form_stay(text: str) -> None:
     assert masked(text) == text
 
 
+@pytest.mark.lm
 def test_keys_in_models_and_clients_are_masked_by_value() -> None:
-    dspy = pytest.importorskip("dspy")
+    import dspy
+
     keep_secrets_of(dspy.LM("openai/x", api_key="the key of a model", headers={"x-api-key": "h e"}))
     keep_secrets_of(openai.OpenAI(api_key="the key of a client", base_url="http://a:pw-of-a@b/v1"))
     text = "the key of a model, the key of a client, pw-of-a"

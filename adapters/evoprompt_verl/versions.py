@@ -40,7 +40,7 @@ def check_versions() -> None:
     """
     verl = installed("verl")
     if verl is None:
-        raise InputError('veRL is not installed; required: pip install "evoprompt[verl]"')
+        raise InputError('veRL is not installed; required: pip install -e ".[verl]"')
     try:
         require_version("verl", verl, MINIMUM, TESTED)
     except AttachError as error:

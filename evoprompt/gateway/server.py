@@ -27,7 +27,7 @@ try:
     from aiohttp import web
 except ModuleNotFoundError as error:
     if error.name == "aiohttp":
-        error.add_note('required: aiohttp; pip install "evoprompt[gateway]"')
+        error.add_note('required: aiohttp; pip install -e ".[gateway]"')
     raise
 from pydantic import TypeAdapter, ValidationError, validate_call
 

@@ -157,7 +157,7 @@ def attach(
         f"no adapter recognises a {trainer_name}{condition} (adapters: "
         f"{', '.join(adapter_names) or 'none'}); required: a TRL GRPOTrainer or RLOOTrainer, a "
         "veRL PPOTrainer, or the rl.train.Config of tinker-cookbook; "
-        'install the host\'s extra, pip install "evoprompt[trl]", '
+        'install the host\'s extra, pip install -e ".[trl]", '
         '"evoprompt[verl]" or "evoprompt[tinker]", or a plugin for it'
     )
 

@@ -248,7 +248,7 @@ def require_prices(budget: BudgetSettings, prices: Prices | None, model: str) ->
         raise InputError(
             f"usd is limited and the prices of {model} are unknown; required: prices in USD per "
             "million tokens, such as {input: 0.15, output: 0.6}; the extra lm knows those of usual "
-            'models: pip install "evoprompt[lm]"'
+            'models: pip install -e ".[lm]"'
         )
 
 

@@ -166,7 +166,7 @@ class LanguageModel:
         except ModuleNotFoundError as error:
             raise InputError(
                 f"a proposer asks {model} and {error.name} is not installed; required: the "
-                'libraries that ask language models; pip install "evoprompt[lm]"'
+                'libraries that ask language models; pip install -e ".[lm]"'
             ) from error
         except ValueError as error:
             raise InputError(

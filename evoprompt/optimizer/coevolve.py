@@ -14,7 +14,7 @@ try:
     from dspy.teleprompt import Teleprompter
 except ModuleNotFoundError as error:
     if error.name == "dspy":
-        error.add_note('required: DSPy; pip install "evoprompt[lm]"')
+        error.add_note('required: DSPy; pip install -e ".[lm]"')
     raise
 from pydantic import ValidationError
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 _NORMAL = NormalDist()
 
-ADMIT = 5.0
+LEAD_ODDS = 5.0
 """Odds at which a candidate is shown to be better, and takes the place of the incumbent. With 30, a
 third of the gain was lost after 20,000 rollouts (whole runs, simulated)."""
 TRIAL_ODDS = 2.0
@@ -80,13 +80,13 @@ class Lead:
         score = ratio / width * (self.value / self.stderr)
         return 2 / width * math.exp(min(score**2 / 2, 600.0)) * _NORMAL.cdf(score)
 
-    def verdict(self, delta: float, *, useful: float = USEFUL, odds: float = ADMIT) -> Verdict:
+    def verdict(self, delta: float, *, useful: float = USEFUL, odds: float = LEAD_ODDS) -> Verdict:
         """Return whether the candidate is better, or may be dropped as not better by ``delta``.
 
         Args:
             delta: a lead that is worth waiting for, in units of the rewards, above 0.
             useful: as for :meth:`odds`.
-            odds: the odds at which the candidate is called better. With :data:`ADMIT`, up to a
+            odds: the odds at which the candidate is called better. With :data:`LEAD_ODDS`, up to a
                 fifth of the candidates that are exactly as good reach them, .06 if the latter are
                 dropped early, and almost none that is worse. With ``n``, at most one in ``n`` that
                 is no better reaches them, over all looks together.

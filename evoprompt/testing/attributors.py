@@ -7,7 +7,7 @@ import random
 from collections.abc import Sequence
 
 from evoprompt.roles import Attributor
-from evoprompt.support.leads import ADMIT
+from evoprompt.support.leads import LEAD_ODDS
 from evoprompt.testing.samples import candidate, question, trajectory
 from evoprompt.testing.suite import Suite, continue_from, expect, no_global_randomness
 from evoprompt.types import CandidateStats, Trajectory
@@ -185,7 +185,7 @@ class AttributorSuite(Suite[Attributor]):
         for leader, other in ((GOOD, GOOD), (GOOD, UNUSED), (UNUSED, GOOD), (UNUSED, UNUSED)):
             lead = attributor.lead(leader, other)
             expect(
-                lead.odds() < ADMIT,
+                lead.odds() < LEAD_ODDS,
                 f"{leader.id} is shown to lead {other.id} ({lead}), of which {UNUSED.id} had no "
                 "rollout; required: an infinite standard error where nothing was measured",
             )

@@ -71,7 +71,7 @@ def test_packages_are_there_or_problems_and_those_of_extras_only_noted(
         ("torch", "note"),
     ]
     assert found[0].remedy == 'pip install "pydantic>=2.9"'
-    assert found[3].remedy == 'pip install "evoprompt[trl]"'
+    assert found[3].remedy == 'pip install -e ".[trl]"'
 
 
 @pytest.mark.parametrize(

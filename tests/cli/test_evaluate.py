@@ -107,9 +107,7 @@ class TestAConfiguration:
         (tmp_path / "run.yaml").write_text(YAML, encoding="utf-8")
         given = ("--model", "openai:gpt-5-mini", "--output", str(tmp_path / "out"))
         assert evoprompt("eval", str(tmp_path / "run.yaml"), *given) == 2
-        assert 'openai: not installed -> pip install "evoprompt[endpoint]"' in (
-            capsys.readouterr().err
-        )
+        assert 'openai: not installed -> pip install -e ".[endpoint]"' in (capsys.readouterr().err)
         assert not (tmp_path / "out").exists()
 
     def test_a_crash_of_the_trainer_ends_with_1_and_its_cause(

@@ -60,7 +60,7 @@ def test_a_csv_fills_the_placeholders_of_the_prompt(
 
 
 def test_a_parquet_file_may_hold_dates_and_decimals(tmp_path: Path) -> None:
-    pyarrow = pytest.importorskip("pyarrow")
+    import pyarrow
     from pyarrow import parquet
 
     columns = {"first": [1, 2], "second": [date(2026, 1, 2)] * 2, "total": [Decimal("1.50")] * 2}

@@ -180,7 +180,7 @@ class TestRun:
         ]:
             monkeypatch.delitem(sys.modules, name)
         assert evoprompt("run", "tiny.yaml", "--smoke") == 0
-        assert 'pip install "evoprompt[report]"' in capsys.readouterr().out
+        assert 'pip install -e ".[report]"' in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

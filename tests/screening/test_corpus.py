@@ -126,3 +126,18 @@ def test_what_a_parent_has_is_free_and_what_a_text_forbids_as_well(text: str) ->
 
 def test_words_about_grading_are_listed_unless_they_are_known() -> None:
     assert grading_words("The grader reads the rubric.", "Follow the rubric.") == ["grader"]
+
+
+def test_names_of_files_and_libraries_are_no_addresses() -> None:
+    text = "Think. Run build.sh, and read the pages on java.io, socket.io and ASP.NET."
+    assert check(Proposal.of(text), ScreeningContext(parents=["Think."])) is None
+
+
+def test_what_a_seed_has_is_free_for_the_children_of_a_parent_without_it() -> None:
+    seed, parent = "Think. Read https://rules.pages-archive.net/all first.", "Think first."
+    context = ScreeningContext(parents=[parent], seeds=[seed, parent])
+    assert check(Proposal.of(f"{seed} Then answer."), context) is None
+    bare = ScreeningContext(parents=[parent], seeds=[parent])
+    finding = check(Proposal.of(f"{seed} Then answer."), bare)
+    assert finding is not None
+    assert finding.rule == "intrusion"

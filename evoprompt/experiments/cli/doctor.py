@@ -91,7 +91,7 @@ def packages(versions: Mapping[str, Version]) -> Iterator[DoctorCheck]:
             version = versions.get(canonicalize_name(requirement.name))
             if version is None and extra:
                 text = f"not installed; the extra {extra!r} needs {requirement.specifier or 'it'}"
-                install = f'pip install "evoprompt[{extra}]"'
+                install = f'pip install -e ".[{extra}]"'
                 yield DoctorCheck("note", requirement.name, text, install)
             # A clone's own version is a development one.
             elif version and requirement.specifier.contains(version, prereleases=True):

@@ -44,6 +44,5 @@ def require_extra() -> None:
     for name in ("jinja2", "vl_convert"):
         if find_spec(name) is None:
             raise InputError(
-                f"{name} is not installed; required: the extra report; "
-                'pip install "evoprompt[report]"'
+                f'{name} is not installed; required: the extra report; pip install -e ".[report]"'
             )

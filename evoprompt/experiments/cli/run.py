@@ -213,6 +213,6 @@ def _write_report(directory: RunDirectory, console: Console) -> None:
     try:
         line, style = str(write_report(directory.root)), "dim"
     except ModuleNotFoundError as error:
-        again = f'pip install "evoprompt[report]", then evoprompt report {directory.root}'
+        again = f'pip install -e ".[report]", then evoprompt report {directory.root}'
         line, style = f"no report without {error.name}: {again}", "yellow"
     console.print(line, style=style, soft_wrap=True)

@@ -128,7 +128,7 @@ class FrozenHost(Component):
             InputError: a setting is wrong.
         """
         if find_spec("openai") is None:
-            remedy = 'pip install "evoprompt[endpoint]"'
+            remedy = 'pip install -e ".[endpoint]"'
             return Plan(needs=(Need("openai", "not installed", remedy),), iterations=0)
         num_tested = len(tested(task, trial.budget))
         require_budget(trial.budget, len(task.questions("validation")), num_tested)

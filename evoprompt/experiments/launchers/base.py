@@ -173,5 +173,5 @@ def require_extra(module: str, extra: str) -> None:
     if find_spec(module) is None:
         raise InputError(
             f"the launcher {extra} needs {module}, which is not installed; required: the extra "
-            f'{extra}; pip install "evoprompt[{extra}]", on the machines of the trials, too'
+            f'{extra}; pip install -e ".[{extra}]", on the machines of the trials, too'
         )

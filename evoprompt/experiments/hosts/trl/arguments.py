@@ -18,7 +18,7 @@ from evoprompt.experiments.hosts.trl.settings import TrlSettings
 from evoprompt.support.errors import InputError
 from evoprompt.support.validation import nearest
 
-LORA = 'pip install "evoprompt[trl,lora]"'
+LORA = 'pip install -e ".[trl,lora]"'
 
 
 def arguments(

@@ -10,7 +10,7 @@ from evoprompt.components import BuildContext
 from evoprompt.experiments.hosts.trl.settings import TrlSettings
 from evoprompt.support.errors import InputError
 
-_INSTALL = 'pip install "evoprompt[trl]"'
+_INSTALL = 'pip install -e ".[trl]"'
 
 
 @dataclass(frozen=True, slots=True)

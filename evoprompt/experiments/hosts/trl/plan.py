@@ -60,7 +60,7 @@ def plan(task: Task, settings: TrlSettings, trial: Trial) -> Plan:
     share = settings.arguments.get("vllm_gpu_memory_utilization", 0.3)
     fraction = share if settings.uses_vllm and isinstance(share, float) and share < 1 else 0.0
     packages = (
-        ("vllm", 'pip install "evoprompt[trl-vllm]"', settings.uses_vllm),
+        ("vllm", 'pip install -e ".[trl-vllm]"', settings.uses_vllm),
         ("peft", LORA, settings.lora is not None),
         ("bitsandbytes", "pip install bitsandbytes", "bnb" in settings.optimizer),
         ("torchao", "pip install torchao", settings.optimizer == "adamw_torch_8bit"),

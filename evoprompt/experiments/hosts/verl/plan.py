@@ -184,7 +184,7 @@ def _packages(config: DictConfig) -> list[Need]:
     """Return the needs of libraries by the configuration."""
     needs = []
     if config.actor_rollout_ref.rollout.name == "vllm":
-        needs.append(package("vllm", 'pip install "evoprompt[verl-vllm]"'))
+        needs.append(package("vllm", 'pip install -e ".[verl-vllm]"'))
     if not _reads_all(config):
         needs.append(flash_attention(f"set +{_ATTENTION}: sdpa in host.arguments"))
     return needs
