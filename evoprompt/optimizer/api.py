@@ -123,7 +123,7 @@ def optimize(
             )
         if proposer == "reflection" and lm is None and hasattr(program, "propose_new_texts"):
             proposer = AdapterProposer(program.propose_new_texts)
-        rollouts = Batches(program, chosen_options.perfect)
+        rollouts = Batches(program, chosen_options)
     else:
         for name, function, parameters in (
             ("program", program, "(instruction, example)"),

@@ -7,7 +7,7 @@ import random
 from collections.abc import Mapping, Sequence
 
 from evoprompt.optimizer.data import Item
-from evoprompt.optimizer.results import RewardTable
+from evoprompt.optimizer.results import RewardTable, lead_of
 from evoprompt.support.leads import Verdict
 from evoprompt.types import Candidate
 
@@ -32,17 +32,24 @@ class Comparison:
         validation: the validation set.
         perfect: the greatest reward there is.
         seed: seed of the order.
+        limits: maximum of the mean of further metrics, by name.
 
     Attributes:
         depth: number of validation questions in use.
     """
 
     def __init__(
-        self, results: RewardTable, validation: Sequence[Item], perfect: float, seed: int
+        self,
+        results: RewardTable,
+        validation: Sequence[Item],
+        perfect: float,
+        seed: int,
+        limits: Mapping[str, float],
     ) -> None:
         self._results = results
         self._order = random.Random(f"validation/{seed}").sample(validation, len(validation))
         self._perfect = perfect - 1e-9
+        self._limits = limits
         self.depth = 0
 
     @property
@@ -139,8 +146,9 @@ class Comparison:
         """Return the candidate that replaces ``incumbent``; None if no candidate does.
 
         All candidates are measured together. A candidate is dropped as soon as its lead is
-        significantly negative. If a candidate has gains on some questions and losses elsewhere, few
-        questions mislead: then the whole validation set decides.
+        significantly negative, or it is shown to break a limit. If a candidate has gains on some
+        questions and losses elsewhere, few questions mislead: then the whole validation set
+        decides, as it does if a candidate exceeds a limit and the questions in use do not show it.
 
         Args:
             candidates: with ``ahead``, each of them is better than ``incumbent`` elsewhere.
@@ -172,6 +180,7 @@ class Comparison:
                     member
                     for member in remaining
                     if self._verdict(member, incumbent, names) != "drop"
+                    and not self.broken_limits(member, incumbent, names)
                 ]
         leads = [results.lead(member, incumbent, names) for member in remaining]
         best = max(range(len(remaining)), key=lambda i: leads[i].value, default=None)
@@ -180,8 +189,45 @@ class Comparison:
         is_enough = ahead and (results.noise > 0 or leads[best].value >= 0)
         return remaining[best] if is_enough or leads[best].value > 0 else None
 
+    def broken_limits(
+        self, child: Candidate, incumbent: Candidate, names: Sequence[str]
+    ) -> list[str]:
+        """Return the metrics of which ``child`` is shown to break the limit on those questions."""
+        return [
+            metric
+            for metric in self._limits
+            if self._limit_verdict(metric, child, incumbent, names) == "better"
+        ]
+
+    def _limit_verdict(
+        self, metric: str, child: Candidate, incumbent: Candidate, names: Sequence[str]
+    ) -> Verdict:
+        """Return ``"better"`` if ``child`` is shown to exceed a limit, and the incumbent, too.
+
+        If only the limit counted, nothing could improve an incumbent that exceeds it; if only the
+        incumbent counted, nothing could use what the limit leaves. Both are tested as leads are.
+        """
+        limit = self._limits[metric]
+        values = self._results.metric_means(child, metric)
+        incumbent_values = self._results.metric_means(incumbent, metric)
+        shared = [name for name in names if name in values and name in incumbent_values]
+        scale = abs(limit) or 1.0
+        leads = [
+            lead_of([values[name] - limit for name in shared]),
+            lead_of([values[name] - incumbent_values[name] for name in shared]),
+        ]
+        if any(lead.value <= 0 for lead in leads):
+            return "drop"
+        verdicts = [lead.verdict(_DELTA * scale, useful=_USEFUL * scale) for lead in leads]
+        return next((verdict for verdict in ("drop", "") if verdict in verdicts), "better")
+
     def _is_open(self, child: Candidate, incumbent: Candidate) -> bool:
-        """Return whether ``child`` has both gains and losses, and there is no verdict yet."""
+        """Return whether gains and losses of ``child``, or a limit, are without a verdict yet."""
+        if any(
+            not self._limit_verdict(name, child, incumbent, self.used_names)
+            for name in self._limits
+        ):
+            return True
         is_undecided = not self._verdict(child, incumbent, self.used_names)
         losses = self._results.gains(incumbent, child, self._results.means(child))
         return bool(losses) and is_undecided and not self._results.noise

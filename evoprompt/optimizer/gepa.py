@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, Protocol, TypeGuard
 
 from evoprompt.optimizer.data import Item, as_lines
+from evoprompt.optimizer.options import OptimizeOptions
 from evoprompt.optimizer.outcome import ExampleOutcome, Reading
 from evoprompt.optimizer.runner import (
     SHOWN,
@@ -15,6 +16,7 @@ from evoprompt.optimizer.runner import (
     Meter,
     NoRewardError,
     Rollouts,
+    usable_metrics,
     usable_reward,
 )
 from evoprompt.roles import ProposalRequest, Proposer
@@ -52,13 +54,14 @@ class Batches(Rollouts):
 
     Args:
         adapter: evaluates a batch.
-        perfect: the greatest reward there is.
+        options: the greatest reward there is, and the limits of the objective scores.
     """
 
-    def __init__(self, adapter: GepaAdapter, perfect: float) -> None:
+    def __init__(self, adapter: GepaAdapter, options: OptimizeOptions) -> None:
         super().__init__(adapter)
         self._adapter = adapter
-        self._perfect = perfect
+        self._perfect = options.perfect
+        self._limits = options.limits
 
     def run(self, pairs: Sequence[Asked], meter: Meter) -> Iterator[tuple[Asked, ExampleOutcome]]:
         """Yield the outcome of each of ``pairs``; a batch for each candidate.
@@ -120,7 +123,14 @@ class Batches(Rollouts):
                     f"the adapter's make_reflective_dataset raised {format_error(error)}; "
                     "required: records of one failure, for one component"
                 )
-            yield item, ExampleOutcome(reward, output, fault=fault, readings=readings)
+            objectives = getattr(evaluation, "objective_scores", None)
+            metrics = usable_metrics(
+                objectives[index] if objectives else {}, self._limits, reward_source
+            )
+            yield (
+                item,
+                ExampleOutcome(reward, output, fault=fault, readings=readings, metrics=metrics),
+            )
 
     def _read(self, texts: Texts, evaluation: Any, index: int) -> Mapping[str, Reading]:
         """Return the adapter's reading of one rollout for each component that it has records of."""

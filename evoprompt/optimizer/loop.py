@@ -31,7 +31,7 @@ from evoprompt.optimizer.outcome import (
 )
 from evoprompt.optimizer.population import TextPopulation
 from evoprompt.optimizer.result import Point
-from evoprompt.optimizer.results import SURE, RewardTable, warning_of
+from evoprompt.optimizer.results import SURE, RewardTable, mean_of, warning_of
 from evoprompt.optimizer.writer import Writer
 from evoprompt.roles import ProposalRequest
 from evoprompt.support.errors import InputError
@@ -124,6 +124,7 @@ class Loop:
                     ) from None
                 raise InputError(f"{error}, and nothing was measured; required: more") from error
         self.results.require_scored()
+        self.results.require_metrics(self.options.limits)
         self._record_incumbent()
         reason = self._improve_incumbent()
         if self.writer.failures and reason != INTERRUPTED:
@@ -347,15 +348,25 @@ class Loop:
         """Return why ``child`` did not win, by the questions that it shares with the incumbent."""
         rewards, best_rewards = self.results.means(child), self.results.means(self.incumbent)
         names = rewards.keys() & best_rewards.keys()
+        if broken := self.comparison.broken_limits(child, self.incumbent, sorted(names)):
+            return self._describe_limit(broken[0], child)
         if not names:
             return f"no better than {self.incumbent.id}"
-        mean, best_mean = (
-            math.fsum(values[name] for name in names) / len(names)
-            for values in (rewards, best_rewards)
-        )
+        mean, best_mean = mean_of(rewards, names), mean_of(best_rewards, names)
         return (
             f"no better than {self.incumbent.id}: {mean:.3f} against {best_mean:.3f} on the "
             f"{len(names)} questions of both"
+        )
+
+    def _describe_limit(self, metric: str, child: Candidate) -> str:
+        values, incumbent_values = (
+            self.results.metric_means(candidate, metric) for candidate in (child, self.incumbent)
+        )
+        shared = sorted(values.keys() & incumbent_values.keys())
+        return (
+            f"{metric} is shown to exceed its limit of {self.options.limits[metric]:g}: "
+            f"{mean_of(values, shared):.5g} against {mean_of(incumbent_values, shared):.5g} of "
+            f"{self.incumbent.id} on the {len(shared)} questions of both"
         )
 
     def _stats_of(self, candidate: Candidate, detailed: bool = False) -> CandidateStats:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from pydantic import ConfigDict, Field, StrictBool, StrictInt
@@ -25,6 +25,9 @@ class OptimizeOptions(CheckedSettings):
             measures the seed; None for no limit but the further ones, and 25 iterations for each
             component if every reward is the lowest.
         perfect: the greatest reward there is; anything less is a failure to learn from.
+        limits: maximum of the mean of metrics, as ``{"tokens": 400}`` for ``Score(reward,
+            metrics={"tokens": ...})``; a candidate is rejected if it is shown to exceed one, and to
+            exceed the incumbent's values, too. For a minimum, return and limit the negative.
         proposals: number of instructions that are requested in an iteration.
         required: texts that every instruction must contain, such as placeholders and tags.
         max_tokens: maximum number of tokens of an instruction; a longer one is rejected.
@@ -47,6 +50,7 @@ class OptimizeOptions(CheckedSettings):
     seconds: float | None = Field(default=None, ge=0)
     patience: StrictInt | None = Field(default=None, ge=0)
     perfect: float = 1.0
+    limits: Mapping[str, float] = Field(default_factory=dict)
     proposals: StrictInt = Field(default=1, ge=1)
     required: Sequence[str] = ()
     max_tokens: StrictInt = Field(default=1024, ge=1)

@@ -55,6 +55,7 @@ class ExampleOutcome:
         fault: the error, whether there is a reward for that or none; empty if there was no error.
         turns: actions of an agent in order; empty for any other program.
         readings: reading of each component, if components have separate readings.
+        metrics: further numbers of the score, which may have limits.
     """
 
     reward: float | None
@@ -64,6 +65,7 @@ class ExampleOutcome:
     fault: str = ""
     turns: Sequence[Turn] = ()
     readings: Mapping[str, Reading] = field(default_factory=dict)
+    metrics: Mapping[str, float] = field(default_factory=dict)
 
 
 class BudgetSpentError(EvopromptError, RuntimeError):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -18,14 +17,14 @@ from evoprompt.optimizer.journal import Journal
 from evoprompt.optimizer.loop import Loop
 from evoprompt.optimizer.options import OptimizeOptions
 from evoprompt.optimizer.outcome import INTERRUPTED, BudgetSpentError
-from evoprompt.optimizer.result import OptimizationResult, corrected
-from evoprompt.optimizer.results import RewardTable, warning_of
+from evoprompt.optimizer.result import LimitedMetric, OptimizationResult, corrected
+from evoprompt.optimizer.results import RewardTable, mean_of, warning_of
 from evoprompt.optimizer.runner import Meter, Rollouts
 from evoprompt.optimizer.writer import Writer
 from evoprompt.roles import Proposer
 from evoprompt.support.errors import InputError
 from evoprompt.support.waiting import monitor
-from evoprompt.types import Proposal
+from evoprompt.types import Proposal, TaskContext
 
 
 class Ended(Notice):
@@ -108,9 +107,10 @@ def solve(
     meter = Meter(budget - len(test), stopping)
     results = RewardTable(problem.rollouts, meter, run_journal, options.seconds)
     texts = [item.question.text for item in problem.train]
-    writer = Writer(proposer, run_journal, log.append, options, problem.rollouts.setting, texts)
+    setting = _with_limits(problem.rollouts.setting, options)
+    writer = Writer(proposer, run_journal, log.append, options, setting, texts)
     perfect, seed = options.perfect, options.seed
-    comparison = Comparison(results, problem.validation, perfect, seed)
+    comparison = Comparison(results, problem.validation, perfect, seed, options.limits)
     failures = FailureFinder(results, problem.train, perfect)
     loop = Loop(results, comparison, failures, writer, log.append, problem.seeds, options)
     report = partial(log.report_wait, is_warning=False)
@@ -141,7 +141,11 @@ def solve(
             names = [item.question.id for item in test]
             stderr, num_questions = deviation, num_tested
         else:
-            tried_candidates = (stats.candidate for stats in loop.stats.values())
+            tried_candidates = (
+                stats.candidate
+                for stats in loop.stats.values()
+                if not comparison.broken_limits(stats.candidate, best, names)
+            )
             best_rewards, all_rewards = (
                 comparison.rewards(best),
                 map(comparison.rewards, tried_candidates),
@@ -149,7 +153,8 @@ def solve(
             value = corrected(
                 best_rewards, [rewards for rewards in all_rewards if rewards != best_rewards], seed
             )
-        seed_rewards = comparison.rewards(next(iter(loop.stats.values())).candidate)
+        first_seed = next(iter(loop.stats.values())).candidate
+        seed_rewards = comparison.rewards(first_seed)
         shared = sorted(seed_rewards.keys() & comparison.rewards(best).keys())
         result = OptimizationResult(
             best=best,
@@ -166,9 +171,19 @@ def solve(
             log=log,
             seed=seed,
             validation=validation,
-            before=_mean_of(seed_rewards, shared),
-            after=_mean_of(comparison.rewards(best), shared),
+            before=mean_of(seed_rewards, shared),
+            after=mean_of(comparison.rewards(best), shared),
             shared=len(shared),
+            limited=[
+                LimitedMetric.of(
+                    name,
+                    limit,
+                    results.metric_means(first_seed, name),
+                    results.metric_means(best, name),
+                    shared,
+                )
+                for name, limit in options.limits.items()
+            ],
             tested=num_tested > 0,
             failures=results.failures,
             writer_cost=_cost_of(proposer),
@@ -182,9 +197,13 @@ def solve(
     return result
 
 
-def _mean_of(rewards: Mapping[str, float], names: Sequence[str]) -> float:
-    """Return the mean reward on these questions; NaN if there are none."""
-    return math.fsum(rewards[name] for name in names) / len(names) if names else math.nan
+def _with_limits(setting: TaskContext, options: OptimizeOptions) -> TaskContext:
+    """Return ``setting`` with the limits in its description of the reward, for the proposer."""
+    if not options.limits:
+        return setting
+    limits = ", ".join(f"{name} {limit:g}" for name, limit in options.limits.items())
+    note = f"An instruction is rejected if the mean of a metric exceeds its limit: {limits}."
+    return replace(setting, reward=f"{setting.reward}\n{note}".strip())
 
 
 def _cost_of(proposer: Proposer) -> Charge | None:

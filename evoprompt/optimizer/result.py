@@ -15,6 +15,7 @@ from evoprompt.log.evaluation import Spread
 from evoprompt.log.eventlog import EventLog, to_line
 from evoprompt.optimizer.folder import EVENTS, RESULT
 from evoprompt.optimizer.html import result_html
+from evoprompt.optimizer.results import mean_of
 from evoprompt.support.errors import InputError
 from evoprompt.support.failures import FailureCount
 from evoprompt.support.storage import write_whole
@@ -36,6 +37,42 @@ class Point(NamedTuple):
     rollouts: int
     value: float
     text: str
+
+
+class LimitedMetric(NamedTuple):
+    """Means of a metric that has a limit, on the questions that ``before`` and ``after`` share.
+
+    Attributes:
+        name: name of the metric.
+        limit: maximum of its mean.
+        before: mean of the first seed.
+        after: mean of the best candidate.
+    """
+
+    name: str
+    limit: float
+    before: float
+    after: float
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        limit: float,
+        seed_values: Mapping[str, float],
+        best_values: Mapping[str, float],
+        questions: Sequence[str],
+    ) -> LimitedMetric:
+        """Return the means on those of ``questions`` on which both candidates have the metric."""
+        shared = [question for question in questions if question in seed_values]
+        shared = [question for question in shared if question in best_values]
+        return cls(name, limit, mean_of(seed_values, shared), mean_of(best_values, shared))
+
+    def __str__(self) -> str:
+        return (
+            f"{self.name} with a limit of {self.limit:g}: on the same questions {self.before:.5g} "
+            f"with the seed instruction and {self.after:.5g} with the best"
+        )
 
 
 class OptimizationResult(BaseModel):
@@ -64,6 +101,7 @@ class OptimizationResult(BaseModel):
             candidate have answered.
         after: mean reward of the best candidate on the same questions.
         shared: number of these questions.
+        limited: means of each metric that has a limit, before and after.
         tested: whether ``value`` is that of the test set.
         failures: rollouts that failed, of all rollouts.
         writer_cost: cost of the proposer's language model; None if it is not reported.
@@ -90,6 +128,7 @@ class OptimizationResult(BaseModel):
     before: float = math.nan
     after: float = math.nan
     shared: int = 0
+    limited: Sequence[LimitedMetric] = ()
     tested: bool = False
     failures: FailureCount = FailureCount()
     writer_cost: Charge | None = None
@@ -127,6 +166,7 @@ class OptimizationResult(BaseModel):
             f"the optimization ended: {self.stopped}",
             f"value {self.value:.3f}{error} on {questions}",
             *gain,
+            *map(str, self.limited),
             f"{self.rollouts:,} rollouts and {self.proposer_calls:,} requests to the proposer in "
             f"{self.iterations:,} iterations, {self.failures}",
             *writer,

@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from time import monotonic
 
@@ -135,15 +135,23 @@ class RewardTable:
         for nothing.
         """
         rewards, other_rewards = self.means(candidate), self.means(other)
-        gains = [
-            rewards[name] - other_rewards[name]
-            for name in names
-            if name in rewards and name in other_rewards
-        ]
-        if not gains:
-            return Lead(0.0, math.inf)
-        squares = math.fsum(gain * gain for gain in gains)
-        return Lead(math.fsum(gains) / len(gains), math.sqrt(squares) / len(gains))
+        return lead_of(
+            [
+                rewards[name] - other_rewards[name]
+                for name in names
+                if name in rewards and name in other_rewards
+            ]
+        )
+
+    def metric_means(self, candidate: Candidate, metric: str) -> Mapping[str, float]:
+        """Return the mean of a further metric by question, where ``candidate`` has it."""
+        values = {
+            name: [outcome.metrics[metric] for outcome in outcomes if metric in outcome.metrics]
+            for name, outcomes in self._outcomes[self.digest(candidate)].items()
+        }
+        return {
+            name: math.fsum(numbers) / len(numbers) for name, numbers in values.items() if numbers
+        }
 
     def gains(self, candidate: Candidate, other: Candidate, names: Iterable[str]) -> list[str]:
         """Return the questions on which the reward of ``candidate`` exceeds that of ``other``."""
@@ -210,6 +218,30 @@ class RewardTable:
         if self._faults and not any(self._means.values()):
             raise _program_fault(self._faults)
 
+    def require_metrics(self, names: Iterable[str]) -> None:
+        """Require that at least one score has each of the metrics ``names``.
+
+        Raises:
+            InputError: no score has one of them.
+        """
+        known_names = {
+            name
+            for outcomes_by_question in self._outcomes.values()
+            for outcomes in outcomes_by_question.values()
+            for outcome in outcomes
+            for name in outcome.metrics
+        }
+        for name in names:
+            if name not in known_names:
+                known = (
+                    f"have {', '.join(sorted(known_names))}" if known_names else "have no metrics"
+                )
+                raise InputError(
+                    f"limits names {name!r}, and the scores {known}; required: a metric of the "
+                    f"scores; return Score(reward, feedback, {{{name!r}: ...}}) from metric, or "
+                    "correct the name in OptimizeOptions(limits=...)"
+                )
+
     def digest(self, candidate: Candidate) -> str:
         """Return a digest that identifies a candidate by its texts."""
         digest = self._texts.get(candidate.id)
@@ -243,6 +275,19 @@ class RewardTable:
             scored = [outcome.reward for outcome in outcomes if outcome.reward is not None]
             self._means[texts][name] = mean = math.fsum(scored) / len(scored)
             self._squares += (reward - before) * (reward - mean)
+
+
+def mean_of(values: Mapping[str, float], names: Collection[str]) -> float:
+    """Return the mean of ``values`` on these questions; NaN if there are none."""
+    return math.fsum(values[name] for name in names) / len(names) if names else math.nan
+
+
+def lead_of(gains: Sequence[float]) -> Lead:
+    """Return the lead of which ``gains`` are the differences by question; unknown without any."""
+    if not gains:
+        return Lead(0.0, math.inf)
+    squares = math.fsum(gain * gain for gain in gains)
+    return Lead(math.fsum(gains) / len(gains), math.sqrt(squares) / len(gains))
 
 
 def warning_of(failures: FailureCount) -> str:

@@ -162,6 +162,7 @@ class Runner(Rollouts):
         self._as_text = as_text
         self.at_once = options.max_concurrency or _DEFAULT_CONCURRENCY
         self._perfect = options.perfect
+        self._limits = options.limits
         self._begun = False
         self._threads = CallThreads(self._make_rollout, self.at_once)
 
@@ -286,9 +287,13 @@ class Runner(Rollouts):
         outcome = (
             returned
             if isinstance(returned, ExampleOutcome)
-            else ExampleOutcome(reward, feedback=feedback)
+            else ExampleOutcome(reward, feedback=feedback, metrics=metrics_of(returned))
         )
-        return replace(outcome, reward=usable_reward(outcome.reward, context, self._perfect))
+        return replace(
+            outcome,
+            reward=usable_reward(outcome.reward, context, self._perfect),
+            metrics=usable_metrics(outcome.metrics, self._limits, context),
+        )
 
 
 def _resolve(returned: Any) -> Any:
@@ -316,6 +321,44 @@ def parts_of(returned: Any) -> tuple[Any, str]:
     elif hasattr(returned, "score"):
         reward, feedback = returned.score, getattr(returned, "feedback", None)
     return reward, "" if feedback is None else str(feedback)
+
+
+def metrics_of(returned: Any) -> Mapping[str, Any]:
+    """Return the further numbers of a value that a metric returned, as a ``Score`` has them."""
+    if isinstance(returned, Mapping):
+        metrics = returned.get("metrics")
+    else:
+        metrics = getattr(returned, "metrics", None)
+    return metrics if isinstance(metrics, Mapping) else {}
+
+
+def usable_metrics(
+    metrics: Mapping[str, Any], limits: Mapping[str, float], context: str
+) -> Mapping[str, float]:
+    """Return the finite numbers among ``metrics``.
+
+    Args:
+        metrics: the further numbers of a score.
+        limits: the limits; what they limit has to be a finite number.
+        context: words for the error that name the question or the output.
+
+    Raises:
+        InputError: a metric that has a limit is no finite number.
+    """
+    numbers: dict[str, float] = {}
+    for name, value in metrics.items():
+        try:
+            number = math.nan if isinstance(value, str) else float(value)
+        except (TypeError, ValueError):
+            number = math.nan
+        if math.isfinite(number):
+            numbers[name] = number
+        elif name in limits:
+            raise InputError(
+                f"the metric returned a Score with {name} {value!r:.100} {context}, and limits "
+                f"names {name}; required: a finite number, or a Score without {name}"
+            )
+    return numbers
 
 
 def is_empty(text: str, turns: Sequence[Turn]) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 from evoprompt.optimizer.data import as_lines
 from evoprompt.optimizer.outcome import ExampleOutcome, Reading
-from evoprompt.optimizer.runner import parts_of
+from evoprompt.optimizer.runner import metrics_of, parts_of
 from evoprompt.support.calls import calling
 from evoprompt.support.errors import InputError, warn
 from evoprompt.types import Turn
@@ -91,14 +91,14 @@ class DspyMetric:
         empty_arguments = (None,) * 3 if self._takes_predictor else ()
         with calling("metric", self._metric):
             returned = self._metric(example, ran.prediction, *empty_arguments)
-        reward, feedback = parts_of(returned)
+        (reward, feedback), metrics = parts_of(returned), metrics_of(returned)
         if id(example) not in self._learning or _is_at_least(reward, self._perfect):
-            return ExampleOutcome(reward, feedback=feedback)
+            return ExampleOutcome(reward, feedback=feedback, metrics=metrics)
         readings = {
             name: reading_of(step, self._feedback(example, ran, name, reward) or feedback)
             for name, step in ran.last.items()
         }
-        return ExampleOutcome(reward, feedback=feedback, readings=readings)
+        return ExampleOutcome(reward, feedback=feedback, readings=readings, metrics=metrics)
 
     def _feedback(self, example: Any, ran: Ran, name: str, reward: Any) -> str:
         """Return the metric's feedback on one predictor; empty if it takes no predictor."""

@@ -120,6 +120,19 @@ def test_a_score_that_is_none_costs_that_record_alone(score: Any) -> None:
     assert result.failures.failed > 0
 
 
+def test_the_objective_scores_of_an_adapter_may_have_limits() -> None:
+    class Measured(Shouting):
+        def evaluate(self, batch: list[str], candidate: Any, capture_traces: bool = False) -> Any:
+            evaluation = super().evaluate(batch, candidate, capture_traces)
+            length = float(len(candidate["write"]))
+            evaluation.objective_scores = [{"length": length}] * len(batch)
+            return evaluation
+
+    many = [f"other question {n}" for n in range(16)]  # few could not show that it is longer
+    limited = run(Measured(), limits={"length": 1}, valset=many, patience=3).limited[0]
+    assert limited.before == len(SEED["write"]) == limited.after
+
+
 @pytest.mark.filterwarnings("ignore::evoprompt.EvopromptWarning")
 def test_a_trace_that_cannot_be_read_costs_its_record_alone() -> None:
     class Forgetful(Shouting):
