@@ -7,7 +7,7 @@ import random
 from collections.abc import Mapping, Sequence
 
 from evoprompt.optimizer.data import Item
-from evoprompt.optimizer.results import RewardTable, lead_of
+from evoprompt.optimizer.results import RewardTable, lead_of, mean_of
 from evoprompt.support.leads import Verdict
 from evoprompt.types import Candidate
 
@@ -211,13 +211,14 @@ class Comparison:
         values = self._results.metric_means(child, metric)
         incumbent_values = self._results.metric_means(incumbent, metric)
         shared = [name for name in names if name in values and name in incumbent_values]
-        scale = abs(limit) or 1.0
         leads = [
             lead_of([values[name] - limit for name in shared]),
             lead_of([values[name] - incumbent_values[name] for name in shared]),
         ]
         if any(lead.value <= 0 for lead in leads):
             return "drop"
+        means = (mean_of(each, shared) for each in (values, incumbent_values))
+        scale = max(abs(limit), *map(abs, means))  # in place of the greatest reward
         verdicts = [lead.verdict(_DELTA * scale, useful=_USEFUL * scale) for lead in leads]
         return next((verdict for verdict in ("drop", "") if verdict in verdicts), "better")
 

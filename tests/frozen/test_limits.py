@@ -102,6 +102,12 @@ def test_the_whole_validation_set_decides_where_few_questions_cannot_show_a_brok
     assert result.asked == len(VALIDATION)
 
 
+@pytest.mark.parametrize("limit", [0, 1, -5])
+def test_a_limit_far_below_the_values_is_broken_by_what_exceeds_them(limit: float) -> None:
+    result = run(limits={"tokens": limit}, patience=4)
+    assert result.best.text == SEED
+
+
 def test_the_proposer_reads_the_limits() -> None:
     read: list[str] = []
 
