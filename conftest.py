@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -85,6 +86,9 @@ def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
 KNOWN = pytest.StashKey[set[str]]()
 """What is in the folder that the tests were started for."""
 
+CLIENTS: dict[int, object] = {}
+"""HTTP clients that litellm made in a test, by identity."""
+
 
 def pytest_sessionstart(session: pytest.Session) -> None:
     session.stash[KNOWN] = _visible(session.config.rootpath)
@@ -94,6 +98,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
     """Fails a test, or what it needs, that leaves something beside the sources."""
     yield
+    _keep_clients_of_litellm()
     known = item.session.stash[KNOWN]
     new = _visible(item.config.rootpath) - known
     known |= new  # only the test that made it fails
@@ -102,6 +107,16 @@ def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
             f"{', '.join(sorted(new))} was left in {item.config.rootpath}; write to tmp_path",
             pytrace=False,
         )
+
+
+def _keep_clients_of_litellm() -> None:
+    """Keep the clients that litellm caches: after ten minutes it drops them without closing them.
+
+    Without this, the test that runs then fails for the open sockets of another test.
+    """
+    if "litellm" in sys.modules:
+        cache = sys.modules["litellm"].in_memory_llm_clients_cache
+        CLIENTS.update((id(client), client) for client in cache.cache_dict.values())
 
 
 def _visible(folder: Path) -> set[str]:
