@@ -165,10 +165,8 @@ class ReplayBuffer:
         for tier, new in zip(self._tiers(), (read, solved, unread), strict=True):
             for _ in range(min(len(tier) + len(new) - room, len(tier))):
                 tier.popleft()
-            tier.extend(
-                Memory(step, _without_credentials(trajectory))
-                for trajectory in new[max(len(new) - room, 0) :]
-            )
+            latest = new[max(len(new) - room, 0) :]
+            tier.extend(Memory(step, trajectory) for trajectory in _without_credentials(latest))
             room -= len(tier)
 
     def _failed(self, trajectory: Trajectory) -> bool:
@@ -389,9 +387,15 @@ def _different_first(
     return [memory.trajectory for memory in by_question(take_turns(kinds, first))[:k]]
 
 
-def _without_credentials(trajectory: Trajectory) -> Trajectory:
-    """Return ``trajectory`` with its texts masked; the same object if there is none to mask."""
-    turns, feedback = masked_texts((trajectory.turns, trajectory.feedback))
-    if (turns, feedback) == (trajectory.turns, trajectory.feedback):
-        return trajectory
-    return replace(trajectory, turns=turns, feedback=feedback)
+def _without_credentials(trajectories: Sequence[Trajectory]) -> list[Trajectory]:
+    """Return ``trajectories`` with their texts masked; the same objects where none is to mask.
+
+    All are masked in one call, since each call reads the environment.
+    """
+    texts = [(trajectory.turns, trajectory.feedback) for trajectory in trajectories]
+    return [
+        trajectory
+        if (turns, feedback) == (trajectory.turns, trajectory.feedback)
+        else replace(trajectory, turns=turns, feedback=feedback)
+        for trajectory, (turns, feedback) in zip(trajectories, masked_texts(texts), strict=True)
+    ]

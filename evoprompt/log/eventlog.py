@@ -229,7 +229,7 @@ class EventLog:
 def _without_credentials(event: Event) -> Event:
     """Return ``event`` with its texts masked, except an instruction, which stays as it is used."""
     names = {field.name for field in fields(event)} - {"components"}
-    return replace(event, **{name: masked_texts(getattr(event, name)) for name in names})
+    return replace(event, **masked_texts({name: getattr(event, name) for name in names}))
 
 
 def to_line(event: Event | Mapping[str, Any]) -> str:
