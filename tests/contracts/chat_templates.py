@@ -45,27 +45,27 @@ FORMS = {
 }
 HEAD = """# Chat templates
 
-What [an agent](agents.md) plays of the chat templates that TRL {version} bundles, each read off the
-template itself. `python tests/contracts/chat_templates.py docs/templates.md` makes the table, and a
-test compares it. Templates with the suffix `_training` are played as those without.
+The table lists what [an agent](agents.md) supports of each chat template that TRL {version}
+bundles. `python tests/contracts/chat_templates.py docs/templates.md` computes it from the templates,
+and a test compares it. A template with the suffix `_training` behaves like the one without it.
 
-- **One call**: the form in which it is read. *Refused* are templates that show no tools: a task
-  with tools needs `TagProtocol` there.
-- **Calls side by side**: whether several calls of one action are read. Where a template takes one
-  at a time, more are an error that the policy reads.
-- **Result**: whether the policy is shown, token by token, what the template writes.
-- **Thought**: its marks; "begun" where the prompt ends with the first one. Where a template has
-  none, `<think>` is understood, and what an action begins with, such as Kimi's marks.
-- **System role**: whether an instruction can stand in the system message. Where not, that is said
-  with its remedy, the placement `user`.
+- **One call**: the form of a tool call. *Refused*: the template does not render tools, so a task
+  with tools needs `TagProtocol`.
+- **Parallel calls**: whether an action may contain several calls. With *one at a time*, the policy
+  reads an error if it makes more.
+- **Result**: whether the policy reads tool results token by token as the template writes them.
+- **Thought**: the marks of a thought; "begun" if the prompt ends with the first mark. For templates
+  without marks the agent reads `<think>`, and marks at the beginning of an action, such as Kimi's.
+- **System role**: whether the system message can contain an instruction. If not, the error names the
+  remedy, the placement `user`.
 
 With `llama3_1`, `qwen2_5`, `qwen3` (with and without thinking), `qwen3_8`, `gemma3` and
-`gemma4` a test trains, evaluates, exports and serves a policy, and compares the tokens that it is
-shown: they are the same everywhere. The one exception is `qwen3` without thinking, in chat
-messages: it drops from the history the empty thought that it had written, so that its later turns
-are the same only where a server is sent the tokens.
+`gemma4` a test trains, evaluates, exports and serves a policy, and compares the tokens of its
+prompts: they are the same everywhere. The one exception is `qwen3` without thinking, in chat
+messages: it drops its own empty thought from the history, so its later turns are the same only
+where the server receives tokens.
 
-| template | one call | calls side by side | result | thought | system role |
+| template | one call | parallel calls | result | thought | system role |
 |---|---|---|---|---|---|
 """
 
