@@ -46,8 +46,9 @@ FORMS = {
 HEAD = """# Chat templates
 
 The table lists what [an agent](agents.md) supports of each chat template that TRL {version}
-bundles. `python tests/contracts/chat_templates.py docs/templates.md` computes it from the templates,
-and a test compares it. A template with the suffix `_training` behaves like the one without it.
+bundles. `python tests/contracts/chat_templates.py docs/templates.md` computes it from the
+templates, and a test compares it. A template with the suffix `_training` behaves like the one
+without it.
 
 - **One call**: the form of a tool call. *Refused*: the template does not render tools, so a task
   with tools needs `TagProtocol`.
@@ -56,8 +57,8 @@ and a test compares it. A template with the suffix `_training` behaves like the 
 - **Result**: whether the policy reads tool results token by token as the template writes them.
 - **Thought**: the marks of a thought; "begun" if the prompt ends with the first mark. For templates
   without marks the agent reads `<think>`, and marks at the beginning of an action, such as Kimi's.
-- **System role**: whether the system message can contain an instruction. If not, the error names the
-  remedy, the placement `user`.
+- **System role**: whether the system message can contain an instruction. If not, the error names
+  the remedy, the placement `user`.
 
 With `llama3_1`, `qwen2_5`, `qwen3` (with and without thinking), `qwen3_8`, `gemma3` and
 `gemma4` a test trains, evaluates, exports and serves a policy, and compares the tokens of its
