@@ -77,8 +77,8 @@ class RunConfig(BaseModel):
         keep_policies: whether the policy of each evaluation is kept and tested, and the result is
             that of the one with the best validation, such as the last before a collapse; ``false``
             tests and keeps only the last policy.
-        smoke: settings that win when the run is only to show that everything works; true says that
-            this is such a run.
+        smoke: settings that win over the rest of the file, but not over ``--set``, when the run is
+            only to show that everything works; true says that this is such a run.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -343,7 +343,7 @@ def load(path: Path, overrides: Sequence[str] = (), smoke: bool = False) -> RunC
         path: the file.
         overrides: settings that win over the file's, each ``"key.path=value"`` in YAML; names of
             components come first, as another name drops the settings of the one before.
-        smoke: whether the file's ``smoke`` section wins over the rest.
+        smoke: whether the file's ``smoke`` section wins over the rest, but not over ``overrides``.
 
     Raises:
         InputError: the file, a setting or an override cannot be used.
@@ -360,16 +360,20 @@ def config_of(
         values: settings, as in a YAML file.
         path: file of the settings, for messages.
         overrides: settings that override those of the file.
-        smoke: whether the ``smoke`` section wins over the rest.
+        smoke: whether the ``smoke`` section wins over the rest, but not over ``overrides``.
 
     Raises:
         InputError: a setting or an override cannot be used.
     """
     raw = dict(values)
     raw.setdefault("arms", dict.fromkeys(BUILT_IN_ARMS))  # overrides can then change them
-    for override in sorted(overrides, key=_names_a_component, reverse=True):
-        raw = merge(raw, nested(override))
-    config = _validated(raw, path)
+
+    def overridden(settings: Settings) -> Settings:
+        for override in sorted(overrides, key=_names_a_component, reverse=True):
+            settings = merge(settings, nested(override))
+        return settings
+
+    config = _validated(overridden(raw), path)
     if not config.smoke:
         if smoke:
             raise InputError(
@@ -379,7 +383,7 @@ def config_of(
     if config.smoke is True:
         return config
     # A broken smoke section is refused in every run, not only in a smoke run.
-    small = _validated({**merge(raw, config.smoke), "smoke": True}, path)
+    small = _validated({**overridden(merge(raw, config.smoke)), "smoke": True}, path)
     return small if smoke else config
 
 

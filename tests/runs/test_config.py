@@ -45,12 +45,14 @@ class TestLoading:
         config = load(file, given[::order])
         assert config.launcher == {"name": "ray", "gpus": 1, "address": "head:6379"}
 
-    def test_overrides_win_over_the_file_and_smoke_over_everything(self, file: Path) -> None:
+    def test_overrides_win_over_the_file_and_over_its_smoke_section(self, file: Path) -> None:
         given = ["host.learning_rate=3e-4", "budget=900"]
         assert load(file, given).host_of("static") == {"name": "fake", "learning_rate": 3e-4}
         config = load(file, given, smoke=True)
-        assert config.budget == 80
+        assert config.budget == 900
         assert config.smoke is True
+        assert load(file, given[:1], smoke=True).budget == 80
+        assert load(file, ["smoke.budget=60"], smoke=True).budget == 60
         assert config.engine_of("coevolve").evolve_every == 2
         assert config.engine_of("coevolve").population_size == 5
         file.write_text(MINIMAL.partition("smoke")[0], encoding="utf-8")

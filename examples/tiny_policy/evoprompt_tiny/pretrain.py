@@ -134,7 +134,7 @@ def save(
     note = {
         "settings": asdict(settings),
         "parameters": sum(weight.numel() for weight in policy.parameters()),
-        "loss": round(sum(tail) / len(tail), 4),
+        "loss": round(sum(tail) / len(tail), 4) if tail else None,
         "torch": torch.__version__,
         "transformers": transformers.__version__,
     }
