@@ -30,6 +30,7 @@ from evoprompt.selection import Selection
 from evoprompt.support.calls import naming
 from evoprompt.support.storage import SavedRecord
 from evoprompt.support.text import format_error, format_error_with_place
+from evoprompt.support.waiting import monitor
 from evoprompt.types import (
     ADMITTED,
     ON_TRIAL,
@@ -498,7 +499,8 @@ class Generations:
         is_first = requested and offspring.rounds == 1
         parent = requested[0] if is_first else offspring.parents[0].candidate
         earlier = [*(stats.candidate for stats in self.selection.history), *requested]
-        fresh = self.screening.screen(proposals, candidates, parent, offspring.step, earlier)
+        with monitor.reporting(self.log.report_wait):
+            fresh = self.screening.screen(proposals, candidates, parent, offspring.step, earlier)
         for event in self.screening.events:
             self.log.append(event)
         offspring.findings += self.screening.findings

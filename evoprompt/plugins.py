@@ -33,8 +33,8 @@ from pydantic import (
 from evoprompt import hookspecs
 from evoprompt.components import BuildContext, Component
 from evoprompt.roles import Attributor, Population, Proposer, Selector, Verifier
-from evoprompt.support.calls import PLUGIN_GROUP, cause_of
-from evoprompt.support.errors import EvopromptError, InputError, PluginError
+from evoprompt.support.calls import PLUGIN_GROUP, calling, cause_of
+from evoprompt.support.errors import EvopromptError, InputError, PluginError, warn
 from evoprompt.support.validation import explain, nearest
 
 if TYPE_CHECKING:
@@ -299,7 +299,8 @@ class Plugins:
         """Pass ``event`` to every plugin; a plugin that fails gets no further events."""
         for source, caller in self._alone("evoprompt_event"):
             try:
-                caller(event=event)
+                with calling("hook", caller.get_hookimpls()[0].function, warn):
+                    caller(event=event)
             except (Exception, SystemExit) as error:
                 self._leave_out(source, f"evoprompt_event failed: {cause_of(error)}")
 

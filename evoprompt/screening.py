@@ -17,6 +17,7 @@ from pydantic import Field
 from evoprompt.log.events import Event, Proposed
 from evoprompt.replay import ReplayBuffer
 from evoprompt.rules import CopyIndex, Rule, ScreeningContext, default_rules
+from evoprompt.support.calls import calling
 from evoprompt.support.credentials import masked
 from evoprompt.support.errors import InputError
 from evoprompt.support.storage import SavedRecord
@@ -49,7 +50,8 @@ def check(
 ) -> Rejection | None:
     """Return the first finding about a proposal; None if the proposal is accepted.
 
-    An exception in a rule counts as a finding.
+    An exception in a rule counts as a finding, ``SystemExit`` too; a rule that does not return is
+    named.
 
     Args:
         proposal: a proposal that :func:`clean` returned.
@@ -64,7 +66,8 @@ def check(
         return Rejection("too_long", f"has {size:,} characters; required: at most {LONGEST:,}")
     for rule in default_rules() if rules is None else rules:
         try:
-            reason = rule(proposal, context)
+            with calling("rule", rule):
+                reason = rule(proposal, context)
         except Exception as error:  # what a rule cannot judge must not end a training run
             reason = f"the rule failed: {format_error(error)}"
         if reason is not None:

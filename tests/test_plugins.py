@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import typer
+from hanging import Hang, hanging
 from pydantic import BaseModel, Field
 
 from evoprompt import BuildContext, Component, Proposer, Selector, hookimpl, hookspecs, named
@@ -172,6 +173,20 @@ class TestBrokenPlugins:
         assert calls == events[:1]
         assert seen == events
         assert "evoprompt_event failed: RuntimeError: no disk" in only_problem(plugins)
+
+    def test_an_observer_that_does_not_return_is_named(self) -> None:
+        held: list[Hang] = []
+
+        @hookimpl
+        def evoprompt_event(event: Event) -> None:
+            held[0].wait()
+
+        plugins = Plugins([source(lambda: module(evoprompt_event=evoprompt_event))])
+        with hanging(f"the hook evoprompt_event of module {__name__} has not returned") as hang:
+            held.append(hang)
+            plugins.notify(Notice(0, "one"))
+        assert len(hang.lines) == 1
+        assert plugins.problems == []
 
 
 class TestWrappers:

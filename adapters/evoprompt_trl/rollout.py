@@ -6,7 +6,9 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
 
 from evoprompt.agents import turns
 from evoprompt.agents.episode import token_metrics
@@ -32,9 +34,6 @@ from evoprompt_trl.host import (
 from evoprompt_trl.prompts import TrlPrompts
 from evoprompt_trl.scores import FEEDBACK, RowScore, rewards_in, scores_in
 from evoprompt_trl.tools import OwnTools
-
-if TYPE_CHECKING:
-    import torch
 
 RolloutKeys = Sequence[tuple[str, str, int]]
 """For every row of all processes its candidate, its question and its index in the assignment."""
@@ -251,16 +250,18 @@ def _naming_functions(trainer: TrlTrainer, report: Report | None) -> Iterator[No
 
 
 def _named(function: Any, report: Report | None) -> Any:
-    if not inspect.isroutine(function) and not isinstance(function, functools.partial):
-        return function  # a model, or another object that the trainer looks into
+    if isinstance(function, torch.nn.Module):
+        return function  # a reward model, which the trainer does not call like a function
     if inspect.iscoroutinefunction(function):
 
+        @functools.wraps(function)
         async def score_later(*args: Any, **columns: Any) -> Any:
             with calling("reward function", function, report):
                 return await function(*args, **columns)
 
         return score_later
 
+    @functools.wraps(function)  # with the attributes of an object, for a trainer that reads them
     def score(*args: Any, **columns: Any) -> Any:
         with calling("reward function", function, report):
             return function(*args, **columns)

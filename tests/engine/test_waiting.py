@@ -17,6 +17,7 @@ from evoprompt.attributors import Adjusted
 from evoprompt.proposers.background import Background
 from evoprompt.proposers.combinators import Fallback
 from evoprompt.roles import ProposalRequest, VerificationRequest
+from evoprompt.rules import ScreeningContext
 from evoprompt.selectors import Softmax
 from evoprompt.support.calls import describe
 from evoprompt.support.errors import ComponentError
@@ -118,6 +119,16 @@ def built(role: str, act: Act) -> Engine:
     if role == "sampler":
         return engine(sampler=Draws(act))
     return engine(attributor=Estimates(act))
+
+
+def judged_by(rule: Act) -> Engine:
+    """An engine with one rule of screening, which does something and accepts every proposal."""
+
+    def judge(_proposal: Proposal, _context: ScreeningContext) -> str | None:
+        rule()
+        return None
+
+    return Engine(["Answer."], config=EngineConfig(**EVERY_STEP), rules=[judge], proposer=Writer())
 
 
 NAMES = {"proposer": "Writer", "verifier": "Judge", "sampler": "Draws", "attributor": "Estimates"}
@@ -270,6 +281,17 @@ def test_a_request_in_progress_is_made_again_after_a_resume() -> None:
     assert resumed.generation_stats.generations == 1
 
 
+def test_a_rule_that_does_not_return_is_named_once() -> None:
+    held: list[Hang] = []
+    trained = judged_by(lambda: held[0].wait())
+    with hanging(f"the rule judge of module {__name__} has not", trained.log) as hang:
+        held.append(hang)
+        steps(trained, 3)
+    assert len(hang.lines) == 1
+    assert hang.noticed == hang.lines
+    assert trained.generation_stats.generations == 2
+
+
 # ------------------------------------------------------------------------------------------ exit
 
 
@@ -300,6 +322,15 @@ def test_an_exit_of_a_background_proposer_fails_a_generation() -> None:
     with pytest.warns(EvopromptWarning, match="the proposer Writer .* would end the process"):
         step(trained)
     assert trained.generation_stats.proposer_failures == 1
+
+
+def test_an_exit_of_a_rule_rejects_the_proposal() -> None:
+    trained = judged_by(leave)
+    step(trained)
+    with pytest.warns(EvopromptWarning, match="screening refused all 1: judge"):
+        step(trained)
+    (proposed,) = [event for event in trained.log if event["event"] == "proposed"]
+    assert "would end the process" in proposed["reason"]
 
 
 def test_a_second_proposer_takes_over_after_an_exit() -> None:

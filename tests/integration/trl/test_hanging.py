@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,20 @@ async def leaving_later(completions: list[Any], **columns: Any) -> list[float]:
     raise SystemExit("no licence")
 
 
+class SlowObject:
+    """A judge that is an object, as one with a client of a server."""
+
+    def __call__(self, completions: list[Any], **columns: Any) -> list[float]:
+        return slow_judge(completions)
+
+
+class LeavingObject:
+    """A judge that is an object and ends the process."""
+
+    def __call__(self, completions: list[Any], **columns: Any) -> list[float]:
+        raise SystemExit(0)
+
+
 class SlowWriter(Proposer):
     """Hangs until it is named."""
 
@@ -43,15 +58,23 @@ class SlowWriter(Proposer):
         return [Proposal.of("Answer fast.", request.parents[0].candidate)]
 
 
-@pytest.mark.parametrize("function", [slow_judge, slow_later])
+@pytest.mark.parametrize(
+    ("function", "function_name"),
+    [
+        (slow_judge, "slow_judge"),
+        (slow_later, "slow_later"),
+        (SlowObject(), "SlowObject"),
+        (functools.partial(slow_judge), "slow_judge"),
+    ],
+)
 def test_a_reward_function_that_does_not_return_is_named_among_others(
-    tmp_path: Path, function: Callable[..., Any]
+    tmp_path: Path, function: Callable[..., Any], function_name: str
 ) -> None:
     rewards = [tiny_trl.lucky_word, function]
     trainer = tiny_trl.trainer(tmp_path, rewards=rewards, max_steps=2)
     engine = evoprompt.Engine(["be brief"])
     evoprompt.attach(trainer, engine)
-    name = f"the reward function {function.__name__} of module {__name__} has not returned"
+    name = f"the reward function {function_name} of module {__name__} has not returned"
     with hanging(name, engine.log) as hang:
         held.append(hang)
         trainer.train()
@@ -61,13 +84,13 @@ def test_a_reward_function_that_does_not_return_is_named_among_others(
     assert engine.step == 2
 
 
-@pytest.mark.parametrize("function", [leaving, leaving_later])
+@pytest.mark.parametrize("function", [leaving, leaving_later, LeavingObject()])
 def test_an_exit_of_a_reward_function_is_an_error(
     tmp_path: Path, function: Callable[..., Any]
 ) -> None:
     trainer = tiny_trl.trainer(tmp_path, rewards=[function], max_steps=2)
     evoprompt.attach(trainer, evoprompt.Engine(["be brief"]))
-    with pytest.raises(ComponentError, match=f"the reward function {function.__name__} of module"):
+    with pytest.raises(ComponentError, match=r"the reward function \w+ of module .* would end"):
         trainer.train()
 
 
