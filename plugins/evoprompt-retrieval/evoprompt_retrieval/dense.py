@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import faiss
@@ -14,6 +15,7 @@ from sentence_transformers import SentenceTransformer
 from evoprompt.support.errors import InputError
 from evoprompt_retrieval.corpus import Corpus
 from evoprompt_retrieval.disk_space import Manifest
+from evoprompt_retrieval.hub import require_hub
 from evoprompt_retrieval.index import Device, Dtype, Hit, IndexSettings, OnProgress
 from evoprompt_retrieval.vectors import VectorFile, read_mapped
 
@@ -47,10 +49,21 @@ class Encoder:
 
     def __init__(self, name: str, device: Device = "cpu", dtype: Dtype = "float32") -> None:
         prompts = _E5_PROMPTS if "e5" in Path(name).name.lower().split("-") else None
+        load = partial(
+            SentenceTransformer,
+            name,
+            device=device,
+            prompts=prompts,
+            model_kwargs={"dtype": dtype},
+        )
         try:
-            self._model = SentenceTransformer(
-                name, device=device, prompts=prompts, model_kwargs={"dtype": dtype}
-            )
+            try:  # without a network the hub's library would try each file for 25 s
+                self._model = load(local_files_only=True)
+            except (OSError, ValueError):
+                require_hub(name)
+                self._model = load()
+        except InputError:
+            raise
         except (OSError, ValueError) as error:
             raise InputError(
                 f"the encoder {name!r} cannot be loaded ({error}); required: a model of the "

@@ -80,8 +80,10 @@ def open_index(
         InputError: the folder holds an index of another corpus or encoder, or a setting is wrong.
         UnwritableError: there is no room for the index.
     """
+    from evoprompt.experiments.requirements import model_folder
     from evoprompt_retrieval.corpus import Corpus
     from evoprompt_retrieval.disk_space import building
+    from evoprompt_retrieval.hub import require_hub
 
     progress = on_progress or (lambda stage, done, total: None)
     with building(settings.folder):
@@ -92,6 +94,8 @@ def open_index(
 
             indexes.append(Bm25Index.open(corpus, settings.folder / "bm25", progress))
         if settings.backend != "bm25":
+            if model_folder(settings.encoder) is None:
+                require_hub(settings.encoder)
             # FAISS and the encoder's libraries take seconds to load, and are an extra.
             from evoprompt_retrieval.dense import DenseIndex
 

@@ -6,6 +6,7 @@ import gzip
 import json
 import re
 import shlex
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -62,6 +63,20 @@ def test_build_and_query_by_meaning(corpus_file: Path, tmp_path: Path, encoder_n
     assert "Ulm Minster" in run("query", "the highest steeple", *where, *kind, "--topk", "1")
     fused = run("query", "the highest steeple", *where, "--backend", "hybrid")
     assert "Ulm Minster" in fused
+
+
+def test_an_encoder_that_is_not_here_is_refused_without_a_network(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket() as nobody:  # bound and never listening
+        nobody.bind(("127.0.0.1", 0))
+        hub = f"http://127.0.0.1:{nobody.getsockname()[1]}"
+        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", hub)
+        source = tmp_path / "corpus.jsonl"
+        source.write_bytes(passages(3))
+        where = ("--corpus", source, "--index", tmp_path / "index", "--backend", "dense")
+        with pytest.raises(InputError, match=f"{hub} cannot be reached .* --backend bm25"):
+            run("build", *where, "--encoder", "nobody/nothing")
 
 
 def test_lines_left_out_are_shown(tmp_path: Path) -> None:
