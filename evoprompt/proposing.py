@@ -22,7 +22,7 @@ from evoprompt.proposers.combinators import note_cut, signed
 from evoprompt.roles import ProposalRequest, Proposer, TrainingScale, Verifier
 from evoprompt.screening import Screening
 from evoprompt.selection import Selection
-from evoprompt.support.calls import calling, describe, naming
+from evoprompt.support.calls import calling, naming
 from evoprompt.types import (
     Candidate,
     CandidateStats,
@@ -161,7 +161,7 @@ class ProposalRequests:
             proposals = self._call(request)
         else:
             proposals = self._propose_in_thread(request, waits)
-        if cut := note_cut(proposals, f"the proposer {describe(self.proposer)}"):
+        if cut := note_cut(proposals, self.proposer):
             self.log.append(Notice(request.step, cut))
         return proposals
 

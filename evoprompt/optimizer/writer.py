@@ -22,7 +22,7 @@ from evoprompt.replay import ReplayBuffer
 from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.rules import placeholders
 from evoprompt.screening import Screening, summarise
-from evoprompt.support.calls import calling, describe, naming
+from evoprompt.support.calls import calling, naming
 from evoprompt.support.errors import BudgetError, InputError
 from evoprompt.support.text import format_error_with_place
 from evoprompt.types import (
@@ -172,7 +172,7 @@ class Writer:
             notices.append(f"the proposer failed: {format_error_with_place(error)}")
         with naming("proposer", proposer):
             notices += proposer.notices()
-        if cut := note_cut(proposals, f"the proposer {describe(proposer)}"):
+        if cut := note_cut(proposals, proposer):
             notices.append(cut)
         # A state that JSON cannot carry is refused now, not on a resume.
         state: dict[str, JsonValue] = json.loads(json.dumps(proposer.state_dict(), allow_nan=False))

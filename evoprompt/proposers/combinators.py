@@ -9,6 +9,7 @@ from itertools import islice
 from pydantic import BaseModel, JsonValue
 
 from evoprompt.roles import ProposalRequest, Proposer
+from evoprompt.support.calls import describe
 from evoprompt.support.errors import InputError, warn
 from evoprompt.support.text import format_error_with_place
 from evoprompt.types import Estimate, Proposal, VerificationResult
@@ -118,14 +119,14 @@ def signed(proposals: Iterable[Proposal], name: str) -> list[Proposal]:
     return [replace(proposal, proposer=proposal.proposer or name) for proposal in items]
 
 
-def note_cut(proposals: Sequence[Proposal], name: str) -> str:
-    """Return a notice where only the first of the proposals of one request were read."""
+def note_cut(proposals: Sequence[Proposal], proposer: Proposer) -> str:
+    """Return a notice if only the first of the proposals of one request were read."""
     if len(proposals) < MAX_PROPOSALS:
         return ""
     return (
-        f"{name} proposed {MAX_PROPOSALS:,} texts or more for one request, of which the first "
-        f"{MAX_PROPOSALS:,} are read; required: about as many as request.count; return a list, or "
-        "end the generator"
+        f"the proposer {describe(proposer)} proposed {MAX_PROPOSALS:,} texts or more for one "
+        f"request, of which the first {MAX_PROPOSALS:,} are read; required: about as many as "
+        "request.count; return a list, or end the generator"
     )
 
 
