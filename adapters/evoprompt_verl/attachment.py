@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from tensordict import TensorDict
 
 from evoprompt.hosting.attachment import AttachRequest, require_attributes
-from evoprompt.hosting.binding import Binding, Outcomes
+from evoprompt.hosting.binding import Binding, Outcomes, Purpose
 from evoprompt.hosting.rows import texts_of
 from evoprompt.support.errors import AttachError, InputError, StateError
 from evoprompt.support.waiting import monitor
@@ -166,10 +166,9 @@ class VerlAttachment(Binding):
         changed: dict[str, list[Any]] = {columns.PROMPT: rendered}
         if columns.EXTRA in batch:
             extras = columns.column(batch, columns.EXTRA)
+            purpose: Purpose = "evaluate" if validate else "train"
             changed[columns.EXTRA] = [
-                columns.with_context(
-                    extra, "evaluate" if validate else "train", candidates[row].instruction
-                )
+                columns.with_context(extra, purpose, candidates[row].instruction, messages[row])
                 for extra, row in zip(extras, kept_rows, strict=True)
             ]
         self._generate_originally(columns.with_columns(batch, changed))

@@ -22,6 +22,7 @@ EXTRA = "extra_info"
 
 _PURPOSE = "evoprompt_purpose"
 _INSTRUCTION = "evoprompt_instruction"
+_OWN_PROMPT = "evoprompt_prompt"  # only until the rollout ends
 
 UID = "uid"
 """Column of veRL's own id of a prompt; its trajectories are keyed ``{uid}_{session}_{output}``."""
@@ -70,18 +71,36 @@ def questions(batch: TensorDict) -> list[Question]:
     ]
 
 
-def with_context(extra: object, purpose: Purpose, instruction: str) -> object:
-    """Return ``extra``, the extra information of a row, with two keys for reward functions.
+def with_context(
+    extra: object, purpose: Purpose, instruction: str, prompt: Sequence[Any]
+) -> object:
+    """Return ``extra``, the extra information of a row, with three keys.
 
-    They are the instruction, and the purpose of the rollout unless that is training.
+    Reward functions read the instruction, and the purpose of the rollout unless that is training.
+    The prompt of the dataset is for :func:`restore_prompt`.
 
-    >>> with_context({"index": 3}, "verify", "Look first.")
-    {'index': 3, 'evoprompt_instruction': 'Look first.', 'evoprompt_purpose': 'verify'}
+    >>> with_context({"index": 3}, "verify", "Look first.", [])
+    {'index': 3, 'evoprompt_instruction': 'Look first.', 'evoprompt_prompt': [], \
+'evoprompt_purpose': 'verify'}
     """
     if not isinstance(extra, Mapping):
         return extra
     purpose_field = {} if purpose == "train" else {_PURPOSE: purpose}
-    return {**extra, _INSTRUCTION: instruction, **purpose_field}
+    return {**extra, _INSTRUCTION: instruction, _OWN_PROMPT: prompt, **purpose_field}
+
+
+def restore_prompt(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns of a rollout with the prompt of the dataset, for what scores it.
+
+    >>> extra = with_context({}, "train", "Look first.", ["Why?"])
+    >>> restore_prompt({"raw_prompt": ["Look first.", "Why?"], "extra_info": extra})
+    {'raw_prompt': ['Why?'], 'extra_info': {'evoprompt_instruction': 'Look first.'}}
+    """
+    extra = row.get(EXTRA)
+    if not isinstance(extra, Mapping) or _OWN_PROMPT not in extra:
+        return dict(row)
+    others = {name: value for name, value in extra.items() if name != _OWN_PROMPT}
+    return {**row, PROMPT: extra[_OWN_PROMPT], EXTRA: others}
 
 
 def with_columns(batch: TensorDict, columns: Mapping[str, Sequence[Any]]) -> TensorDict:

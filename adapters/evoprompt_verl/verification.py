@@ -56,10 +56,10 @@ class ReplicaVerification:
         rows = []
         for uid, assignment in by_uid.items():
             row = row_of(assignment.question)
-            prompt = self._prompts.write(
-                self._prompts.render_question(assignment.question), assignment.candidate
-            )
-            extra = with_context(row.get(EXTRA, {}), "verify", assignment.candidate.instruction)
+            own_prompt = self._prompts.render_question(assignment.question)
+            prompt = self._prompts.write(own_prompt, assignment.candidate)
+            instruction = assignment.candidate.instruction
+            extra = with_context(row.get(EXTRA, {}), "verify", instruction, own_prompt)
             rows.append(
                 {**row, PROMPT: prompt, UID: uid, ROLLOUTS: assignment.rollouts, EXTRA: extra}
             )

@@ -1,7 +1,8 @@
-"""Names of calls that do not return in veRL's workers, where rewards are computed.
+"""Changes of veRL's workers, where rewards are computed.
 
 A worker records its open calls (:mod:`evoprompt.support.waiting`), and the trainer's process asks
-all workers for them while it waits for rollouts.
+all workers for them while it waits for rollouts. What scores a rollout gets the prompt of the
+dataset.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import ray
 from evoprompt.support.calls import calling
 from evoprompt.support.text import format_error
 from evoprompt.support.waiting import monitor
+from evoprompt_verl.columns import restore_prompt
 
 _CALL = "__ray_call__"
 _LOG = logging.getLogger("evoprompt")
@@ -32,8 +34,10 @@ class Workers:
     def __init__(self, rewards: Iterable[object], loops: Iterable[object]) -> None:
         self._has_warned = False
         reward_actors = [worker for worker in rewards if hasattr(worker, _CALL)]
-        self._actors = [*reward_actors, *(worker for worker in loops if hasattr(worker, _CALL))]
+        loop_actors = [worker for worker in loops if hasattr(worker, _CALL)]
+        self._actors = [*reward_actors, *loop_actors]
         self._call(reward_actors, name_rewards)
+        self._call(loop_actors, score_by_own_prompts)
 
     def overdue(self) -> str:
         """Return the line about a call that does not return in a worker; empty if there is none."""
@@ -53,7 +57,7 @@ class Workers:
             except ray.exceptions.RayError as error:  # the trainer reports a worker that has ended
                 if not self._has_warned:
                     reason = format_error(error)
-                    _LOG.warning("a worker cannot be asked what it waits for: %s", reason)
+                    _LOG.warning("a worker cannot be reached: %s", reason)
                 self._has_warned = True
         return results
 
@@ -77,6 +81,19 @@ def name_rewards(worker: Any) -> None:
 
     run_named.is_named = True  # type: ignore[attr-defined]
     manager.run_single = run_named
+
+
+def score_by_own_prompts(worker: Any) -> None:
+    """Let a worker of agent loops score, and store, rollouts with the prompts of the dataset."""
+    original = worker._agent_loop_postprocess
+    if getattr(original, "has_own_prompts", False):
+        return
+
+    async def postprocess(output: Any, validate: bool, **row: Any) -> Any:
+        return await original(output, validate, **restore_prompt(row))
+
+    postprocess.has_own_prompts = True  # type: ignore[attr-defined]
+    worker._agent_loop_postprocess = postprocess
 
 
 def _leave_to_trainer(line: str) -> None:

@@ -40,3 +40,19 @@ class RewardWorker:
 
     async def release(self) -> None:
         self.released.set()
+
+
+class LoopWorker:
+    """A worker of agent loops, as veRL's scores what an agent loop has rolled out."""
+
+    def __init__(self) -> None:
+        self.read: list[Any] = []
+
+    async def run(self, row: dict[str, Any]) -> list[Any]:
+        """Return what the policy was given, and what the reward manager was."""
+        policy = dict(row)
+        await self._agent_loop_postprocess("an output", False, **row)
+        return [policy, *self.read]
+
+    async def _agent_loop_postprocess(self, output: Any, validate: bool, **row: Any) -> None:
+        self.read.append(row)

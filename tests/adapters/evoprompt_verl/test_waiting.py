@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 import ray
+from evoprompt_verl.columns import with_context
 from evoprompt_verl.waiting import Workers, name_rewards, overdue_lines
-from reward_worker import Manager, RewardWorker
+from reward_worker import LoopWorker, Manager, RewardWorker
 from waiting import wait_for
 
 from evoprompt.support.errors import ComponentError
@@ -57,3 +58,23 @@ def test_an_exit_of_a_reward_function_is_an_error_in_its_worker() -> None:
     with pytest.raises(ComponentError, match="the reward function leave of module"):
         asyncio.run(worker.reward_manager.run_single(None))
     assert overdue_lines(worker) == []
+
+
+def test_what_scores_in_a_worker_gets_the_prompt_of_the_dataset(cluster: None) -> None:
+    kind: Any = ray.remote(LoopWorker)
+    worker = kind.remote()
+    own = [{"role": "user", "content": "Why?"}]
+    for _ in range(2):  # as when an engine is attached again
+        Workers([], [worker])
+    extra = with_context({"index": 3}, "verify", "Look first.", own)
+    row = {"uid": "u", "raw_prompt": [{"role": "system", "content": "Look first."}, *own]}
+    policy, scored = ray.get(worker.run.remote({**row, "extra_info": extra}))
+    assert policy["raw_prompt"] == row["raw_prompt"]
+    assert scored["raw_prompt"] == own
+    assert scored["extra_info"] == {
+        "index": 3,
+        "evoprompt_instruction": "Look first.",
+        "evoprompt_purpose": "verify",
+    }
+    bare = {"uid": "u", "raw_prompt": own}
+    assert ray.get(worker.run.remote(bare))[-1] == bare
