@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Sequence
 
+import numpy as np
+import torch
 from tinker_cookbook.exceptions import AllTrajectoriesFailedError
 from tinker_cookbook.rl.rollouts import do_group_rollout
 
@@ -41,11 +44,19 @@ class CookbookVerification:
     async def roll(self, assignments: Sequence[Assignment], policy: object) -> list[Outcomes]:
         """Return the outcomes of all assignments, rolled out concurrently.
 
+        Environments may draw their problems: the random generators are restored afterwards.
+
         Args:
             assignments: assignments of the engine.
             policy: samples from the current weights.
         """
-        return await asyncio.gather(*(self._one(assignment, policy) for assignment in assignments))
+        python_state, numpy_state = random.getstate(), np.random.get_state()
+        try:
+            with torch.random.fork_rng(devices=[]):
+                return await asyncio.gather(*(self._one(each, policy) for each in assignments))
+        finally:
+            random.setstate(python_state)
+            np.random.set_state(numpy_state)
 
     async def _one(self, assignment: Assignment, policy: object) -> Outcomes:
         setup = self._setup

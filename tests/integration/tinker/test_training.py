@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import chz
+import numpy as np
 import pytest
 import tinker_server
-from contract_runs import EVOLVING, STATIC, Job
+import torch
+from contract_runs import ADMITS_NOBODY, EVOLVING, STATIC, EngineSpec, Job
 from evoprompt_tinker.attachment import Training
 from tinker_cookbook.completers import TokensWithLogprobs
 from tinker_cookbook.renderers import get_renderer
@@ -251,6 +254,89 @@ def test_environments_of_a_group_that_ask_different_questions_are_warned_of_once
     read = [one for step in told for one in step if one.turns]
     assert {one.question.text for one in read} == {"(asked by the environment)"}
     assert all("what is the capital of" in one.turns[0].observation for one in read)
+
+
+def draw_problem(patch: pytest.MonkeyPatch) -> None:
+    """Let each thunk draw the problem of its environment."""
+    build: Any = Capital.__init__
+
+    def drawn(self: Any, *arguments: Any) -> None:
+        build(self, *arguments)
+        self.country = random.choice(COUNTRIES)
+
+    patch.setattr(Capital, "__init__", drawn)
+
+
+def draw_once(patch: pytest.MonkeyPatch) -> None:
+    """Let an environment draw its question when it is first asked for it."""
+
+    def question(self: Any) -> str:
+        if not hasattr(self, "drawn"):
+            numbers = random.randrange(8), int(np.random.randint(8)), int(torch.randint(8, ()))
+            self.drawn = f"what is the capital of {COUNTRIES[sum(numbers) % 8]} ?"
+        return str(self.drawn)
+
+    patch.setattr(Capital, "get_question", question)
+
+
+def draw_from_own_generator(patch: pytest.MonkeyPatch) -> None:
+    """Let an environment draw its question from a generator that all environments share."""
+    generator = random.Random(3)
+
+    def question(self: Any) -> str:
+        if not hasattr(self, "drawn"):
+            self.drawn = f"what is the capital of {generator.choice(COUNTRIES)} ?"
+        return str(self.drawn)
+
+    patch.setattr(Capital, "get_question", question)
+
+
+def draw_batch(patch: pytest.MonkeyPatch) -> None:
+    """Let the dataset draw which batch it returns."""
+    original = Capitals.get_batch
+
+    def get_batch(self: Any, index: int) -> Any:
+        return original(self, random.randrange(20))
+
+    patch.setattr(Capitals, "get_batch", get_batch)
+
+
+def weights_of(
+    tmp_path: Path, draw: Callable[[pytest.MonkeyPatch], None], spec: EngineSpec | None
+) -> tuple[list[float], str]:
+    """Return losses and weights of a training whose questions are drawn."""
+    job = Job(spec, steps=4, save_every=1)
+    with pytest.MonkeyPatch.context() as patch:
+        draw(patch)
+        given = config(tmp_path, job, Observer(job))
+        random.seed(0)
+        np.random.seed(0)
+        torch.manual_seed(0)
+        if spec is not None:
+            evoprompt.attach(given, spec.build())
+        with serving(tmp_path) as service:
+            asyncio.run(train.main(given))
+    assert service.model is not None
+    return service.losses, tinker_server.digest(*service.model.state_dict().values())
+
+
+@pytest.mark.filterwarnings("ignore:the environments of group 0 ask different questions")
+@pytest.mark.filterwarnings("ignore:of the rollouts of the verification")  # empty answers
+@pytest.mark.parametrize(
+    ("draw", "spec"),
+    [
+        (draw_problem, STATIC),
+        (draw_once, STATIC),
+        (draw_from_own_generator, STATIC),
+        (draw_batch, STATIC),
+        (draw_once, ADMITS_NOBODY),
+    ],
+)
+def test_a_fixed_instruction_trains_on_the_questions_that_are_drawn_without_it(
+    tmp_path: Path, draw: Callable[[pytest.MonkeyPatch], None], spec: EngineSpec
+) -> None:
+    bare = weights_of(tmp_path / "bare", draw, None)
+    assert weights_of(tmp_path / "attached", draw, spec) == bare
 
 
 def _configured(
