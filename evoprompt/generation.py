@@ -456,7 +456,7 @@ class Generations:
         for result in decided:
             self.log.append(Verified.of(result, step, 1, parent=False))
             if not result.is_admitted:
-                self.screening.reject(result.candidate)
+                self.screening.reject_for_generation(result.candidate)
         self.requests.give_feedback(decided)
         self.stats.admitted_total += sum(result.is_admitted for result in decided)
         self.stats.generations_refused += not self.trials.trials and not self.trials.admitted
@@ -611,7 +611,7 @@ class Generations:
             elif result.is_on_trial:
                 offspring.on_trial.append(result.candidate)
             else:
-                self.screening.reject(result.candidate)
+                self.screening.reject_for_generation(result.candidate)
         for results, is_parent in ((verification.parents, True), (decided, False)):
             for result in results:
                 self.log.append(Verified.of(result, step, offspring.rounds, is_parent))

@@ -316,8 +316,8 @@ class Screening:
         """Remember a rejected text, so that it is rejected if it is proposed again soon."""
         self.known.declined = [*self.known.declined, candidate.text][-_REMEMBERED:]
 
-    def reject(self, candidate: Candidate) -> None:
-        """Reject a text for the rest of the generation, after a trial with a few questions."""
+    def reject_for_generation(self, candidate: Candidate) -> None:
+        """Reject a text until the next generation begins."""
         self.known.rejected.append(candidate.text)
 
     def begin_generation(self) -> None:

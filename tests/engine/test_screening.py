@@ -118,7 +118,7 @@ class TestTurnedAway:
         """A few questions refute nobody, and the policy has become another by the next one."""
         one = screening()
         (found,) = screen(one, proposal(GOOD))
-        one.reject(found)
+        one.reject_for_generation(found)
         assert screen(one, proposal(GOOD)) == []
         resumed = screening()
         resumed.known.load_state_dict(json.loads(json.dumps(one.known.state_dict())))
