@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import json
 import re
-import ssl
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from contextvars import ContextVar
-from typing import Any, Generic, TypeVar
+from contextlib import AbstractAsyncContextManager, suppress
+from typing import Generic, TypeVar
 
-import httpx
-import openai
+import aiohttp
 from pydantic import BaseModel, Field, HttpUrl, JsonValue, TypeAdapter, ValidationError
 from tenacity import AsyncRetrying
 
 from evoprompt.agents.agent import Sampling
 from evoprompt.agents.episode import Broken
-from evoprompt.lm.attempts import kinds_of, may_pass, require_size, retry_settings
+from evoprompt.lm.attempts import may_pass, require_size, retry_settings
 from evoprompt.lm.budget import Spending
+from evoprompt.lm.connections import join_url
+from evoprompt.lm.http import BoundedClient, pieces_of
 from evoprompt.lm.keys import describe_key, key_for
 from evoprompt.lm.loop import completed
 from evoprompt.lm.outcomes import is_account_empty
 from evoprompt.support.credentials import keep_secret, masked
-from evoprompt.support.errors import BudgetError, InputError, LmError, causes, warn
+from evoprompt.support.errors import BudgetError, InputError, LmError, warn
 
 THINKING_TOKENS = 16_000
 """Tokens beyond the limit of an action, for models that think before they answer."""
@@ -51,15 +49,11 @@ _LIMIT_EXCEEDED = re.compile(r"too (?:large|long|big|high)|exceed|at most|maximu
 """Words of a server that supports a limit of tokens, but not such a large one."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_TRANSFER_HEADERS = ("content-encoding", "content-length", "transfer-encoding")
 _ADDRESS = TypeAdapter(HttpUrl)
 _SERVER_REMEDY = "a server of OpenAI's protocol; start it, or check the address"
 _QUOTA_REMEDY = (
     "a quota and a rate that allow it; wait, ask for fewer at a time, or see the account"
 )
-
-_MAX_ANSWER_TOKENS: ContextVar[int] = ContextVar("_MAX_ANSWER_TOKENS", default=0)
-"""Maximum number of tokens of the requested answer."""
 
 ChoiceT = TypeVar("ChoiceT", bound=BaseModel)
 
@@ -71,33 +65,34 @@ class ServerResponse(BaseModel, Generic[ChoiceT]):
     usage: JsonValue = None
 
 
-class _BoundedClient(openai.DefaultAsyncHttpxClient):
-    """Client that stops reading a response, also an error, beyond its longest possible size."""
+class ServerError(LmError):
+    """An answer of the server that has no choice.
 
-    async def send(
-        self, request: httpx.Request, *, stream: bool = False, **options: Any
-    ) -> httpx.Response:
-        """Return the response with its whole body.
+    Attributes:
+        status: HTTP status of the answer, or the status in its body.
+        headers: its headers.
+        content: its body.
+        is_garbage: whether it has the status of a success, and another form than the protocol's.
+    """
 
-        Raises:
-            LmError: the response is too long.
-        """
-        self.cookies.clear()  # else all episodes share those of one answer
-        longest, read = _MAX_ANSWER_TOKENS.get(), bytearray()
-        response = await super().send(request, stream=True, **options)
-        try:
-            async for piece in response.aiter_bytes():
-                read += piece
-                require_size(len(read), _BYTES_AROUND + _BYTES_A_TOKEN * longest, longest)
-        finally:
-            await response.aclose()
-        headers = {
-            name: value for name, value in response.headers.items() if name not in _TRANSFER_HEADERS
-        }
-        # The class belongs to the SDK's library: httpx2 since openai 3, httpx before.
-        return type(response)(
-            response.status_code, headers=headers, content=bytes(read), request=request
-        )
+    def __init__(
+        self, status: int, headers: Mapping[str, str], content: bytes, is_garbage: bool = False
+    ) -> None:
+        self.status = status
+        self.headers = headers
+        self.content = content
+        self.is_garbage = is_garbage
+        super().__init__(f"status {status}")
+
+    @property
+    def text(self) -> str:
+        """Return the body as a text, without secrets."""
+        return masked(self.content.decode(errors="replace"))
+
+    @property
+    def response(self) -> ServerError:
+        """Return the error itself, where the errors of clients have a response."""
+        return self
 
 
 class ModelServer(Generic[ChoiceT]):
@@ -170,18 +165,21 @@ class ModelServer(Generic[ChoiceT]):
             body["stop"] = list(sampling.stop)
         return {**body, **self._extra}
 
-    def _client(self) -> openai.AsyncOpenAI:
-        """Return a client that makes a single attempt for a request."""
+    def _client(self) -> AbstractAsyncContextManager[BoundedClient]:
+        return BoundedClient(self._timeout, self._deadline).connected()
+
+    def _headers(self) -> dict[str, str]:
+        """Return the headers of a request.
+
+        Raises:
+            UnicodeEncodeError: the key is not ASCII.
+        """
+        headers = {"Content-Type": "application/json", "Accept": "application/json"}
         key = key_for(self._base, self._key)
         if key:
             keep_secret(key)
-        return openai.AsyncOpenAI(
-            base_url=self._base,
-            api_key=key or "none",
-            max_retries=0,
-            timeout=self._timeout,
-            http_client=_BoundedClient(verify=_certificates()),
-        )
+            key.encode("ascii")
+        return {**headers, "Authorization": f"Bearer {key or 'none'}"}
 
     def _choices(self, bodies: Sequence[Mapping[str, JsonValue]]) -> list[ChoiceT | Broken]:
         """Return the first choice for each body, or ``Broken`` if the server gave none."""
@@ -203,7 +201,7 @@ class ModelServer(Generic[ChoiceT]):
 
         return completed(ask())
 
-    async def _ask(self, client: openai.AsyncOpenAI, body: Mapping[str, JsonValue]) -> ChoiceT:
+    async def _ask(self, client: BoundedClient, body: Mapping[str, JsonValue]) -> ChoiceT:
         """Return the first choice for ``body``.
 
         Raises:
@@ -218,43 +216,48 @@ class ModelServer(Generic[ChoiceT]):
                 )
         except BudgetError:
             raise
-        except (openai.OpenAIError, LmError, TimeoutError, UnicodeEncodeError) as error:
+        except (aiohttp.ClientError, LmError, TimeoutError, ValueError) as error:
             raise LmError(f"{self._where} {self._explain(error)}") from error
         self._answered = True
         return answered.choices[0]
 
     async def _attempt(
-        self, client: openai.AsyncOpenAI, body: Mapping[str, JsonValue]
+        self, client: BoundedClient, body: Mapping[str, JsonValue]
     ) -> ServerResponse[ChoiceT]:
         """Make one attempt, and repeat it without each parameter that the model refuses."""
         while True:
             sent = self._supported(body)
             try:
                 return await self._send_paid(client, sent)
-            except openai.APIStatusError as error:
+            except ServerError as error:
                 if not self._can_do_without(_refused_parameter(error, sent), sent):
                     raise
-            except openai.APIConnectionError as error:
-                if isinstance(error.__cause__, LmError):  # raised by _BoundedClient
-                    raise error.__cause__ from None
-                raise
 
     async def _send_paid(
-        self, client: openai.AsyncOpenAI, body: Mapping[str, JsonValue]
+        self, client: BoundedClient, body: Mapping[str, JsonValue]
     ) -> ServerResponse[ChoiceT]:
         limit = body.get("max_completion_tokens", body.get("max_tokens"))
         longest = limit if isinstance(limit, int) else 0
+        url, content = (
+            join_url(self._base, self.path),
+            json.dumps(body, ensure_ascii=False).encode(),
+        )
+        headers = self._headers()
         with self._spending.paid(self._model, body, longest) as attempt:
-            _MAX_ANSWER_TOKENS.set(longest)
-            response = await client.post(self.path, body=body, cast_to=httpx.Response)
+            async with client.request("POST", url, content, headers) as answer:
+                read = bytearray()
+                async for piece in pieces_of(answer):
+                    read += piece
+                    require_size(len(read), _BYTES_AROUND + _BYTES_A_TOKEN * longest, longest)
+            if answer.status >= 300:
+                raise ServerError(answer.status, answer.headers, bytes(read))
             try:
-                answered = self._read(response.content)
+                answered = self._read(bytes(read))
             except ValidationError as error:
-                status = _status_in_body(response.content)
-                if status is None:
-                    raise openai.APIResponseValidationError(response, None) from error
-                response.status_code = status
-                raise openai.APIStatusError("", response=response, body=None) from error
+                status = _status_in_body(bytes(read))
+                raise ServerError(
+                    status or answer.status, answer.headers, bytes(read), status is None
+                ) from error
             if isinstance(used := answered.usage, dict):
                 attempt.used(
                     used.get("prompt_tokens") or used.get("input_tokens"),
@@ -276,21 +279,19 @@ class ModelServer(Generic[ChoiceT]):
             return self.answered.model_validate_json(_SURROGATE.sub("\ufffd", text))
 
     def _may_pass(self, error: BaseException) -> bool:
-        if isinstance(error, openai.APIStatusError):
-            answer = error.response
-            if is_account_empty(answer.status_code, answer.content):
-                return False
-        if isinstance(error, openai.APIConnectionError) and _has_no_connection(error):
+        if isinstance(error, ServerError):
+            is_empty = is_account_empty(error.status, error.content)
+            return not is_empty and (error.is_garbage or may_pass(error))
+        if isinstance(error, aiohttp.ClientConnectorError):
             return self._answered  # without an earlier answer there is no server
-        return isinstance(error, openai.APIResponseValidationError) or may_pass(error)
+        return isinstance(error, aiohttp.ClientError) or may_pass(error)
 
     def _explain(self, error: Exception) -> str:
         """Describe the outcome of the last attempt, and the remedy."""
         match error:
-            case openai.APIResponseValidationError():
-                garbage = masked(error.response.text)[:100]
-                return f"answered garbage: {garbage!r}; required: {_SERVER_REMEDY}"
-            case openai.APIStatusError(status_code=status):
+            case ServerError(is_garbage=True):
+                return f"answered garbage: {error.text[:100]!r}; required: {_SERVER_REMEDY}"
+            case ServerError(status=status):
                 key_remedy = describe_key(
                     self._base,
                     self._key,
@@ -305,20 +306,24 @@ class ModelServer(Generic[ChoiceT]):
                     429: _QUOTA_REMEDY,
                 }
                 objects = f"a request that {self._model} takes; see what it objects to"
-                usual = _SERVER_REMEDY if may_pass(error) else objects
-                excerpt = masked(error.response.text)[:200]
-                return f"answered {status}: {excerpt}; required: {remedies.get(status, usual)}"
-            case openai.APIConnectionError():
-                cause = error.__cause__ or error
-                reason = str(cause) or type(cause).__name__
-                return f"does not answer ({reason}); required: {_SERVER_REMEDY}"
+                usual = _SERVER_REMEDY if may_pass(error) or status < 400 else objects
+                return (
+                    f"answered {status}: {error.text[:200]}; required: "
+                    f"{remedies.get(status, usual)}"
+                )
             case TimeoutError():
                 return f"gave no answer in {self._deadline:g} s; required: {_SERVER_REMEDY}"
+            case aiohttp.ClientError():
+                cause = getattr(error, "os_error", error)  # without words about TLS
+                reason = str(cause) or type(error).__name__
+                return f"does not answer ({reason}); required: {_SERVER_REMEDY}"
             case UnicodeEncodeError():
                 return (
                     "cannot be sent a request: the text holds half a character, or the key is not "
                     "ASCII; required: whole characters; look at what the tools return"
                 )
+            case ValueError():
+                return f"cannot be sent a request: {masked(str(error))}"
         return str(error)
 
     def _supported(self, body: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
@@ -350,14 +355,14 @@ class ModelServer(Generic[ChoiceT]):
         return True
 
 
-def _refused_parameter(error: openai.APIStatusError, sent: Mapping[str, JsonValue]) -> str | None:
+def _refused_parameter(error: ServerError, sent: Mapping[str, JsonValue]) -> str | None:
     """Return the dispensable parameter that a server refuses; None if there is none.
 
     Gateways often name it only in their message, within that of the provider behind them. A limit
     that is too large for the context of a model is not a refused parameter.
     """
-    message_text = error.response.text
-    if error.status_code not in (400, 404, 422, 500) or not _UNSUPPORTED.search(message_text):
+    message_text = error.text
+    if error.status not in (400, 404, 422, 500) or not _UNSUPPORTED.search(message_text):
         return None
     candidates = [name for name in _DISPENSABLE_PARAMETERS if name in sent]
     candidates += sorted(
@@ -365,8 +370,8 @@ def _refused_parameter(error: openai.APIStatusError, sent: Mapping[str, JsonValu
     )
     if "max_tokens" in candidates and _LIMIT_EXCEEDED.search(message_text):
         candidates.remove("max_tokens")
-    if error.param in candidates:
-        return error.param
+    if (named := _parameter_in_body(error.content)) in candidates:
+        return named
     matches = {name: re.search(rf"(?<![\w-]){name}(?![\w-])", message_text) for name in candidates}
     positions = {name: match.start() for name, match in matches.items() if match}
     return min(positions, key=positions.__getitem__, default=None)
@@ -381,20 +386,16 @@ def _messages(body: Mapping[str, JsonValue]) -> list[dict[str, JsonValue]]:
     )
 
 
+def _parameter_in_body(content: bytes) -> str | None:
+    """Return the parameter that an error of the protocol names."""
+    with suppress(ValueError, RecursionError, LookupError, TypeError):
+        return str(json.loads(content)["error"]["param"])
+    return None
+
+
 def _status_in_body(content: bytes) -> int | None:
     """Return the status of an error that was sent as a normal response, as gateways do."""
     with suppress(ValueError, RecursionError, LookupError, TypeError):
         status = int(json.loads(content)["error"]["code"])
         return status if status in range(400, 600) else None
     return None
-
-
-def _has_no_connection(error: openai.APIConnectionError) -> bool:
-    """Return whether no connection could be made; the class of its cause is httpx's or httpx2's."""
-    return any("ConnectError" in kinds_of(cause) for cause in causes(error))
-
-
-@functools.cache
-def _certificates() -> ssl.SSLContext:
-    """Load the certificates once, as that takes longer than a response of a local server."""
-    return httpx.create_ssl_context()

@@ -4,28 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-import socket
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
-from urllib.parse import urljoin, urlsplit
 
 import aiohttp
 from aiohttp import web
 
 from evoprompt.agents.answers import AnswerReader
-from evoprompt.lm.connections import (
-    ANSWER_SECONDS,
-    CONNECT_SECONDS,
-    IDLE_SECONDS,
-    MAX_BODY_BYTES,
-    MAX_HEADER_BYTES,
-    SILENCE_SECONDS,
-    probe_peers,
-    proxy_of,
-)
+from evoprompt.lm.connections import MAX_BODY_BYTES
 from evoprompt.lm.events import EventReader, ServerEvent
+from evoprompt.lm.http import BoundedClient, pieces_of, read_whole
 from evoprompt.lm.outcomes import ExchangeOutcome, decide_outcome, form_of, is_account_empty
 from evoprompt.support.credentials import MASK, masked
 from evoprompt.support.errors import LmError
@@ -52,8 +40,6 @@ _UNPACKED = (
     "br",
     "zstd",
 )  # codings of bodies that are read, and passed, unpacked
-_MAX_REDIRECTS = 3
-_REDIRECT_STATUSES = (307, 308)  # that keep method and body
 _MIN_START_BYTES = 8  # that distinguish a stream from another answer
 
 
@@ -118,7 +104,7 @@ class PassedExchange:
         return decide_outcome(exchange)
 
 
-class UpstreamClient:
+class UpstreamClient(BoundedClient):
     """The connections of a gateway to its upstreams.
 
     Args:
@@ -126,26 +112,8 @@ class UpstreamClient:
     """
 
     def __init__(self, secret: str) -> None:
+        super().__init__(is_traced=True)
         self._secret = secret.encode(errors="surrogateescape")
-        self._session: aiohttp.ClientSession
-        self._proxies: dict[str, str | None] = {}
-
-    @asynccontextmanager
-    async def connected(self) -> AsyncIterator[None]:
-        """Keep connections open inside the context."""
-        async with aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(
-                limit=0, keepalive_timeout=IDLE_SECONDS, socket_factory=_probed_socket
-            ),
-            cookie_jar=aiohttp.DummyCookieJar(),  # else all agents share one
-            timeout=aiohttp.ClientTimeout(
-                total=ANSWER_SECONDS, sock_connect=CONNECT_SECONDS, sock_read=SILENCE_SECONDS
-            ),
-            trace_configs=[_reuse_tracing()],
-            max_line_size=MAX_HEADER_BYTES,
-            max_field_size=MAX_HEADER_BYTES,
-        ) as self._session:
-            yield
 
     async def pass_on(
         self,
@@ -157,22 +125,9 @@ class UpstreamClient:
     ) -> web.StreamResponse:
         """Return the upstream's answer, unpacked and else unchanged; status 502 without one."""
         try:
-            for _ in range(_MAX_REDIRECTS + 1):
-                async with self._session.request(
-                    request.method,
-                    url,
-                    data=sent or None,
-                    headers=headers,
-                    allow_redirects=False,
-                    proxy=self._proxy_of(url),
-                    trace_request_ctx=exchange,
-                ) as answer:
-                    exchange.status, exchange.content_type = answer.status, answer.content_type
-                    target = _redirect_target(url, answer)
-                    if not target:
-                        return await self._answer(request, answer, exchange)
-                url, exchange.status = target, None
-            exchange.error = "the upstream redirects without end"
+            async with self.request(request.method, url, sent, headers, exchange) as answer:
+                exchange.status, exchange.content_type = answer.status, answer.content_type
+                return await self._answer(request, answer, exchange)
         except (aiohttp.ClientError, TimeoutError, ValueError, LmError) as error:
             is_closed = isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientOSError)
             has_come = exchange.status is not None
@@ -181,14 +136,6 @@ class UpstreamClient:
             exchange.is_lost = is_closed and exchange.is_on_kept_connection and not has_come
             exchange.error = f"the upstream does not answer: {format_error(error)}"
         return refusal(502, exchange.decide()[1])
-
-    def _proxy_of(self, url: str) -> str | None:
-        """Return the proxy for a URL; the environment is read once for each server."""
-        parts = urlsplit(url)
-        server = f"{parts.scheme}://{parts.netloc}"
-        if server not in self._proxies:
-            self._proxies[server] = proxy_of(url)
-        return self._proxies[server]
 
     async def _answer(
         self, request: web.BaseRequest, answer: aiohttp.ClientResponse, exchange: PassedExchange
@@ -203,7 +150,7 @@ class UpstreamClient:
         )
         if form == "events":
             return await self._stream(request, answer, beginning, exchange)
-        content = await _read_all(answer, beginning)
+        content = await read_whole(answer, beginning)
         exchange.beginning = content[:200]
         if answer.status < 300 and not exchange.is_read:
             return web.Response(body=content, headers=passed_headers(answer.headers, self._masked))
@@ -239,7 +186,7 @@ class UpstreamClient:
         events, reader, size = EventReader(), exchange.reader, 0
         try:
             await response.prepare(request)
-            async for piece in _pieces(answer, beginning):
+            async for piece in pieces_of(answer, beginning):
                 size += len(piece)
                 if size > MAX_BODY_BYTES:
                     raise LmError(f"the stream has more than {MAX_BODY_BYTES:,} bytes")
@@ -312,17 +259,6 @@ def refusal(status: int, reason: str) -> web.Response:
     )
 
 
-def _redirect_target(url: str, answer: aiohttp.ClientResponse) -> str:
-    """Return the redirect address of an answer if the same request may go there; else empty."""
-    if answer.status not in _REDIRECT_STATUSES:
-        return ""
-    target = urljoin(url, answer.headers.get("Location", ""))
-    old, new = urlsplit(url), urlsplit(target)
-    is_same = old.hostname == new.hostname and old.port == new.port and old.scheme == new.scheme
-    is_safer = old.hostname == new.hostname and (old.scheme, new.scheme) == ("http", "https")
-    return target if is_same or is_safer else ""
-
-
 async def _beginning(answer: aiohttp.ClientResponse, exchange: PassedExchange) -> bytes:
     """Return the first bytes of an answer, as many as determine its form."""
     content = await answer.content.readany()
@@ -336,23 +272,6 @@ async def _beginning(answer: aiohttp.ClientResponse, exchange: PassedExchange) -
     return content
 
 
-async def _pieces(answer: aiohttp.ClientResponse, beginning: bytes) -> AsyncIterator[bytes]:
-    if beginning:
-        yield beginning
-    async for piece in answer.content.iter_any():
-        yield piece
-
-
-async def _read_all(answer: aiohttp.ClientResponse, beginning: bytes) -> bytes:
-    pieces, size = [], 0
-    async for piece in _pieces(answer, beginning):
-        pieces.append(piece)
-        size += len(piece)
-        if size > MAX_BODY_BYTES:
-            raise LmError(f"the answer has more than {MAX_BODY_BYTES:,} bytes")
-    return b"".join(pieces)
-
-
 def _is_usage(data: bytes) -> bool:
     if b'"usage"' not in data:
         return False
@@ -361,22 +280,3 @@ def _is_usage(data: bytes) -> bool:
         return bool(read.get("usage")) and read.get("choices") == []
     except (ValueError, RecursionError, AttributeError):
         return False
-
-
-def _probed_socket(address: Any) -> socket.socket:
-    family, kind, protocol, _, _ = address
-    connection = socket.socket(family, kind, protocol)
-    probe_peers(connection)
-    return connection
-
-
-def _reuse_tracing() -> aiohttp.TraceConfig:
-    """Return a tracing that marks exchanges on the connection of an earlier one."""
-
-    async def note(session: object, context: Any, parameters: object) -> None:
-        del session, parameters
-        context.trace_request_ctx.is_on_kept_connection = True
-
-    tracing = aiohttp.TraceConfig()
-    tracing.on_connection_reuseconn.append(note)
-    return tracing

@@ -103,11 +103,11 @@ class TestAConfiguration:
     def test_a_served_model_needs_the_extra(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        monkeypatch.setitem(sys.modules, "openai", None)
+        monkeypatch.setitem(sys.modules, "aiohttp", None)
         (tmp_path / "run.yaml").write_text(YAML, encoding="utf-8")
         given = ("--model", "openai:gpt-5-mini", "--output", str(tmp_path / "out"))
         assert evoprompt("eval", str(tmp_path / "run.yaml"), *given) == 2
-        assert 'openai: not installed -> pip install -e ".[endpoint]"' in (capsys.readouterr().err)
+        assert 'aiohttp: not installed -> pip install -e ".[endpoint]"' in (capsys.readouterr().err)
         assert not (tmp_path / "out").exists()
 
     def test_a_crash_of_the_trainer_ends_with_1_and_its_cause(

@@ -31,7 +31,8 @@ from socket_upstream import (
 )
 
 from evoprompt import Engine, EvopromptWarning
-from evoprompt.gateway import passing, rewriting, server
+from evoprompt.gateway import rewriting, server
+from evoprompt.lm import http as bounded_http
 from evoprompt.gateway.server import SPENDING
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.lm.connections import proxy_of
@@ -412,7 +413,7 @@ def test_a_request_is_parsed_once_and_no_account_is_kept_without_a_budget(
     body_class = rewriting.Body
     monkeypatch.setattr(server, "Body", parse)
     monkeypatch.setattr(rewriting, "Body", parse)
-    monkeypatch.setattr(passing, "proxy_of", read_proxy)
+    monkeypatch.setattr(bounded_http, "proxy_of", read_proxy)
     num_requests = 20
     with serving(answer_each) as upstream, build(engine, tmp_path, local(upstream)) as gateway:
         key = gateway.conversation(QUESTION, "g")

@@ -116,7 +116,7 @@ def _served(
     from evoprompt.experiments.check import require
     from evoprompt.experiments.requirements import package
 
-    require([package("openai", 'pip install -e ".[endpoint]"')])
+    require([package("aiohttp", 'pip install -e ".[endpoint]"')])
     from evoprompt.experiments.policies import ServedModel
 
     return ServedModel(task, model, base_url, tokenizer, api_key_env)

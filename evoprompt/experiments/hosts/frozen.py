@@ -127,9 +127,9 @@ class FrozenHost(Component):
         Raises:
             InputError: a setting is wrong.
         """
-        if find_spec("openai") is None:
+        if find_spec("aiohttp") is None:
             remedy = 'pip install -e ".[endpoint]"'
-            return Plan(needs=(Need("openai", "not installed", remedy),), iterations=0)
+            return Plan(needs=(Need("aiohttp", "not installed", remedy),), iterations=0)
         num_tested = len(tested(task, trial.budget))
         require_budget(trial.budget, len(task.questions("validation")), num_tested)
         needs = [need for need in task.needs() if need.subject != POLICY]
@@ -276,7 +276,7 @@ class FrozenModel:
     def __init__(
         self, settings: FrozenSettings, task: Task, spending: SpendTracker | None = None
     ) -> None:
-        from evoprompt.optimizer.endpoint import Endpoint, TaskAgent  # openai is of an extra
+        from evoprompt.optimizer.endpoint import Endpoint, TaskAgent  # aiohttp is of an extra
 
         chosen = settings
         self._settings, self._task = chosen, task

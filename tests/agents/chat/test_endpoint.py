@@ -6,8 +6,6 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-import httpx
-import openai
 import pytest
 from waiting import PATIENCE
 
@@ -371,30 +369,51 @@ def test_a_server_without_token_ids_is_named_and_not_guessed_at() -> None:
     assert "returned no token ids; required: a server that knows return_token_ids" in found.error
 
 
-class TransportError(Exception):
-    """Stands for httpx2.TransportError: openai 3 is based on httpx2, and not on httpx."""
+def test_a_server_that_is_not_there_is_asked_once_and_one_that_has_gone_again() -> None:
+    with OpenAIServer(["fine"]) as server:
+        endpoint = chat(server)
+        assert said(endpoint) == ["fine"]
+    spending = Spending()
+    gone = chat(server, spending=spending)
+    assert "does not answer ([Errno" in failed(gone)
+    assert "required: a server of OpenAI's protocol" in failed(gone)
+    assert spending.tracker.spent.calls == 2
+    endpoint._spending = spending = Spending()
+    assert "does not answer" in failed(endpoint)
+    assert spending.tracker.spent.calls == 3
 
 
-class ConnectError(TransportError):
-    """Stands for httpx2.ConnectError."""
-
-
-class ReadError(TransportError):
-    """Stands for httpx2.ReadError: a server was there."""
-
-
-@pytest.mark.parametrize(("error", "attempts"), [(ConnectError, 1), (ReadError, 3)])
-def test_a_server_that_is_not_there_is_recognized_whatever_the_sdk_is_based_on(
-    error: type[Exception], attempts: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("status", [301, 307])
+def test_a_redirect_to_another_server_is_not_followed_with_the_key(
+    status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sent: list[object] = []
+    monkeypatch.setenv("MY_API_KEY", "sk-of-mine")
+    with OpenAIServer(["fine"]) as other:
+        location = {"Location": f"{other.url}/chat/completions"}
+        with OpenAIServer(default=Status(status, location)) as server:
+            assert f"answered {status}" in failed(chat(server, key="MY_API_KEY"))
+        assert other.requests == []
+        assert len(server.requests) == 1
 
-    async def refuse(client: object, path: str, **given: object) -> object:
-        sent.append(path)
-        request = httpx.Request("POST", "http://127.0.0.1:9/v1")
-        raise openai.APIConnectionError(request=request) from error("connection failed")
 
-    monkeypatch.setattr(openai.AsyncOpenAI, "post", refuse)
-    endpoint = ChatEndpoint("m", "http://127.0.0.1:9/v1", attempts=3, pause=0.01)
-    assert "does not answer (connection failed); required: a server" in failed(endpoint)
-    assert len(sent) == attempts
+def test_a_redirect_of_the_same_server_is_followed_and_none_goes_on_without_end() -> None:
+    with OpenAIServer([Status(308, {"Location": "/v1/chat/completions"})], "fine") as server:
+        assert said(chat(server)) == ["fine"]
+    with OpenAIServer(default=Status(308, {"Location": "/v1/chat/completions"})) as server:
+        assert "redirects without end" in failed(chat(server))
+        assert len(server.requests) == 4
+
+
+def test_a_query_of_the_address_keeps_its_place() -> None:
+    with OpenAIServer(default="fine") as server:
+        policy = ChatEndpoint("m", f"{server.url}?api-version=2026-01-01")
+        assert said(policy) == ["fine"]
+        assert server.requests[0].path == "/v1/chat/completions?api-version=2026-01-01"
+
+
+@pytest.mark.parametrize("key", ["ключ", "a\nb"])
+def test_a_key_that_no_header_can_hold_is_named(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_API_KEY", key)
+    with OpenAIServer(default="fine") as server:
+        assert "cannot be sent a request" in failed(chat(server, key="MY_API_KEY"))
+        assert server.requests == []
