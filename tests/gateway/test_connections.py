@@ -32,8 +32,8 @@ from socket_upstream import (
 
 from evoprompt import Engine, EvopromptWarning
 from evoprompt.gateway import rewriting, server
-from evoprompt.lm import http as bounded_http
 from evoprompt.gateway.server import SPENDING
+from evoprompt.lm import http as bounded_http
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.lm.connections import proxy_of
 
