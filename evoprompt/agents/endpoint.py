@@ -246,6 +246,8 @@ class ChatEndpoint(ModelServer[_ChatChoice]):
         assert isinstance(prompt_messages, list)
         messages = [*prompt_messages]
         for turn, message in zip(episode.turns, episode.messages, strict=True):
+            if message == {}:  # the prompt has its text already
+                continue
             messages += [{**message}] if message else _text_messages("assistant", turn.action)
             calls = message.get("tool_calls") if message and tools is not None else None
             if not calls:

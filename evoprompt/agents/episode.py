@@ -51,7 +51,8 @@ class Episode:
         logprobs: log-probability of each chosen token at the sampling temperature, in nats; 0
             for observations.
         turns: the same as text.
-        messages: message of the server in each turn; None for a turn of tokens.
+        messages: message of the server in each turn; None for a turn of tokens, empty for a turn
+            whose text the prompt has.
         end: reason of the end; ``"cut in thought"`` if the policy still thought at its limit of
             tokens, ``"failed"`` if sampler or tool broke, which is no evidence about the policy.
         answer: the final answer; None if there is none.

@@ -157,8 +157,8 @@ def attach(
         f"no adapter recognises a {trainer_name}{condition} (adapters: "
         f"{', '.join(adapter_names) or 'none'}); required: a TRL GRPOTrainer or RLOOTrainer, a "
         "veRL PPOTrainer, or the rl.train.Config of tinker-cookbook; "
-        'install the host\'s extra, pip install -e ".[trl]", '
-        '"evoprompt[verl]" or "evoprompt[tinker]", or a plugin for it'
+        'install the host\'s extra, pip install -e ".[trl]", ".[verl]" or ".[tinker]", or a '
+        "plugin for it"
     )
 
 

@@ -100,6 +100,15 @@ class TestAConfiguration:
         assert evoprompt("eval", str(source), "--seed", "1") == 2
         assert "abacus: none found -> buy one" in capsys.readouterr().err
 
+    def test_what_takes_an_output_folder_is_refused_without_one(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        (tmp_path / "run.yaml").write_text(YAML, encoding="utf-8")
+        config = str(tmp_path / "run.yaml")
+        assert evoprompt("eval", config, "--model", "openai:m", "--limit", "3") == 2
+        said = "error: --model, --limit without --output; required: a folder for every answer"
+        assert capsys.readouterr().err.startswith(said)
+
     def test_a_served_model_needs_the_extra(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:

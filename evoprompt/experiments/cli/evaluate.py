@@ -84,6 +84,17 @@ def evaluate(
     if instruction is not None:
         subject = replace(subject, instruction=read_instruction(instruction))
     if output is None:
+        _refuse_without_output(
+            {
+                "--model": model,
+                "--base-url": base_url,
+                "--api-key-env": api_key_env,
+                "--tokenizer": tokenizer,
+                "--limit": limit,
+                "--methods": None if methods == AGENT else methods,
+                "--kinds": None if kinds == "all" else kinds,
+            }
+        )
         _evaluate(subject, split, json)
         return
     require_folder(output, "--output")
@@ -108,6 +119,17 @@ def evaluate(
     with policy_context as policy, only_writer(output, "an evaluation"):
         identity = identity_of(task, picked, chosen, policy, split)
         _play_and_print(EvaluationFolder(output, identity), task, chosen, picked, policy, split)
+
+
+def _refuse_without_output(options: Mapping[str, object]) -> None:
+    """Refuse the options that only an evaluation with ``--output`` has."""
+    from evoprompt.support.errors import InputError
+
+    if given := [name for name, value in options.items() if value is not None]:
+        raise InputError(
+            f"{', '.join(given)} without --output; required: a folder for every answer; give "
+            "--output FOLDER"
+        )
 
 
 def _served(

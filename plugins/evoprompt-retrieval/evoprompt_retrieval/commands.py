@@ -204,7 +204,7 @@ def _open(chosen: IndexSettings) -> tuple[Corpus, SearchIndex]:
     except ModuleNotFoundError as error:
         raise InputError(
             f"the library {error.name!r} is not installed; search by meaning needs it; "
-            "pip install 'evoprompt-retrieval[dense]'"
+            "pip install -e 'plugins/evoprompt-retrieval[dense]'"
         ) from error
     finally:
         if bars:  # else it would print an empty line

@@ -53,7 +53,7 @@ def plan_index(settings: IndexSettings) -> Plan:
             problem = f"{folder} holds the index of another corpus, {manifest.source}"
             needs.append(Need("index", problem, "name another folder with --index, or delete it"))
     if settings.backend != "bm25":
-        install = 'pip install "evoprompt-retrieval[dense]"'
+        install = 'pip install -e "plugins/evoprompt-retrieval[dense]"'
         needs += [
             requirements.package(library, install) for library in ("faiss", "sentence_transformers")
         ]

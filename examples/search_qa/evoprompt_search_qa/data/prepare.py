@@ -116,7 +116,7 @@ def prepare(preparation: Preparation, output: Path) -> Report:
     for split, records in parts.items():
         report.counts.update(f"{record.source}/{split}" for record in records)
         if records:
-            _write(records, split, output / f"{split}.parquet")
+            write_split(records, split, output / f"{split}.parquet")
     text = json.dumps(report.as_json(), indent=2, ensure_ascii=False)
     (output / "report.json").write_text(f"{text}\n", encoding="utf-8")
     return report
@@ -150,7 +150,8 @@ def _unique(records: Iterable[Record], report: Report) -> list[Record]:
     return list(records_by_id.values())
 
 
-def _write(records: Sequence[Record], split: str, path: Path) -> None:
+def write_split(records: Sequence[Record], split: str, path: Path) -> None:
+    """Write the questions of a split as a parquet file."""
     import pyarrow
     import pyarrow.parquet
 

@@ -31,6 +31,8 @@ class Record:
 def parse(row: object, source: str, location: str) -> Record:
     """Return the record in a row of ``question``, ``golden_answers`` and, optionally, ``id``.
 
+    The answers may also be called ``answers`` or ``answer``.
+
     Raises:
         ValueError: the row is no question; the message has the reason, without the location.
     """
@@ -39,9 +41,10 @@ def parse(row: object, source: str, location: str) -> Record:
     question = row.get("question")
     if not isinstance(question, str) or not question.strip():
         raise ValueError("asks nothing; required: a 'question'")
-    answers = _texts(row.get("golden_answers"))
+    columns = ("golden_answers", "answers", "answer")
+    answers = next((texts for name in columns if (texts := _texts(row.get(name)))), ())
     if not answers:
-        raise ValueError("has no answer; required: 'golden_answers', a text or several")
+        raise ValueError("has no answer; required: 'answer' or 'golden_answers', a text or several")
     # Without an id, the place is one: a file's line, or a row of a set on the hub.
     identity = row.get("id")
     if identity is None:
@@ -67,9 +70,9 @@ def to_row(record: Record, split: str, index: int) -> dict[str, JsonValue]:
 
 
 def _texts(value: object) -> tuple[str, ...]:
-    """Return the texts in a text or a sequence, without empty ones."""
-    if isinstance(value, str):
-        value = [value]
+    """Return the texts in a text, a number or a sequence, without empty ones."""
+    if isinstance(value, str | int | float) and not isinstance(value, bool):
+        value = [str(value)]
     if not isinstance(value, Sequence):
         return ()
     return tuple(text for text in value if isinstance(text, str) and text.strip())

@@ -69,6 +69,7 @@ class Attempt:
         self.episode = Episode(self.prompt_ids(passages))
         if passages:
             self.episode.turns.append(Turn("", passages))
+            self.episode.messages.append({})
 
     def show(self, text: str) -> None:
         """Show a text to the policy after its last action."""

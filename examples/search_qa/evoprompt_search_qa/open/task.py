@@ -40,7 +40,8 @@ class OpenQaSettings(BaseModel):
     """Settings of the task.
 
     Attributes:
-        model: name on the Hugging Face hub, or folder, of the causal language model to train.
+        model: name on the Hugging Face hub, or folder, of the causal language model to train; empty
+            if ``host.model`` names one, or the model is frozen and behind a server.
         train: parquet file of the training questions.
         validation: parquet file of the questions for curves and for choosing settings.
         test: parquet file of the questions for results.
@@ -63,7 +64,7 @@ class OpenQaSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    model: str = Field(min_length=1)
+    model: str = ""
     train: Path
     validation: Path
     test: Path
@@ -110,10 +111,9 @@ class OpenQa(Task):
         self.limits = settings.limits
         self.placement = settings.placement
         self.methods = methods(settings.placement)
-        defaults: dict[str, JsonValue] = {
-            "model": settings.model,
-            "prompt_tokens": settings.prompt_tokens,
-        }
+        defaults: dict[str, JsonValue] = {"prompt_tokens": settings.prompt_tokens}
+        if settings.model:
+            defaults["model"] = settings.model
         self.host_defaults = {"trl": defaults, "verl": defaults}
 
     def protocol(self, tokenizer: ChatTokenizer) -> Protocol:
