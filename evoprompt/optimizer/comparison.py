@@ -117,28 +117,12 @@ class Comparison:
         gained = [child for child in children if results.lead(child, parent, names).value > 0]
         if not results.is_doubtful:
             return gained
-        parent_means = results.means(parent)
-        doubtful_items = {
-            child.id: [
-                item
-                for item in focus
-                if results.means(child).get(item.question.id, -1e100)
-                > parent_means.get(item.question.id, 1e100)
-            ]
-            for child in gained
-        }
-        results.measure(
-            ((child, item) for child in gained for item in doubtful_items[child.id]), again=True
-        )
-        doubtful_names = {
-            child_id: [item.question.id for item in items]
-            for child_id, items in doubtful_items.items()
-        }
-        return [
-            child
-            for child in gained
-            if results.lead(child, parent, doubtful_names[child.id]).value > 0
+        gains = [(child, results.gains(child, parent, names)) for child in gained]
+        doubtful = [
+            (child, item) for child, won in gains for item in focus if item.question.id in won
         ]
+        results.measure(doubtful, again=True)
+        return [child for child, won in gains if results.lead(child, parent, won).value > 0]
 
     def winner(
         self, candidates: Sequence[Candidate], incumbent: Candidate, ahead: bool

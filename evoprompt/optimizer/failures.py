@@ -60,11 +60,7 @@ class FailureFinder:
                 if self._results.is_doubtful
                 and self._results.count(candidate, item.question.id) < 2
             ]
-            certain_items = (
-                [item for item in failed_items if item not in doubtful_items]
-                if doubtful_items
-                else failed_items
-            )
+            certain_items = [item for item in failed_items if item not in doubtful_items]
             num_missing = num_wanted - len(certain_items)
             if (
                 num_missing <= 0
@@ -89,10 +85,7 @@ class FailureFinder:
 
         Those of the validation set stay unread, as they decide which candidate is the best.
         """
-        rollouts = [
-            trajectory for candidate in candidates for trajectory in self.trajectories(candidate)
-        ]
-        return RolloutCorpus.of(rollouts, self._perfect, tools)
+        return RolloutCorpus.of(self.trajectories(candidates), self._perfect, tools)
 
     def record_items(self, candidate: Candidate, items: Sequence[Item]) -> None:
         """Record which of ``items`` are hard, and that ``candidate`` solved the remaining ones."""
@@ -103,13 +96,13 @@ class FailureFinder:
             if not self._hard[name]:
                 self._solved[name] = candidate
 
-    def trajectories(self, candidate: Candidate) -> list[Trajectory]:
-        """Return the latest trajectory of ``candidate`` on each training question it has tried."""
-        means = self._results.means(candidate)
+    def trajectories(self, candidates: Sequence[Candidate]) -> list[Trajectory]:
+        """Return the latest trajectory of each candidate on each training question it has tried."""
         return [
             self._results.trajectory(candidate, item)
+            for candidate in candidates
             for item in self._train
-            if item.question.id in means
+            if item.question.id in self._results.means(candidate)
         ]
 
     def repeated_failures(

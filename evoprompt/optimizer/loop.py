@@ -41,7 +41,6 @@ from evoprompt.types import (
     Candidate,
     CandidateStats,
     Proposal,
-    Trajectory,
     VerificationResult,
 )
 
@@ -251,8 +250,8 @@ class Loop:
             self.population.add(child, is_spare=abs(lead.value) < 1e-9 and lead.stderr < math.inf)
             self.failures.record_items(child, focus_items)
             self._record_verification(child, child is winner, focus_items)
-        new_trajectories = self._trajectories_of(new_candidates)
-        compared_trajectories = [*self._trajectories_of([parent]), *new_trajectories]
+        new_trajectories = self.failures.trajectories(new_candidates)
+        compared_trajectories = [*self.failures.trajectories([parent]), *new_trajectories]
         # the rollouts of the first parent are not in the log yet
         logged = compared_trajectories if self.iteration == 1 else new_trajectories
         if excerpts := excerpts_of(logged):
@@ -282,13 +281,6 @@ class Loop:
             self._replace_incumbent(winner)
         return ""
 
-    def _trajectories_of(self, candidates: Sequence[Candidate]) -> list[Trajectory]:
-        return [
-            trajectory
-            for candidate in candidates
-            for trajectory in self.failures.trajectories(candidate)
-        ]
-
     def _request_candidates(
         self, parent: Candidate, focus: Sequence[Item], rng: random.Random
     ) -> list[Candidate]:
@@ -302,6 +294,9 @@ class Loop:
         failed_trajectories = [self.results.trajectory(parent, item, component) for item in focus]
         if self._refused is not None:
             failed_trajectories += self.failures.repeated_failures(self._refused, focus, component)
+        predecessors = [
+            self.stats[name].candidate for name in parent.parents[:1] if name in self.stats
+        ]
         request = ProposalRequest(
             self.options.proposals,
             [self._stats_of(parent, detailed=True)],
@@ -311,17 +306,9 @@ class Loop:
             self.iteration,
             component=component,
             successes=self.failures.successes(focus, component),
-            corpus=self.failures.corpus(
-                [*self._predecessor(parent), parent], self.writer.setting.tool_names
-            ),
+            corpus=self.failures.corpus([*predecessors, parent], self.writer.setting.tool_names),
         )
         return self.writer.write(request, [item.guarded for item in focus])
-
-    def _predecessor(self, candidate: Candidate) -> list[Candidate]:
-        """Return the candidate that ``candidate`` was made from, if it has rollouts."""
-        return [
-            stats.candidate for name, stats in self.stats.items() if name in candidate.parents[:1]
-        ]
 
     def _record_verification(self, child: Candidate, accepted: bool, focus: Sequence[Item]) -> None:
         """Report the result of the verification of ``child`` to the log and the proposer."""
