@@ -14,7 +14,7 @@ from evoprompt.roles import ProposalRequest, Proposer, Verifier
 from evoprompt.types import Assignment, Candidate, Proposal, Question, Trajectory
 from evoprompt.verifiers import InTraining, ReplayTopN, Unverified
 
-RUNS = 12
+RUNS = 6
 STEPS = 60
 SEEDS = [f"Seed {number}." for number in range(7)]
 BASE, LEAD = 0.4, 0.2
@@ -91,8 +91,8 @@ def test_the_better_seed_survives_and_becomes_the_best() -> None:
         survived += race.best_seed in [one.text for one in engine.population.members]
         found += race.is_good(engine.best)
         assert engine.best.id in engine.population
-    assert survived >= 11
-    assert found >= 11  # of 12; by chance 1.7
+    assert survived >= 5
+    assert found >= 5  # of 6; by chance .9
 
 
 def test_seeds_make_room_for_admitted_candidates_the_worst_first() -> None:

@@ -32,9 +32,9 @@ def best_of(seed: int, *texts: str, scale: float = 1.0) -> str:
     return text
 
 
-@pytest.mark.parametrize(("text", "best", "least"), [(FOUL, FIRST, 38), (FAIR, FAIR, 26)])
+@pytest.mark.parametrize(("text", "best", "least"), [(FOUL, FIRST, 19), (FAIR, FAIR, 13)])
 def test_gains_are_weighed_against_losses(text: str, best: str, least: int) -> None:
-    assert [best_of(seed, text) for seed in range(40)].count(best) >= least
+    assert [best_of(seed, text) for seed in range(20)].count(best) >= least
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from evoprompt.lm.events import MAX_EVENT_BYTES, EventReader, ServerEvent
+from evoprompt.lm import events as server_events
+from evoprompt.lm.events import EventReader, ServerEvent
 from evoprompt.support.errors import LmError
 
 TWO = [b'{"a": 1}', b"[DONE]"]
@@ -47,6 +48,7 @@ def test_an_event_has_its_name() -> None:
 
 
 @pytest.mark.parametrize("piece", [b"x" * 2**16, b"data: x\n" * 2**13])
-def test_an_event_without_end_is_refused(piece: bytes) -> None:
-    with pytest.raises(LmError, match="more than 16,777,216 bytes"):
-        read(piece * (MAX_EVENT_BYTES // len(piece) + 1), len(piece))
+def test_an_event_without_end_is_refused(piece: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_events, "MAX_EVENT_BYTES", 2**20)
+    with pytest.raises(LmError, match="more than 1,048,576 bytes"):
+        read(piece * 17, len(piece))

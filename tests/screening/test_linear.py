@@ -1,6 +1,6 @@
 """Every rule takes time linear in the text.
 
-No clock: a megabyte is sixteen times what the door lets in. A pattern that tries each of its
+No clock: the text is four times what the door lets in. A pattern that tries each of its
 letters against each other one would do so for hours, which the time limit of pytest ends.
 """
 
@@ -11,7 +11,7 @@ import pytest
 from evoprompt.rules import ScreeningContext, default_rules
 from evoprompt.types import Proposal
 
-SIZE = 1_000_000
+SIZE = 250_000
 PIECES = [" ", "a, ", "<a"]
 MORE = ["\n", "</a>b<a>", "`a", "{{ [a b ", "a. new instruction:\n"]
 
@@ -20,7 +20,7 @@ MORE = ["\n", "</a>b<a>", "`a", "{{ [a b ", "a. new instruction:\n"]
 @pytest.mark.parametrize(
     "piece", [*PIECES, *(pytest.param(one, marks=pytest.mark.nightly) for one in MORE)]
 )
-def test_a_megabyte_is_judged(piece: str) -> None:
+def test_a_long_text_is_judged(piece: str) -> None:
     proposal = Proposal.of((piece * (SIZE // len(piece) + 1))[:SIZE])
     context = ScreeningContext(
         parents=["Use <a> and </a>."], questions=["a " * 50], answers=["a b c"]

@@ -109,7 +109,7 @@ def test_a_hostile_action_is_read_once_in_every_form() -> None:
         protocol = ToolCallProtocol(tokenizer_of(name))
         opening, quote = protocol._form.opening, '<|"|>'
         for piece in HOSTILE:  # a way of reading that is quadratic does not come back
-            again = piece.format(opening=opening, quote=quote) * 100_000
+            again = piece.format(opening=opening, quote=quote) * 30_000
             calls = protocol.read(f"{opening}look{{a:{quote}{again}").calls
             assert all(call.fault for call in calls)
 
