@@ -265,19 +265,22 @@ class TextTokenizer:
 _SCALED = ("yarn", "linear", "dynamic")
 """Kinds of rotary positions that stretch those the model was trained with, by a factor."""
 
+_STATED_IN_FULL = "gemma3"
+"""Models of these types state their positions as they are after scaling: 131,072 of Gemma 3."""
+
 
 def positions_of(config: Any) -> int | None:
     """Return how many positions a model takes; None where its configuration does not say.
 
     YaRN, linear and dynamic scaling keep the positions of the first training in
-    ``max_position_embeddings`` and take ``factor`` times as many.
+    ``max_position_embeddings`` and take ``factor`` times as many; Gemma 3 states the product.
 
     Args:
         config: of the model in transformers, its part for text.
     """
     stated: int | None = getattr(config, "max_position_embeddings", None)
-    if stated is None:
-        return None
+    if stated is None or str(getattr(config, "model_type", "")).startswith(_STATED_IN_FULL):
+        return stated
     scaling = (
         getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
     )

@@ -49,7 +49,7 @@ def writer(
     positions: int | None,
     tokenizer: object = None,
     stated: int | None = None,
-    **scaling: Mapping[str, object],
+    **scaling: object,
 ) -> TrlPrompts:
     text = SimpleNamespace(max_position_embeddings=positions, **scaling)
     trainer = SimpleNamespace(
@@ -108,6 +108,7 @@ def test_conversations_for_a_model_without_chat_template_are_refused(
 
 
 YARN = {"rope_type": "yarn", "factor": 4.0}
+LINEAR = {"rope_type": "linear", "factor": 8.0}
 
 
 @pytest.mark.parametrize(
@@ -120,6 +121,9 @@ YARN = {"rope_type": "yarn", "factor": 4.0}
         ({"rope_scaling": {"rope_type": "dynamic", "factor": 3.0}}, 300),
         ({"rope_parameters": {"full_attention": YARN, "sliding_attention": {}}}, 400),
         ({"rope_parameters": {"rope_type": "llama3", "factor": 8.0}}, 100),
+        ({"rope_parameters": {"rope_type": "longrope", "factor": 32.0}}, 100),
+        ({"model_type": "gemma3_text", "rope_scaling": LINEAR}, 100),
+        ({"model_type": "gemma3_text", "rope_parameters": {"full_attention": LINEAR}}, 100),
         ({"rope_scaling": None}, 100),
         ({}, 100),
     ],
