@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from evoprompt.agents.conversation import written_action
+from evoprompt.support.text import join_halves
 
 TEXTS = ("text", "output_text")
 """Kinds of parts for the user."""
@@ -82,17 +83,6 @@ def read_calls(message: Mapping[str, Any]) -> list[dict[str, Any]]:
             function = {"name": custom.get("name"), "arguments": custom.get("input")}
         tool_calls.append({**call, "function": function if isinstance(function, dict) else {}})
     return tool_calls
-
-
-def join_halves(text: str) -> str:
-    r"""Return a text with its half characters joined; a half alone becomes a mark.
-
-    >>> join_halves("\ud83d\ude00"), join_halves("\ud83d!")
-    ('😀', '�!')
-    """
-    if text.isascii():
-        return text
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 class _CallParts:

@@ -39,7 +39,7 @@ from evoprompt.lm.settings import (
 from evoprompt.log.tallies import RolloutCorpus
 from evoprompt.support.credentials import keep_secret, keep_secrets_of
 from evoprompt.support.errors import DeadlineError, InputError, LmError, StateError, causes
-from evoprompt.support.text import format_error
+from evoprompt.support.text import format_error, join_halves
 from evoprompt.types import Estimate
 
 _PROBE = "Reply with the single word: ready"
@@ -54,13 +54,21 @@ class LmCall:
 
     Attributes:
         program: function that builds the DSPy module.
-        inputs: input fields of the module.
+        inputs: input fields of the module; half characters in their texts become marks, as no
+            provider takes them.
         corpus: the rollouts that the call is about, for a reader of files.
     """
 
     program: Callable[[], Any]
     inputs: Mapping[str, object]
     corpus: RolloutCorpus = field(default_factory=RolloutCorpus, compare=False)
+
+    def __post_init__(self) -> None:
+        inputs = {
+            name: join_halves(value) if isinstance(value, str) else value
+            for name, value in self.inputs.items()
+        }
+        object.__setattr__(self, "inputs", inputs)
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,17 @@ def many(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def join_halves(text: str) -> str:
+    r"""Return a text with its half characters joined; a half alone becomes a mark.
+
+    >>> join_halves("\ud83d\ude00"), join_halves("\ud83d!")
+    ('😀', '�!')
+    """
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
 def printable(text: str) -> str:
     r"""Return ``text`` without effect on a terminal, controls (C1 too) and directions escaped.
 

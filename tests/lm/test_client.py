@@ -182,6 +182,18 @@ def test_a_limit_that_is_spent_on_a_thought_is_reported_as_max_tokens(
         assert "raise lm.max_tokens" in str(error)
 
 
+@pytest.mark.parametrize(("text", "read"), [("half \ud83d", "half \ufffd"), ("\ud83d\ude00", "😀")])
+def test_half_a_character_in_what_is_asked_fails_no_call(
+    tmp_path: Path, text: str, read: str
+) -> None:
+    """As in the reason of a reward, or in what a policy wrote."""
+    record = tmp_path / "lm.jsonl"
+    with OpenAIServer([], GOOD) as server:
+        assert words(model(server, record=str(record)).ask([call(text)])[0]) == ["one", "two"]
+        assert read in server.requests[0].body["messages"][-1]["content"]
+    assert words(replay(record).ask([call(text)])[0]) == ["one", "two"]
+
+
 def test_an_empty_answer_that_ended_by_itself_is_no_matter_of_max_tokens() -> None:
     answer = ask([], Text("", finish_reason="stop"))
     assert isinstance(answer, LmError)
