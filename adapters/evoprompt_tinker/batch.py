@@ -75,7 +75,7 @@ class Batch:
     async def _open(self, policy: object) -> None:
         try:
             envs_or_errors = await asyncio.gather(
-                *(group.inner.make_envs() for group in self.groups), return_exceptions=True
+                *(group.build() for group in self.groups), return_exceptions=True
             )
             for group, envs in zip(self.groups, envs_or_errors, strict=True):
                 group.envs = envs

@@ -23,7 +23,7 @@ from evoprompt_tinker.host import (
     Reward,
 )
 from evoprompt_tinker.outcomes import rewards
-from evoprompt_tinker.prompts import ASKED, place, question_of
+from evoprompt_tinker.prompts import ASKED, place, question_of, restore_prefix
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,12 @@ class Group(EnvGroupBuilder):  # type: ignore[misc]
 
     async def make_envs(self) -> Sequence[object]:
         """Return the environments of the builder, with the instruction in their prompts."""
-        return self.prepared(await self.inner.make_envs())
+        return self.prepared(await self.build())
+
+    async def build(self) -> Sequence[object]:
+        """Return the environments of the builder as they are."""
+        with calling("builder", self.inner, self._report):
+            return await self.inner.make_envs()
 
     def prepared(self, envs: Sequence[object]) -> Sequence[object]:
         """``envs`` with the instruction in their prompts.
@@ -99,7 +104,9 @@ class Group(EnvGroupBuilder):  # type: ignore[misc]
     async def compute_group_rewards(
         self, trajectory_group: list[HostTrajectory], env_group: Sequence[object]
     ) -> list[Reward]:
-        """Return the rewards of the builder."""
+        """Return the rewards of the builder, which finds no instruction in the environments."""
+        for env in env_group:
+            restore_prefix(env)
         with calling("reward function of the builder", self.inner, self._report):
             return await self.inner.compute_group_rewards(trajectory_group, env_group)
 

@@ -20,6 +20,9 @@ from evoprompt_tinker.host import HostPrompt, HostTokenizer
 _CONTINUED = ("observe_truncated_response", "add_messages")
 """Further methods of a ``MessageEnv`` that return a whole conversation, or None."""
 
+_OWN_PREFIX = "evoprompt_own_prefix"
+"""Attribute of a ``ProblemEnv``: its messages without an instruction."""
+
 ASKED = "evoprompt_asked"
 """Attribute of such an environment: what it asked, once it was rolled out."""
 
@@ -68,7 +71,14 @@ def place(env: Any, candidate: Candidate, render: Render) -> None:
             "instruction before it; use evoprompt.hosting.prompts.system_message, or a function "
             "that adds messages of its own"
         )
+    setattr(env, _OWN_PREFIX, env.convo_prefix)
     env.convo_prefix = rendered[:-1]
+
+
+def restore_prefix(env: Any) -> None:
+    """Give a ``ProblemEnv`` its own messages again, for what scores its group."""
+    if hasattr(env, _OWN_PREFIX):
+        env.convo_prefix = getattr(env, _OWN_PREFIX)
 
 
 def _place_in_messages(env: Any, candidate: Candidate, render: Render) -> None:

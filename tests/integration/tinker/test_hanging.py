@@ -39,7 +39,20 @@ async def wait_for_group(
     return [(0.0, {}) for _ in trajectory_group]
 
 
+class SlowCapitals(ProblemGroupBuilder):  # type: ignore[misc]
+    """A builder that hangs before it makes environments."""
+
+    async def make_envs(self) -> Sequence[Any]:
+        held[-1].wait()
+        envs: Sequence[Any] = await super().make_envs()
+        return envs
+
+
 def leave(self: Any, *arguments: Any) -> float:
+    raise SystemExit(0)
+
+
+async def leave_builder(self: Any) -> Sequence[Any]:
     raise SystemExit(0)
 
 
@@ -78,4 +91,23 @@ def test_an_exit_of_an_environment_is_an_error(
 ) -> None:
     monkeypatch.setattr(Capital, "check_answer", leave)
     with pytest.raises(ComponentError, match=r"the environment Capital .*would end the process"):
+        trained(tmp_path, STATIC.build())
+
+
+def test_a_builder_that_does_not_return_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tinker_host.ProblemGroupBuilder", SlowCapitals)
+    engine = STATIC.build()
+    with hanging(f"the builder SlowCapitals of module {__name__} has not", engine.log) as hang:
+        held.append(hang)
+        trained(tmp_path, engine, steps=1)
+    assert len(hang.lines) == 1
+    assert hang.noticed == hang.lines
+    assert engine.step == 1
+
+
+def test_an_exit_of_a_builder_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ProblemGroupBuilder, "make_envs", leave_builder)
+    with pytest.raises(ComponentError, match=r"the builder ProblemGroupBuilder .*would end"):
         trained(tmp_path, STATIC.build())

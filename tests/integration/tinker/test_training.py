@@ -30,7 +30,7 @@ from tinker_host import COUNTRIES, Capital, Capitals, Observer, config, lines, n
 
 import evoprompt
 from evoprompt.hosting.binding import Binding
-from evoprompt.hosting.prompts import system_message, user_prefix
+from evoprompt.hosting.prompts import replace_system_message, system_message, user_prefix
 
 
 def test_a_batch_that_streams_is_a_step_too(tmp_path: Path) -> None:
@@ -230,6 +230,48 @@ def test_verification_by_extra_rollouts_rewards_whole_groups(
     assert engine.verification_rollouts
     assert set(sizes) == {4}
     assert 4 * len(sizes) == engine.rollouts
+
+
+@pytest.mark.parametrize("role", ["system", "developer"])
+def test_what_scores_a_group_finds_no_instruction_in_its_environments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, role: str
+) -> None:
+    build: Any = Capital.__init__
+    prefixes: list[list[dict[str, str]]] = []
+
+    def with_prefix(self: Any, *arguments: Any) -> None:
+        build(self, *arguments)
+        self.convo_prefix = [{"role": role, "content": "first"}]
+
+    async def score(self: Any, group: Sequence[Any], envs: Any) -> list[tuple[float, Any]]:
+        prefixes.extend(env.convo_prefix for env in envs)
+        return [(0.0, {}) for _ in group]
+
+    monkeypatch.setattr(Capital, "__init__", with_prefix)
+    monkeypatch.setattr(ProblemGroupBuilder, "compute_group_rewards", score)
+    given, _ = _configured(tmp_path, steps=2)
+    evoprompt.attach(given, evoprompt.Engine(["think twice"]), render=replace_system_message)
+    prompts = _run(given, tmp_path)
+    assert all("think twice" in text and "first" not in text for text in prompts)
+    assert prefixes == [[{"role": role, "content": "first"}]] * 16
+
+
+@pytest.mark.parametrize(("value", "failed"), [(float("nan"), 2), (float("-inf"), 2)])
+def test_a_reward_that_is_no_number_in_one_rollout_of_four_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: float, failed: int
+) -> None:
+    scored = itertools.count()
+
+    def check_answer(self: Any, sample_str: str) -> float:
+        return 1.0 if next(scored) % 4 else value
+
+    monkeypatch.setattr(Capital, "check_answer", check_answer)
+    given, _ = _configured(tmp_path, steps=1)
+    engine = evoprompt.Engine(["think first"])
+    evoprompt.attach(given, engine)
+    with pytest.warns(evoprompt.EvopromptWarning, match=f"{failed} of 8 .* the reward was {value}"):
+        _run(given, tmp_path)
+    assert engine.metrics()["rollouts_failed"] == failed
 
 
 @pytest.mark.parametrize("size", [2, 4])
