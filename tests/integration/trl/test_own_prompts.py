@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,46 @@ def test_a_judge_reads_the_prompts_of_the_dataset_in_training_and_in_evaluation(
     assert judge.prompts == bare.prompts
     assert bare.instructions == []
     assert judge.instructions == [TEXT] * len(judge.prompts)
+
+
+def test_a_developer_message_in_third_place_is_replaced_for_the_policy_alone(
+    tmp_path: Path,
+) -> None:
+    question, own = {"role": "user", "content": "look ?"}, "be slow"
+    parts = [{"role": "developer", "content": own}, question]
+    rows = [{**row, "prompt": [*row["prompt"], question, *parts]} for row in tiny_trl.questions(8)]
+    judge: Any = Judge()
+    trainer = tiny_trl.trainer(tmp_path, rows=rows, rewards=[judge], max_steps=1)
+    read = tiny_trl.prompts_read(trainer)
+    evoprompt.attach(trainer, evoprompt.Engine([TEXT]), render=replace_system_message)
+    trainer.train()
+    for prompt, judged in zip(read, judge.prompts, strict=True):
+        assert prompt[0] == {"role": "developer", "content": TEXT}
+        assert prompt[1:] == [message for message in judged if message["role"] == "user"]
+        assert judged[2]["content"] == own
+
+
+@pytest.mark.parametrize(
+    ("value", "failed"), [(None, 6), (float("nan"), 1), (float("inf"), 8), (float("-inf"), 1)]
+)
+def test_rewards_that_are_no_numbers_are_counted(
+    tmp_path: Path, value: float | None, failed: int
+) -> None:
+    def judge(completions: list[Any], **columns: Any) -> list[float | None]:
+        scored: list[float | None] = [*tiny_trl.short_words(completions)]
+        return [value] * failed + scored[failed:]
+
+    trainer = tiny_trl.trainer(tmp_path, rewards=[judge], max_steps=1)
+    engine = evoprompt.Engine([TEXT])
+    evoprompt.attach(trainer, engine)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        trainer.train()
+    messages = [str(warning.message) for warning in caught]
+    (message,) = [text for text in messages if "rollouts of step 1 have no reward" in text]
+    assert message.startswith(f"{failed} of 8 ")
+    assert value is None or f"the reward was {value}" in message or value != value
+    assert engine.metrics()["rollouts_failed"] == failed
 
 
 def test_rows_without_a_prompt_train_where_an_environment_names_its_own_arguments(

@@ -10,6 +10,7 @@ import tiny_trl
 import torch
 from contract_runs import RandomWords, note_tells
 from datasets import Dataset
+from PIL import Image
 from transformers import (
     PreTrainedTokenizerFast,
     Qwen2_5_VLConfig,
@@ -143,6 +144,55 @@ def test_a_model_with_a_processor_is_trained_and_its_instructions_evolve(tmp_pat
     assert [message["role"] for message in prompts.seen[0]] == ["user"]
     assert told[0][0].question.text.startswith("what is the capital of")
     assert all(episode.turns for episode in told[0])
+
+
+IMAGES = (
+    "{% for message in messages %}[ {{ message['role'] }} "
+    "{% for part in message['content'] %}"
+    "{% if part['type'] == 'image' %}<|image_pad|> {% else %}{{ part['text'] }} {% endif %}"
+    "{% endfor %}] {% endfor %}{% if add_generation_prompt %}[ assistant {% endif %}"
+)
+"""A chat template with a place for images."""
+
+
+@pytest.mark.parametrize("content", ["", [{"type": "image"}]], ids=["empty", "image"])
+def test_a_prompt_that_is_an_image_alone_is_trained_on_and_verified(
+    tmp_path: Path, content: Any
+) -> None:
+    torch.manual_seed(0)
+    model, processor = qwen()
+    processor.chat_template = IMAGES
+    processor.image_processor = Qwen2VLImageProcessorPil(
+        patch_size=4, merge_size=1, min_pixels=16, max_pixels=64, temporal_patch_size=2
+    )
+    rows = [
+        {
+            "prompt": [{"role": "user", "content": content}],
+            "image": Image.new("RGB", (8, 8), (20 * shade, 0, 0)),
+            "lucky": "peru",
+        }
+        for shade in range(8)
+    ]
+    tokens = [processor.image_token_id, processor.tokenizer.video_token_id]
+    prompts: Any = Prompts()
+    trainer = GRPOTrainer(
+        model=model,
+        reward_funcs=[prompts],
+        # The policy may say no image: the model would look for its features.
+        args=tiny_trl.config(tmp_path, max_steps=2, generation_kwargs={"suppress_tokens": tokens}),
+        train_dataset=Dataset.from_list(rows),
+        processing_class=processor,
+    )
+    engine = evolving()
+    told = note_tells(engine)
+    read = tiny_trl.prompts_read(trainer)
+    evoprompt.attach(trainer, engine)
+    trainer.train()
+    assert engine.verification_rollouts
+    assert {part["type"] for part in read[0][1]["content"]} >= {"image"}
+    assert read[0][0]["content"] == [{"type": "text", "text": "be brief"}]
+    assert [message["role"] for message in prompts.seen[0]] == ["user"]
+    assert [len({one.question.id for one in step}) for step in told] == [2, 2]
 
 
 class Riddles:

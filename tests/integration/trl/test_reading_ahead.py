@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 import tiny_trl
+import torch
+from contract_runs import ADMITS_NOBODY, STATIC, EngineSpec
 from datasets import Dataset, IterableDataset
 
 import evoprompt
@@ -17,7 +19,7 @@ from evoprompt.hosting.prompts import user_prefix
 from evoprompt.support.errors import InputError
 from evoprompt.support.storage import RECIPE_FILE
 
-TEXT = "be brief"
+TEXT = STATIC.seeds[0]
 
 
 def ask(country: str, instruction: str) -> dict[str, Any]:
@@ -76,9 +78,32 @@ def shared_generators(instruction: str) -> Any:
     return transformed(instruction, lambda: (random.randrange(8) + np.random.randint(8)) % 8)
 
 
-def losses(directory: Path, dataset: Any, attached: bool) -> list[float]:
+def all_generators(instruction: str) -> Any:
+    def draw() -> int:
+        return int(torch.randint(8, ())) + random.randrange(8) + int(np.random.randint(8))
+
+    return transformed(instruction, lambda: draw() % 8)
+
+
+def buffered(instruction: str) -> Any:
+    """A stream of two shards that is shuffled by a buffer."""
+    rows = [ask(tiny_trl.COUNTRIES[place % 7], instruction) for place in range(40)]
+    stream: Any = Dataset.from_list(rows).to_iterable_dataset(num_shards=2)
+    return stream.shuffle(seed=3, buffer_size=5)
+
+
+def mapped(instruction: str) -> Any:
+    """A stream whose rows are drawn when they are read."""
+    stream: Any = Dataset.from_list([{"place": place} for place in range(40)]).to_iterable_dataset()
+    return stream.map(
+        lambda row: ask(random.choice(tiny_trl.COUNTRIES), instruction), remove_columns=["place"]
+    )
+
+
+def losses(directory: Path, dataset: Any, spec: EngineSpec | None) -> list[float]:
     random.seed(0)
     np.random.seed(0)
+    torch.manual_seed(0)
     trainer = tiny_trl.trainer(
         directory,
         max_steps=6,
@@ -86,19 +111,32 @@ def losses(directory: Path, dataset: Any, attached: bool) -> list[float]:
         save_steps=2,
         accelerator_config={"dispatch_batches": False},
     )
-    trainer.train_dataset = dataset("" if attached else f"{TEXT}\n\n")
-    if attached:
-        evoprompt.attach(trainer, evoprompt.Engine([TEXT]), render=user_prefix)
+    trainer.train_dataset = dataset(f"{TEXT}\n\n" if spec is None else "")
+    if spec is not None:
+        evoprompt.attach(trainer, spec.build(), render=user_prefix)
     trainer.train()
     return [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
 
 
-@pytest.mark.parametrize("dataset", [stream, Drawn, own_generator, shared_generators])
+@pytest.mark.filterwarnings("ignore:of the rollouts of the verification")  # empty answers
+@pytest.mark.parametrize(
+    ("dataset", "spec"),
+    [
+        (stream, STATIC),
+        (buffered, STATIC),
+        (mapped, ADMITS_NOBODY),
+        (Drawn, STATIC),
+        (own_generator, STATIC),
+        (shared_generators, STATIC),
+        (all_generators, ADMITS_NOBODY),
+    ],
+)
 def test_a_fixed_instruction_trains_on_the_same_questions_bit_by_bit(
-    tmp_path: Path, dataset: Any
+    tmp_path: Path, dataset: Any, spec: EngineSpec
 ) -> None:
-    bare = losses(tmp_path / "bare", dataset, attached=False)
-    attached = losses(tmp_path / "attached", dataset, attached=True)
+    """Also beside a verifier that rolls out and admits nothing."""
+    bare = losses(tmp_path / "bare", dataset, None)
+    attached = losses(tmp_path / "attached", dataset, spec)
     assert len(bare) == 6
     assert attached == bare
     assert (tmp_path / "attached" / "checkpoint-6" / RECIPE_FILE).exists()
