@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import random
 import shutil
@@ -152,7 +153,7 @@ def _reported(path: Path) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {}
     for line in path.read_text().splitlines():
         for name, value in json.loads(line)["data"].items():
-            found.setdefault(name, []).append(float(value))
+            found.setdefault(name, []).append(math.nan if value is None else float(value))
     return found
 
 
