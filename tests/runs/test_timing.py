@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from evoprompt.agents import Limits
-from evoprompt.experiments.hosts.timing import Load, gpu_here, in_words
+from evoprompt.experiments.hosts.timing import Load, assumed_prompt, gpu_here, in_words
 from evoprompt.experiments.requirements import ModelSize, model_size
 
 QWEN = {"model_type": "qwen2", "max_position_embeddings": 32768}
@@ -58,7 +58,19 @@ def test_sizes_are_those_of_the_model_s_own_configuration(tmp_path: Path) -> Non
 def load(tmp_path: Path) -> Load:
     limits = Limits(calls=4, turn_tokens=500, observation_tokens=500)
     size = size_of(tmp_path, SMALL)
-    return Load(size, 2560, 8, 4096, limits, 2, True, 0.3, 0.0, adapters=False, gpu=gpu_here())
+    return Load(
+        size,
+        2560,
+        8,
+        assumed_prompt(4096),
+        limits,
+        2,
+        True,
+        0.3,
+        0.0,
+        adapters=False,
+        gpu=gpu_here(),
+    )
 
 
 def test_a_step_of_the_paper_s_size_is_the_arithmetic_by_hand(load: Load) -> None:
@@ -111,8 +123,10 @@ def test_the_gpu_of_this_machine_counts_where_it_is_known(
     monkeypatch.setattr("torch.cuda.get_device_name", lambda number: named)
     gpu = gpu_here()
     assert gpu.name == known
-    slower = replace(load, gpu=gpu).seconds()
-    assert slower["update"] == pytest.approx(load.seconds()["update"] * 989e12 / gpu.flops)
+    slower = replace(load, gpu=gpu)
+    assert slower.seconds()["update"] == pytest.approx(
+        load.seconds()["update"] * 989e12 / gpu.flops
+    )
     assert f"an estimate for {known} at 40%" in in_words(slower)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from typing import NoReturn, cast
 
@@ -101,12 +102,14 @@ def _used_settings(config: RunConfig) -> Settings:
 
 
 def _time_of(arm: ArmForecast) -> list[tuple[str, str]]:
-    """Return the hours of a trial, with the share of each part."""
+    """Return the duration of a trial, with the share of each part."""
     hours = sum(arm.hours.values())
     if not hours:
         return []
     parts = ", ".join(f"{name} {part / hours:.0%}" for name, part in arm.hours.items() if part)
-    return [("a trial", f"about {hours:,.1f} h ({parts}), {arm.gpu_hours:,.0f} GPU hours")]
+    duration = f"{hours:,.1f} h" if hours >= 1 else f"{math.ceil(60 * hours)} min"
+    gpu_hours = f", {arm.gpu_hours:,.0f} GPU hours" if arm.plan.gpus else ""
+    return [("a trial", f"about {duration} ({parts}){gpu_hours}")]
 
 
 def end_dry_run(plan: Plan) -> NoReturn:

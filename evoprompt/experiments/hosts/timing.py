@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from evoprompt.agents import Limits
 from evoprompt.experiments.requirements import GIB, ModelSize
+from evoprompt.support.text import many
 
 
 class Gpu(NamedTuple):
@@ -52,6 +52,18 @@ def gpu_here() -> Gpu:
     return next((gpu for gpu in _GPUS if gpu.name in name), _GPUS[0])
 
 
+_CORE_FLOPS, _CPU_BANDWIDTH = 5e10, 2e10
+"""Operations a second in single precision of one core, and bytes a second of a CPU: of common
+servers, good for an order of magnitude."""
+
+
+def cpu_here(cores: int | None = None) -> Gpu:
+    """Return the CPU of this machine, as a device with its memory; by default all of its cores."""
+    used = cores or len(os.sched_getaffinity(0))
+    gib = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // GIB
+    return Gpu(f"{many(used, 'core')} of a CPU", used * _CORE_FLOPS, _CPU_BANDWIDTH, gib)
+
+
 _USED_FLOPS, _USED_BANDWIDTH = 0.4, 0.7
 """Shares of operations and bandwidth that are assumed to be reached."""
 
@@ -59,14 +71,19 @@ _LAUNCH = 0.008
 """Seconds that a token of a whole batch is assumed to take for scheduling and sampling."""
 
 _PROMPT = 300
-"""Tokens that a prompt is assumed to have, where its limit is not lower."""
+
+
+def assumed_prompt(limit: int) -> int:
+    """Return the tokens that a prompt is assumed to have where it cannot be counted."""
+    return min(_PROMPT, limit)
+
 
 _CALLS, _ACTION, _LONG_ACTION = 0.5, 0.25, 0.5
 """Shares of their limits that calls and actions of the mean episode, and actions of the longest of
 many, are assumed to reach; observations are assumed to be full."""
 
 _ASSUMED = (
-    f"at {_USED_FLOPS:.0%} of their operations and {_USED_BANDWIDTH:.0%} of their "
+    f"at {_USED_FLOPS:.0%} of its operations and {_USED_BANDWIDTH:.0%} of its "
     f"bandwidth; episodes with {_CALLS:.0%} of the calls, {_ACTION:.0%} of the tokens of an action "
     "and full observations"
 )
@@ -80,7 +97,7 @@ class Load:
         size: of the model.
         rollouts: of a step, over all GPUs.
         gpus: that train.
-        prompt_tokens: most of a prompt.
+        prompt_tokens: of a mean prompt.
         limits: of an episode.
         passes: number of passes over every rollout without gradients: for the old and the
             reference's probabilities.
@@ -97,7 +114,7 @@ class Load:
     size: ModelSize
     rollouts: int
     gpus: int
-    prompt_tokens: int
+    prompt_tokens: float
     limits: Limits
     passes: int
     padded: bool
@@ -107,16 +124,25 @@ class Load:
     gpu: Gpu
     span: int = 0
 
+    @property
+    def _action_tokens(self) -> float:
+        """Return the tokens of all actions of a mean episode."""
+        return (_CALLS * self.limits.calls + 1) * _ACTION * self.limits.turn_tokens
+
+    @property
+    def rollout_tokens(self) -> float:
+        """Return the tokens of a mean rollout, its prompt included."""
+        observations = _CALLS * self.limits.calls * self.limits.observation_tokens
+        return self.prompt_tokens + self._action_tokens + observations
+
     def seconds(self) -> dict[str, float]:
         """Return the seconds of a step, by part: generation, tools, log-probabilities, update."""
         size, limits = self.size, self.limits
         mine = self.rollouts / self.gpus
         calls = _CALLS * limits.calls
-        prompt = min(_PROMPT, self.prompt_tokens)
-        action_tokens = (calls + 1) * _ACTION * limits.turn_tokens
-        mean = prompt + action_tokens + calls * limits.observation_tokens
+        mean, action_tokens = self.rollout_tokens, self._action_tokens
         acts = (limits.calls + 1) * _LONG_ACTION * limits.turn_tokens
-        longest = prompt + limits.calls * limits.observation_tokens + acts
+        longest = self.prompt_tokens + limits.calls * limits.observation_tokens + acts
         padded_tokens = longest if self.padded else mean
         # An explicit mask skips no computation, so attention covers the later tokens, too.
         seen = 2 * self.span or padded_tokens
@@ -145,9 +171,10 @@ class Load:
         return decoded + prefilled
 
 
-def in_words(seconds: Mapping[str, float]) -> str:
+def in_words(load: Load) -> str:
     """Return a sentence with the seconds of a step and of its parts, and the assumptions."""
+    seconds = load.seconds()
     parts = ", ".join(f"{part} {math.ceil(value):,}" for part, value in seconds.items())
     cores = f"tools on {os.cpu_count()} cores as here" if seconds["tools"] else "tools not counted"
-    assumed = f"an estimate for {gpu_here().name} {_ASSUMED}"
-    return f"about {sum(seconds.values()):,.0f} s: {parts}; {assumed}; {cores}"
+    assumed = f"an estimate for {load.gpu.name} {_ASSUMED}"
+    return f"about {math.ceil(sum(seconds.values())):,} s: {parts}; {assumed}; {cores}"

@@ -11,6 +11,7 @@ from evoprompt.engine import Engine
 from evoprompt.experiments import requirements
 from evoprompt.experiments.hosts import timing
 from evoprompt.experiments.hosts.settings import HostSettings
+from evoprompt.experiments.hosts.timing import Load
 from evoprompt.experiments.requirements import GIB, ModelSize
 from evoprompt.log.evaluation import outcomes_of
 from evoprompt.log.events import Notice
@@ -41,7 +42,7 @@ def training_plan(
     figures: Mapping[str, str] = {},
     isolated: bool = False,
     notices: Sequence[str] = (),
-    seconds: Mapping[str, float] = {},
+    load: Load | None = None,
 ) -> Plan:
     """Return the plan of a trial.
 
@@ -62,7 +63,7 @@ def training_plan(
         figures: of the host itself.
         isolated: see :class:`Plan`.
         notices: see :class:`Plan`; empty ones are left out.
-        seconds: see :class:`Plan`.
+        load: of a training step; None if it is not known.
     """
     rollouts = settings.rollouts_per_step
     steps = math.ceil(trial.budget / rollouts)
@@ -70,17 +71,17 @@ def training_plan(
     all_figures = {
         **figures,
         "a step": f"{settings.questions_per_step:,} questions x {settings.rollouts_per_question} = "
-        f"{rollouts:,} rollouts, {settings.rollouts_per_pass:,} in a pass of each process, at most "
-        f"{rollouts * longest:,} tokens, at most {limits.calls * rollouts:,} tool calls",
-        "steps": f"at most {steps:,}, without verification; at most "
-        f"{trial.budget * longest:,} tokens in all",
+        f"{rollouts:,} rollouts, {settings.rollouts_per_pass:,} in a pass of each process, "
+        f"{_tokens(rollouts, longest, load)}, at most {limits.calls * rollouts:,} tool calls",
+        "steps": f"at most {steps:,}, without verification; "
+        f"{_tokens(trial.budget, longest, load)} in all",
         "a rollout": f"at most {settings.prompt_tokens:,} tokens of prompt and "
         f"{limits.response_tokens:,} of {many(limits.calls + 1, 'action')} and "
         f"{many(limits.calls, 'observation')}",
     }
     num_evaluated = 0
-    if seconds:
-        all_figures["time of a step"] = timing.in_words(seconds)
+    if load is not None:
+        all_figures["time of a step"] = timing.in_words(load)
         if not any(need.missing for need in needs):
             counts = [len(task.questions(split)) for split in ("validation", "test")]
             num_evaluated = trial.evaluations * counts[0] + trial.policies * counts[1]
@@ -95,7 +96,8 @@ def training_plan(
         )
     all_needs += packages
     if host_gib is not None:
-        all_figures["memory"] = f"about {host_gib:,.1f} GiB on each machine while models load"
+        while_what = "while models load" if gpus else "while it trains"
+        all_figures["memory"] = f"about {host_gib:,.1f} GiB on each machine {while_what}"
         all_needs.append(requirements.memory(host_gib))
     if size is not None and not trial.resume:  # a resumed trial has its checkpoints
         saves = steps // settings.save_every + 1
@@ -118,10 +120,18 @@ def training_plan(
         isolated=isolated,
         rollouts_per_question=settings.rollouts_per_question,
         notices=tuple(filter(None, notices)),
-        seconds=seconds,
+        seconds=load.seconds() if load else {},
         gpus=trainers,
         evaluated=num_evaluated,
     )
+
+
+def _tokens(rollouts: int, longest: int, load: Load | None) -> str:
+    """Return the expected tokens of rollouts, if known, and the most."""
+    most = f"at most {rollouts * longest:,} tokens"
+    if load is None:
+        return most
+    return f"about {float(f'{rollouts * load.rollout_tokens:.2g}'):,.0f}, {most}"
 
 
 def evaluation_of(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from statistics import fmean
+
 from trl.trainer.grpo_config import GRPOConfig
 
 from evoprompt.agents import Limits, Sampling
 from evoprompt.agents.tasks import EpisodeRunner, Plan, Task, Trial, require_questions
-from evoprompt.experiments.hosts.timing import Load, gpu_here
+from evoprompt.experiments.hosts.timing import Load, assumed_prompt, cpu_here, gpu_here
 from evoprompt.experiments.hosts.training import training_plan
 from evoprompt.experiments.hosts.trl.arguments import LORA, arguments
 from evoprompt.experiments.hosts.trl.generation import tokenizer_of
@@ -21,9 +24,15 @@ from evoprompt.experiments.requirements import (
     positions,
 )
 from evoprompt.support.errors import InputError
+from evoprompt.types import Candidate, Question
 
 _SAVED_8_BIT = 2 * (4 - 1)
 """Bytes a weight that Adam's two moments save if they have eight bits."""
+
+_LIBRARIES_GIB = 0.9
+"""GiB of a process with PyTorch, transformers and TRL that trains a model of .2 million weights."""
+
+_COUNTED_PROMPTS = 16
 
 _CHECKPOINT = 4 + 8
 """Bytes that a weight takes in a checkpoint, Adam's moments included."""
@@ -40,6 +49,7 @@ def plan(task: Task, settings: TrlSettings, trial: Trial) -> Plan:
     _require_room(task, limits, name)
     size, needs = model_size(name), task.needs()
     sampling, gpus = Sampling(limits.turn_tokens), _gpus(settings)
+    prompt_tokens: float = assumed_prompt(settings.prompt_tokens)
     figures: dict[str, str] = {}
     notices: list[str] = []
     if settings.processes > 1:
@@ -56,6 +66,9 @@ def plan(task: Task, settings: TrlSettings, trial: Trial) -> Plan:
                 "chat_template.jinja into the folder"
             )
         sampling = runner.agent.sampling
+        questions = [] if any(need.missing for need in needs) else task.questions("train")
+        if questions:
+            prompt_tokens = _mean_prompt(task, runner, questions[:_COUNTED_PROMPTS])
     chosen = arguments(settings, limits, sampling, trial)
     share = settings.arguments.get("vllm_gpu_memory_utilization", 0.3)
     fraction = share if settings.uses_vllm and isinstance(share, float) and share < 1 else 0.0
@@ -66,19 +79,19 @@ def plan(task: Task, settings: TrlSettings, trial: Trial) -> Plan:
         ("torchao", "pip install torchao", settings.optimizer == "adamw_torch_8bit"),
     )
     load = None
-    if size is not None and gpus:
+    if size is not None:
         load = Load(
             size,
             settings.rollouts_per_step,
             settings.processes,
-            settings.prompt_tokens,
+            prompt_tokens,
             limits,
             bool(chosen.beta) + _reads_before_updates(settings, chosen),
             padded=True,
             cache=fraction or 1.0,
             call_seconds=task.call_seconds,
             adapters=settings.lora is not None,
-            gpu=gpu_here(),
+            gpu=gpu_here() if gpus else cpu_here(settings.threads),
         )
     training = training_plan(
         task,
@@ -91,17 +104,31 @@ def plan(task: Task, settings: TrlSettings, trial: Trial) -> Plan:
         gpus=gpus,
         trainers=gpus,
         gpu_gib=_gpu_gib(settings, limits, size) / (1 - fraction) if size else None,
-        host_gib=_host_gib(settings, size) if size else None,
+        host_gib=_main_memory(settings, limits, size, gpus) if size else None,
         checkpoint=_CHECKPOINT * (settings.lora.share if settings.lora else 1),
         checkpoints=chosen.save_total_limit,
         packages=[package(name, install) for name, install, used in packages if used],
         isolated=settings.uses_vllm and settings.arguments.get("vllm_mode") != "server",
         notices=notices,
-        seconds=load.seconds() if load else {},
+        load=load,
     )
     if not any(need.missing for need in training.needs):
         require_questions(task)
     return training
+
+
+def _mean_prompt(task: Task, runner: EpisodeRunner, questions: Sequence[Question]) -> float:
+    """Return the mean number of tokens of prompts under the task's own instruction."""
+    seed = Candidate.of(task.seed_instructions[0])
+    return fmean(len(runner.encode(task.render(runner.prompt(each), seed))) for each in questions)
+
+
+def _main_memory(settings: TrlSettings, limits: Limits, size: ModelSize, gpus: int) -> float:
+    """Return the GiB of main memory: of all processes as they start, or of training on a CPU."""
+    libraries = settings.processes * _LIBRARIES_GIB
+    if gpus:
+        return libraries + _host_gib(settings, size)
+    return libraries + _gpu_gib(settings, limits, size)
 
 
 def _require_room(task: Task, limits: Limits, name: str) -> None:

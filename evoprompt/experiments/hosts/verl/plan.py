@@ -11,7 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 from evoprompt.agents import Limits
 from evoprompt.agents.tasks import EpisodeRunner, Need, Plan, Task, Trial, require_questions
 from evoprompt.config import EngineConfig
-from evoprompt.experiments.hosts.timing import Load, gpu_here
+from evoprompt.experiments.hosts.timing import Load, assumed_prompt, gpu_here
 from evoprompt.experiments.hosts.training import training_plan
 from evoprompt.experiments.hosts.verl.arguments import arguments
 from evoprompt.experiments.hosts.verl.configuration import checked
@@ -68,7 +68,7 @@ def plan(task: Task, settings: VerlHostSettings, trial: Trial) -> Plan:
             size,
             settings.rollouts_per_step,
             settings.nodes * settings.gpus_per_node,
-            settings.prompt_tokens,
+            assumed_prompt(settings.prompt_tokens),
             limits,
             1 + (settings.kl > 0),
             padded=not config.actor_rollout_ref.model.use_remove_padding,
@@ -92,7 +92,7 @@ def plan(task: Task, settings: VerlHostSettings, trial: Trial) -> Plan:
         checkpoint=_WRITTEN + _MOMENTS * (settings.lora.share if settings.lora else 1),
         checkpoints=config.trainer.max_actor_ckpt_to_keep,
         packages=_packages(config),
-        seconds=load.seconds() if load else {},
+        load=load,
     )
     return replace(training, several=False)
 
