@@ -9,6 +9,7 @@ deterministic.
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import secrets
@@ -17,10 +18,11 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from hashlib import blake2b
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, Field, TypeAdapter
+from pydantic import AfterValidator, BaseModel, Field, JsonValue, TypeAdapter
 
 from evoprompt.engine import Engine
 from evoprompt.gateway.settings import GatewaySettings
@@ -39,10 +41,11 @@ _KEY = re.compile(r"[!-~]{0,512}")
 _MAX_WAIT_SECONDS = 2.0  # of a reward, for a request under way
 _MIN_FREE_BYTES = 2**16  # for a line; a checkpoint that does not fit does no harm
 _MAX_TEXT_CHARS = 1600  # of a stored text: a proposer reads 3,200 of a whole episode
+_MAX_SCHEMA_CHARS = 20_000  # of a tool, which the proposer reads
 _MAX_TURNS = 8  # the latest turns of a conversation, which are stored
 _QUESTION = TypeAdapter(Question)
 
-EventKind = Literal["opened", "called", "answered", "ended"]
+EventKind = Literal["described", "opened", "called", "answered", "ended"]
 
 
 def _clip_text(text: str) -> str:
@@ -109,9 +112,19 @@ class _Group(BaseModel):
 
 
 class _GatewayState(BaseModel):
-    """State of the gateway in a checkpoint, next to the state of the engine."""
+    """State of the gateway in a checkpoint, next to the state of the engine.
+
+    Attributes:
+        rollouts: number of conversations of a group.
+        prompt: the first chat, as the context of a proposer; empty before it.
+        tools: schemas of its tools.
+        conversations: the conversations of groups that are not over, by key.
+        groups: the groups that are not over, by name.
+    """
 
     rollouts: int
+    prompt: str = ""
+    tools: list[dict[str, JsonValue]] = []
     conversations: dict[str, _Conversation] = {}
     groups: dict[str, _Group] = {}
 
@@ -128,6 +141,8 @@ class _Event(BaseModel, extra="forbid", allow_inf_nan=False):
     seen: ClippedText = ""
     said: ClippedText = ""
     broken: ClippedText = ""
+    prompt: str = ""
+    tools: list[dict[str, JsonValue]] = []
     reward: Number | None = None
     metrics: dict[str, Number] = {}
 
@@ -314,6 +329,22 @@ class Conversations:
                     asked=digest,
                 )
 
+    def describe(self, prompt: str, tools: Sequence[JsonValue]) -> None:
+        """Store the first chat and its tools as the context of the proposer.
+
+        The journal has them, since the next gateway decides and counts by them.
+
+        Args:
+            prompt: the chat, with the place of the instruction.
+            tools: schemas of the tools; those that are no mappings, cannot be written, or are too
+                long are left out.
+        """
+        with self._require_running():
+            if not self.engine.setting.prompt:
+                schemas = list(filter(None, map(_plain_schema, tools)))
+                whole_prompt = prompt.encode(errors="replace").decode()
+                self._record_event("described", prompt=whole_prompt, tools=schemas)
+
     def reward(
         self,
         key: str,
@@ -434,6 +465,10 @@ class Conversations:
 
     def _apply(self, event: _Event) -> None:
         conversations, groups = self._state.conversations, self._state.groups
+        if event.what == "described":
+            self._state.prompt, self._state.tools = event.prompt, event.tools
+            self._set_context()
+            return
         name = event.group or conversations[event.key].group
         self._activity_times[name] = self._clock()
         if event.what == "opened" and event.question is not None:
@@ -551,6 +586,7 @@ class Conversations:
             if state.rollouts != self.settings.rollouts:
                 raise ValueError(f"it was begun with {state.rollouts} rollouts")
             self._state = state
+            self._set_context()
             self._activity_times = dict.fromkeys(state.groups, self._clock())
             self._journal = LineFile(folders[-1] / JOURNAL)
             lines = list(self._journal)
@@ -566,6 +602,11 @@ class Conversations:
                 f"{folders[-1]} cannot be continued ({format_error(error)}); required: the files "
                 "of a gateway with the same settings; name another directory to begin anew"
             ) from error
+
+    def _set_context(self) -> None:
+        if self._state.prompt:
+            prompt, tools = self._state.prompt, self._state.tools
+            self.engine.setting = replace(self.engine.setting, prompt=prompt, tools=tools)
 
     def _evolve_again(self) -> bool:
         """Evolve as in :meth:`_evolve`, before any checkpoint; return whether that was due."""
@@ -585,6 +626,18 @@ class Conversations:
             self._journal = LineFile(folder / JOURNAL)
         for old_folder in old_folders:
             remove(old_folder)
+
+
+def _plain_schema(schema: JsonValue) -> JsonValue:
+    """Return a schema in whole characters and finite numbers; None if that is impossible."""
+    try:
+        text = json.dumps(schema, ensure_ascii=False, allow_nan=False)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(schema, dict) or len(text) > _MAX_SCHEMA_CHARS:
+        return None
+    plain: JsonValue = json.loads(text.encode(errors="replace"))
+    return plain
 
 
 def _require_no_extra_rollouts(engine: Engine) -> None:

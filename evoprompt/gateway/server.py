@@ -17,7 +17,6 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
-from dataclasses import replace
 from functools import partial
 from ipaddress import ip_address
 from typing import Any, Self, TypeVar, cast
@@ -525,9 +524,9 @@ class Gateway(Conversations):
         """Store the first chat, and its tools, as the context of the proposer."""
         if not self.engine.setting.prompt and (chat := body.chat):
             tools = body.fields.get("tools")
-            prompt = marked_prompt(chat, self._render)
-            schemas = tools if isinstance(tools, list) else ()
-            self.engine.setting = replace(self.engine.setting, prompt=prompt, tools=schemas)
+            self.describe(
+                marked_prompt(chat, self._render), tools if isinstance(tools, list) else []
+            )
 
 
 def _request(

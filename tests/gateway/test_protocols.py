@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -464,3 +465,24 @@ def test_an_error_of_ours_is_a_sentence(
         status, headers, content = ask(gateway, key)
         assert (status, headers["content-type"].split(";")[0]) == (500, "application/json")
         assert "a mistake" in json.loads(content)["error"]["message"]
+
+
+TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
+HALF = {"type": "function", "function": {"name": "half \ud83d"}}
+
+
+def test_the_next_gateway_knows_the_first_chat_and_its_tools(
+    engine: Engine, tmp_path: Path
+) -> None:
+    """It may replay steps whose rollouts are counted by tool."""
+    tools = [TOOL, "no schema", HALF, {"name": "x" * 10**5}]
+    with standing(engine, tmp_path / "first", answering(answer())) as (gateway, _):
+        key = gateway.conversation(QUESTION, "g")
+        assert send(gateway, "/v1/chat/completions", {**CHAT, "tools": tools}, key)[0] == 200
+        context = engine.setting
+        assert context.tool_names == ("look", "half ?")
+        shutil.copytree(tmp_path / "first", tmp_path / "killed")  # its journal, as a kill leaves it
+    for folder in ("killed", "first"):
+        successor = EngineSpec(("Be brief.", "Be kind."), evolves=False).build()
+        with build(successor, tmp_path / folder, "http://127.0.0.1:9/v1"):
+            assert successor.setting == context

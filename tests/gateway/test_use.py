@@ -178,6 +178,44 @@ def test_the_command_ends_while_the_upstream_is_silent(tmp_path: Path, is_second
         assert (process.returncode, out) == (0, "Use the tools, then answer.\n")
 
 
+SLOW_WRITER = """
+import time
+from evoprompt import Proposer, hookimpl
+
+class SlowWriter(Proposer):
+    def propose(self, request):
+        open({called!r}, "w").close()
+        time.sleep(1e6)
+
+@hookimpl
+def evoprompt_components():
+    return [SlowWriter]
+"""
+
+
+def test_the_command_ends_while_a_proposer_hangs(
+    upstream: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called, distribution = tmp_path / "called", tmp_path / "slow-0.1.dist-info"
+    distribution.mkdir()
+    (distribution / "METADATA").write_text("Metadata-Version: 2.1\nName: slow\nVersion: 0.1\n")
+    (distribution / "entry_points.txt").write_text("[evoprompt]\nslow = slow_writer\n")
+    (tmp_path / "slow_writer.py").write_text(SLOW_WRITER.format(called=str(called)))
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    engine = {"proposer": "slow-writer", "evolve_every": 1, "accept": "all"}
+    with running(upstream.url, tmp_path, engine) as (process, base):
+        keys = [open_conversation(base) for _ in range(2)]
+        for key in keys:
+            post(f"{base}/v1/chat/completions", ASKED, key)
+        for key in keys:
+            post(f"{base}/conversations/{key}/reward", {"reward": 1.0}, "the-token")
+        while not called.exists():
+            assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        out, _ = process.communicate(timeout=LIMIT)
+    assert (process.returncode, out) == (0, "Use the tools, then answer.\n")
+
+
 @pytest.mark.parametrize(
     ("change", "wrong"),
     [
