@@ -83,7 +83,7 @@ class TrlAttachment(Binding):
         report = engine.log.report_wait
         self._roller = Roller(trainer, generate, engine.config, self._prompts, tools, report)
         self._wrap(tools)
-        for callback in (self._checkpoint, _Watch(self)):
+        for callback in (self._checkpoint, _Watch(self, self._checkpoint)):
             trainer.add_callback(callback)
             self.until_detach(partial(trainer.remove_callback, callback))
         self.log_plan()
@@ -250,10 +250,12 @@ class _Watch(TrainerCallback):
 
     Args:
         attachment: the attachment.
+        checkpoint: knows where the training was resumed.
     """
 
-    def __init__(self, attachment: TrlAttachment) -> None:
+    def __init__(self, attachment: TrlAttachment, checkpoint: CheckpointCallback) -> None:
         self._attachment = attachment
+        self._checkpoint = checkpoint
 
     def on_step_end(self, *_: object, **__: object) -> None:
         """End the training if the trainer made its first step without the adapter."""
@@ -262,7 +264,9 @@ class _Watch(TrainerCallback):
         )
 
     def on_evaluate(self, args: object, state: TrainerState, *_: object, **__: object) -> None:
-        """Log an evaluation, as TRL has just logged it."""
+        """Log an evaluation, as TRL has just logged it; none again where training was resumed."""
+        if state.global_step == self._checkpoint.resumed_at:
+            return  # eval_on_start
         logged: Mapping[str, object] = state.log_history[-1] if state.log_history else {}
         split = next((key for key in logged if key.endswith("_runtime")), "eval_runtime")
         name = split.removesuffix("_runtime").removeprefix("eval").removeprefix("_")

@@ -44,6 +44,7 @@ class CheckpointCallback(TrainerCallback):
 
     Attributes:
         resume_from: argument of the trainer to resume from, until the engine has been restored.
+        resumed_at: step of the checkpoint that the training was resumed from; None if it was not.
     """
 
     def __init__(self, trainer: TrlTrainer, binding: Binding, collectives: Collectives) -> None:
@@ -53,6 +54,7 @@ class CheckpointCallback(TrainerCallback):
         self._collectives = collectives
         self._before_batch: tuple[int, dict[str, JsonValue]] | None = None
         self.resume_from: str | bool | None = None
+        self.resumed_at: int | None = None
         self._is_finished = False
         self._until_end = ExitStack()
 
@@ -157,6 +159,7 @@ class CheckpointCallback(TrainerCallback):
     ) -> None:
         """Restore the engine if the trainer resumes, and train nothing if it had finished."""
         checkpoint, self.resume_from = self.resume_from, None
+        self.resumed_at = state.global_step if checkpoint else None
         self._is_finished = bool(checkpoint) and 0 < state.max_steps <= state.global_step
         if self._is_finished:
             # The loop of transformers looks at max_steps after a step only. Without batches it
@@ -171,6 +174,10 @@ class CheckpointCallback(TrainerCallback):
                 "nothing is trained; to go on, raise max_steps or num_train_epochs; to begin anew, "
                 "name another output_dir"
             )
+
+    def on_train_end(self, *_: object, **__: object) -> None:
+        """Let evaluations after the training be logged."""
+        self.resumed_at = None
 
     def on_epoch_end(
         self, args: object, state: TrainerState, control: TrainerControl, **_: object

@@ -257,13 +257,25 @@ def _named(function: Any, report: Report | None) -> Any:
         @functools.wraps(function)
         async def score_later(*args: Any, **columns: Any) -> Any:
             with calling("reward function", function, report):
-                return await function(*args, **columns)
+                return await function(*args, **_accepted(function, columns))
 
         return score_later
 
     @functools.wraps(function)  # with the attributes of an object, for a trainer that reads them
     def score(*args: Any, **columns: Any) -> Any:
         with calling("reward function", function, report):
-            return function(*args, **columns)
+            return function(*args, **_accepted(function, columns))
 
     return score
+
+
+def _accepted(function: Any, columns: dict[str, Any]) -> dict[str, Any]:
+    """Return the columns without the instruction if the function names all that it takes."""
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):  # a built-in tells nothing of itself
+        return columns
+    has_any = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+    if has_any or INSTRUCTION_COLUMN in parameters:
+        return columns
+    return {name: value for name, value in columns.items() if name != INSTRUCTION_COLUMN}

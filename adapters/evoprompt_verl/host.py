@@ -41,7 +41,12 @@ FUNCTIONS: Mapping[str, Methods] = {
 """What is called of other modules, beside those of :class:`HostQueue`."""
 
 SOURCES: Mapping[str, tuple[str, ...]] = {
-    "verl.trainer.ppo.v1.agent_loop_tq": ("__rollout_n__", "{uid}_{session_id}_{i}"),
+    "verl.trainer.ppo.v1.agent_loop_tq": (
+        "__rollout_n__",
+        "{uid}_{session_id}_{i}",
+        "def _agent_loop_postprocess(",
+    ),
+    "verl.experimental.agent_loop.agent_loop": ("await self._agent_loop_postprocess(output",),
     "verl.trainer.ppo.v1.replay_buffer": ('key.split("_")[0]',),
     "verl.trainer.constants_ppo": ("RAY_JOB_CONFIG_JSON_ENV_VAR",),
 }

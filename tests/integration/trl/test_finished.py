@@ -63,8 +63,13 @@ def train(directory: Path, resume: bool, streamed: bool = False, **settings: Any
         {"max_steps": -1, "num_train_epochs": 2, "save_strategy": "epoch"},
         {"save_strategy": "epoch", "eval_strategy": "epoch"},
         {"streamed": True},
+        {"eval_strategy": "steps", "eval_steps": 1, "eval_on_start": True},
+        {"eval_strategy": "steps", "eval_steps": 3, "load_best_model_at_end": True},
     ],
-    ids=["part", "epochs", "epoch-and-part", "by-epochs", "saves-by-epoch", "streamed"],
+    ids=[
+        *("part", "epochs", "epoch-and-part", "by-epochs", "saves-by-epoch", "streamed"),
+        *("evaluates-first", "loads-best"),
+    ],
 )
 def test_a_second_start_changes_nothing(settings: dict[str, Any], tmp_path: Path) -> None:
     if settings.get("streamed"):

@@ -140,6 +140,26 @@ def test_rewards_that_are_no_numbers_are_counted(
     assert engine.metrics()["rollouts_failed"] == failed
 
 
+def test_a_reward_function_that_names_all_its_columns_is_given_no_other(tmp_path: Path) -> None:
+    def judge(
+        prompts: list[Any],
+        completions: list[Any],
+        completion_ids: list[Any],
+        id: list[str],  # noqa: A002
+        lucky: list[str],
+        trainer_state: Any,
+        log_extra: Any,
+        log_metric: Any,
+    ) -> list[float]:
+        return tiny_trl.short_words(completions)
+
+    trainer = tiny_trl.trainer(tmp_path, rewards=[judge], max_steps=1)
+    engine = evoprompt.Engine([TEXT])
+    evoprompt.attach(trainer, engine)
+    trainer.train()
+    assert engine.metrics()["rollouts_failed"] == 0
+
+
 def test_rows_without_a_prompt_train_where_an_environment_names_its_own_arguments(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
