@@ -78,12 +78,22 @@ class Comparison:
             likely_needed = (_MIN_FAILURES - num_failed) * (self.depth + 2) / (num_failed + 1)
             num_questions = math.ceil(max(num_missing, likely_needed, 1))
             at_once = min(num_questions, self._results.at_once)
-            self._use_questions(incumbent, self.num_unused if whole else at_once)
+            self._use_questions(incumbent, len(self._order) if whole else self.depth + at_once)
 
-    def _use_questions(self, incumbent: Candidate, num_questions: int) -> None:
-        depth = min(self.depth + num_questions, len(self._order))
+    def _use_questions(self, incumbent: Candidate, depth: int) -> None:
+        """Use at least the first ``depth`` validation questions."""
         self._results.measure((incumbent, item) for item in self._order[self.depth : depth])
-        self.depth = depth
+        self.depth = max(self.depth, min(depth, len(self._order)))
+
+    def _sufficient_depth(self, incumbent: Candidate) -> int:
+        """Return the number of questions in use that suffice for ``incumbent``."""
+        least = LEAST + _QUESTIONS_PER_VARIANCE * self._results.noise
+        num_failed = 0
+        for depth, name in enumerate(self.used_names, start=1):
+            num_failed += self._fails(incumbent, name)
+            if depth >= least and num_failed >= _MIN_FAILURES:
+                return depth
+        return self.depth
 
     def is_done(self, incumbent: Candidate) -> bool:
         """Return whether ``incumbent`` was measured on all questions and fails none of them."""
@@ -129,10 +139,12 @@ class Comparison:
     ) -> Candidate | None:
         """Return the candidate that replaces ``incumbent``; None if no candidate does.
 
-        All candidates are measured together. A candidate is dropped as soon as its lead is
-        significantly negative, or it is shown to break a limit. If a candidate has gains on some
-        questions and losses elsewhere, few questions mislead: then the whole validation set
-        decides, as it does if a candidate exceeds a limit and the questions in use do not show it.
+        All candidates are measured together, first on as few questions as suffice for the
+        incumbent, also if an earlier comparison has used more of them. A candidate is dropped as
+        soon as its lead is significantly negative, or it is shown to break a limit. If a candidate
+        has gains on some questions and losses elsewhere, few questions mislead: then the whole
+        validation set decides, as it does if a candidate exceeds a limit and the questions in use
+        do not show it.
 
         Args:
             candidates: with ``ahead``, each of them is better than ``incumbent`` elsewhere.
@@ -143,13 +155,15 @@ class Comparison:
         results = self._results
         remaining = list(candidates)
         names: list[str] = []
+        depth = self._sufficient_depth(incumbent)
         while remaining:
-            next_items = self._order[len(names) : self.depth]
+            next_items = self._order[len(names) : depth]
             if not next_items:
-                is_open = any(self._is_open(member, incumbent) for member in remaining)
-                if not (self.num_unused and is_open):
+                is_open = any(self._is_open(member, incumbent, names) for member in remaining)
+                if len(names) == len(self._order) or not is_open:
                     break
-                self._use_questions(incumbent, max(results.at_once // (len(remaining) + 1), 1))
+                depth += max(results.at_once // (len(remaining) + 1), 1)
+                self._use_questions(incumbent, depth)
                 continue
             batch = next_items[: max(results.at_once // len(remaining), 1)]
             if results.noise:  # the incumbent won by its rewards, so they are a little too good
@@ -171,7 +185,10 @@ class Comparison:
         if best is None or leads[best].stderr == math.inf:
             return None
         is_enough = ahead and (results.noise > 0 or leads[best].value >= 0)
-        return remaining[best] if is_enough or leads[best].value > 0 else None
+        if not is_enough and leads[best].value <= 0:
+            return None
+        self.depth = len(names)
+        return remaining[best]
 
     def broken_limits(
         self, child: Candidate, incumbent: Candidate, names: Sequence[str]
@@ -206,14 +223,11 @@ class Comparison:
         verdicts = [lead.verdict(_DELTA * scale, useful=_USEFUL * scale) for lead in leads]
         return next((verdict for verdict in ("drop", "") if verdict in verdicts), "better")
 
-    def _is_open(self, child: Candidate, incumbent: Candidate) -> bool:
+    def _is_open(self, child: Candidate, incumbent: Candidate, names: Sequence[str]) -> bool:
         """Return whether gains and losses of ``child``, or a limit, are without a verdict yet."""
-        if any(
-            not self._limit_verdict(name, child, incumbent, self.used_names)
-            for name in self._limits
-        ):
+        if any(not self._limit_verdict(name, child, incumbent, names) for name in self._limits):
             return True
-        is_undecided = not self._verdict(child, incumbent, self.used_names)
+        is_undecided = not self._verdict(child, incumbent, names)
         losses = self._results.gains(incumbent, child, self._results.means(child))
         return bool(losses) and is_undecided and not self._results.noise
 
@@ -230,5 +244,7 @@ class Comparison:
         return lead.verdict(_DELTA * self._perfect, useful=_USEFUL * self._perfect)
 
     def _count_failures(self, incumbent: Candidate) -> int:
-        means = self._results.means(incumbent)
-        return sum(means.get(name, self._perfect) < self._perfect for name in self.used_names)
+        return sum(self._fails(incumbent, name) for name in self.used_names)
+
+    def _fails(self, incumbent: Candidate, name: str) -> bool:
+        return self._results.means(incumbent).get(name, self._perfect) < self._perfect

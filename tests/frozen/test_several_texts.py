@@ -36,6 +36,35 @@ def test_without_noise_a_gain_at_one_question_in_forty_is_accepted() -> None:
     assert HABITS[0] in result.best.text
 
 
+def test_after_a_doubtful_text_the_next_one_is_compared_on_few_questions_again() -> None:
+    """Gains and losses need the whole validation set; what only gains does not."""
+
+    def metric(example: str, output: str) -> float:
+        if example in TRAIN:
+            return 0.3 if output != SEED else 0.2
+        is_odd = VALIDATION.index(example) % 2
+        if "mixed" in output:
+            return 0.45 if is_odd else 0.5
+        return (0.1 if "clear" in output else 0.0) if is_odd else 1.0
+
+    texts = iter([f"{SEED} Give mixed answers.", f"{SEED} Give clear answers."])
+    result = learn(
+        lambda instruction, _: instruction,
+        metric,
+        valset=VALIDATION,
+        proposer=Writes(lambda _: next(texts, "")),
+    )
+    mixed, clear = result.candidates[1:]
+    assert mixed.groups == len(VALIDATION)
+    first = next(
+        event
+        for event in result.log
+        if event["event"] == "evaluated" and event["candidate"] == clear.candidate.id
+    )
+    assert first["metrics"]["questions"] < 12
+    assert result.best == clear.candidate
+
+
 def test_each_request_to_the_proposer_is_counted_and_stated() -> None:
     teacher = Teacher()
     result = learn(proposer=teacher)
