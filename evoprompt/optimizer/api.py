@@ -63,7 +63,7 @@ def optimize(
     the validation set. No rollout is made twice, and no rollout is made that is not needed to
     compare two instructions. The optimization ends when nothing is left to learn from, after
     ``patience`` iterations without progress, or ten at a perfect score, or, without a ``patience``,
-    25 iterations for each component in which every reward is the lowest, when a limit is reached,
+    45 iterations for each component in which every reward is the lowest, when a limit is reached,
     when a callback stops it, and at Ctrl-C; the best result until then is returned.
 
     Args:

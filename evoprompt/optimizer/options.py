@@ -22,7 +22,7 @@ class OptimizeOptions(CheckedSettings):
             was begun there, and begins it otherwise.
         seconds: time after which no more rollouts are begun.
         patience: iterations without a new incumbent after which the optimization ends; 0 only
-            measures the seed; None for no limit but the further ones, and 25 iterations for each
+            measures the seed; None for no limit but the further ones, and 45 iterations for each
             component if every reward is the lowest.
         perfect: the greatest reward there is; anything less is a failure to learn from.
         limits: maximum of the mean of metrics, as ``{"tokens": 400}`` for ``Score(reward,

@@ -162,8 +162,8 @@ def test_a_language_model_of_dspy_writes_and_both_are_paid_apart() -> None:
 def test_a_program_that_never_scores_stops() -> None:
     with (
         pytest.warns(EvopromptWarning, match="every reward up to iteration 5 is 0 "),
-        pytest.warns(EvopromptWarning, match="stopped: every reward is 0, the lowest, after 25"),
+        pytest.warns(EvopromptWarning, match="stopped: every reward is 0, the lowest, after 45"),
     ):
         found = compiled(lambda system, asked: {"answer": "bad"}, budget=400).detailed_results
-    assert found.iterations == 25
-    assert found.stopped.startswith("every reward is 0, the lowest, after 25 iterations")
+    assert found.iterations == 45
+    assert found.stopped.startswith("every reward is 0, the lowest, after 45 iterations")

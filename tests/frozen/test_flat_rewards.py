@@ -57,19 +57,19 @@ def texts_of(caught: list[warnings.WarningMessage]) -> list[str]:
 
 @pytest.mark.parametrize("at_once", [1, 8])
 @pytest.mark.parametrize("lowest", [0.0, -1.0])
-def test_it_stops_after_25_iterations_in_which_every_reward_is_the_lowest(
+def test_it_stops_after_45_iterations_in_which_every_reward_is_the_lowest(
     lowest: float, at_once: int, recorded: list[warnings.WarningMessage]
 ) -> None:
     result, requests = optimize(lambda example, output: lowest, max_concurrency=at_once)
-    assert (result.iterations, requests) == (25, 25)
-    assert result.rollouts < BUDGET / 3
-    assert result.stopped.startswith(f"every reward is {lowest:g}, the lowest, after 25 iterations")
+    assert (result.iterations, requests) == (45, 45)
+    assert result.rollouts < BUDGET / 2
+    assert result.stopped.startswith(f"every reward is {lowest:g}, the lowest, after 45 iterations")
     assert f"({result.rollouts} rewards)" in result.stopped
     assert "required: a metric" in result.stopped
     assert "to go on anyway, set patience" in result.stopped
     notice, stopped = texts_of(recorded)
     assert notice.startswith(f"every reward up to iteration 5 is {lowest:g} (")
-    assert "after 25 iterations like these the optimization stops" in notice
+    assert "after 45 iterations like these the optimization stops" in notice
     assert stopped == f"stopped: {result.stopped}"
     assert result.facts[0] == f"the optimization ended: {result.stopped}"
 
@@ -92,13 +92,13 @@ def test_an_iteration_without_a_reward_does_not_count() -> None:
     rewards = RewardRange()
     watch = FlatRewardWatch(rewards, 1.0, True)
     rewards.add(0.0)
-    warned = [watch.observe(step, step % 2) for step in range(1, 49)]
+    warned = [watch.observe(step, step % 2) for step in range(1, 89)]
     assert [step for step, text in enumerate(warned, start=1) if text] == [9]
-    assert not watch.stop_reason, "24 iterations have brought a reward"
-    assert not watch.observe(49, 0)
+    assert not watch.stop_reason, "44 iterations have brought a reward"
+    assert not watch.observe(89, 0)
     assert not watch.stop_reason
-    watch.observe(50, 1)
-    assert "after 25 iterations" in watch.stop_reason
+    watch.observe(90, 1)
+    assert "after 45 iterations" in watch.stop_reason
     rewards.add(0.25)
     assert not watch.stop_reason
 
@@ -117,9 +117,9 @@ def test_one_reward_that_is_not_the_lowest_goes_on() -> None:
     assert "the budget is spent" in result.stopped
 
 
-def test_a_hard_task_has_25_iterations_for_its_first_reward() -> None:
+def test_a_hard_task_has_45_iterations_for_its_first_reward() -> None:
     def metric(example: str, output: str) -> float:
-        return float("manner 25" in output)
+        return float("manner 45" in output)
 
     with pytest.warns(EvopromptWarning, match=NOTICE):
         result, _ = optimize(metric)
@@ -161,7 +161,7 @@ def test_a_resume_counts_on_and_patience_makes_it_go_on(
     some = learn(answer, never, proposer=Variants(7), budget=BUDGET, directory=tmp_path / "run")
     assert some.stopped == "it was interrupted"
     result, requests = optimize(never, resume=tmp_path / "run")
-    assert (result.iterations, requests) == (25, 19)
+    assert (result.iterations, requests) == (45, 39)
     assert result.stopped == whole.stopped
-    again, requests = optimize(never, resume=tmp_path / "run", patience=29)
-    assert (again.iterations, requests) == (29, 4)
+    again, requests = optimize(never, resume=tmp_path / "run", patience=49)
+    assert (again.iterations, requests) == (49, 4)

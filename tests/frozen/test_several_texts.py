@@ -95,7 +95,7 @@ def test_where_nothing_new_comes_of_the_best_text_one_that_tied_with_it_is_the_p
 
 
 @pytest.mark.parametrize("components", [1, 3])
-def test_a_metric_that_is_always_0_ends_it_after_25_iterations_of_each_component(
+def test_a_metric_that_is_always_0_ends_it_after_45_iterations_of_each_component(
     components: int,
 ) -> None:
     names = [INSTRUCTION, "second", "third"][:components]
@@ -111,7 +111,7 @@ def test_a_metric_that_is_always_0_ends_it_after_25_iterations_of_each_component
             proposer=Writes(write),
             budget=2000,
         )
-    assert result.iterations == 25 * components
+    assert result.iterations == 45 * components
 
 
 def test_a_text_that_shares_no_validation_question_never_becomes_the_best() -> None:

@@ -72,7 +72,7 @@ class FrozenSettings(BaseModel):
         seconds: time after which a trial begins no more rollouts; null for no limit.
         proposals: number of instructions requested in an iteration.
         patience: iterations without a better instruction after which a trial ends; 0 only
-            measures the seeds; null for no limit of its own, and 25 iterations where every
+            measures the seeds; null for no limit of its own, and 45 iterations where every
             reward is the lowest.
         perfect: the greatest possible reward.
         max_concurrency: rollouts at a time.
