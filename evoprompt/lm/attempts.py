@@ -30,6 +30,7 @@ from evoprompt.lm.budget import Spending, status_of
 from evoprompt.lm.recording import RecordedError, Recorder, Replay, Response
 from evoprompt.lm.settings import LmSettings
 from evoprompt.log.turns import thought_apart
+from evoprompt.support.calls import calling
 from evoprompt.support.errors import DeadlineError, LmError
 
 Send = Callable[[Any], Awaitable[Any]]
@@ -244,9 +245,10 @@ async def call_function(function: Callable[[str], object], request: Any) -> Any:
     """
     data = _data(request)
     texts = [data["system"], *(message["text"] for message in data["messages"])]
-    answer = await asyncio.to_thread(function, "\n\n".join(filter(None, texts)))
-    if isawaitable(answer):
-        answer = await answer
+    with calling("language model", function):
+        answer = await asyncio.to_thread(function, "\n\n".join(filter(None, texts)))
+        if isawaitable(answer):
+            answer = await answer
     if isinstance(answer, list) and answer:  # like the result of a language model of DSPy
         answer = answer[0]
     if not isinstance(answer, str):

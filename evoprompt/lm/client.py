@@ -269,11 +269,11 @@ class LanguageModel:
             return DeadlineError(
                 f"{self.settings.model} gave no answer within {self.settings.deadline:g} s"
             )
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             return self._explain(error)
         return ProgramOutput(dict(prediction), truncated=finished[-1:] == ["length"])
 
-    def _explain(self, error: Exception) -> LmError:
+    def _explain(self, error: BaseException) -> LmError:
         for cause in causes(error):
             if isinstance(cause, LmError):
                 return cause

@@ -52,10 +52,20 @@ def _loop_of(process: int) -> tuple[asyncio.AbstractEventLoop, threading.Thread]
     A forked process does not inherit the thread of its parent.
     """
     loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, name="evoprompt-async", daemon=True)
+    thread = threading.Thread(target=_run, args=(loop,), name="evoprompt-async", daemon=True)
     thread.start()
     atexit.register(_end, process, loop, thread)
     return loop, thread
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    """Run the loop until it is stopped; ``SystemExit`` of a task goes to who waits for the task."""
+    while True:
+        try:
+            loop.run_forever()
+            return
+        except SystemExit:
+            continue
 
 
 def _end(process: int, loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:

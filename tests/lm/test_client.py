@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hanging import Hang, hanging
 from waiting import PATIENCE
 
 from evoprompt.lm import (
@@ -192,6 +193,54 @@ def test_half_a_character_in_what_is_asked_fails_no_call(
         assert words(model(server, record=str(record)).ask([call(text)])[0]) == ["one", "two"]
         assert read in server.requests[0].body["messages"][-1]["content"]
     assert words(replay(record).ask([call(text)])[0]) == ["one", "two"]
+
+
+def leave(prompt: str) -> str:
+    raise SystemExit(3)
+
+
+async def leave_later(prompt: str) -> str:
+    raise SystemExit("no licence")
+
+
+@pytest.mark.parametrize("function", [leave, leave_later])
+def test_an_exit_of_a_function_is_an_error_that_names_it(function: Any) -> None:
+    language = LanguageModel(LmSettings(model="python/leaves"), connection=function)
+    for _ in range(2):  # the loop that all calls share goes on
+        answers = language.ask([call(), call()])
+        assert all("would end the process (SystemExit: " in str(answer) for answer in answers)
+        assert f"the language model {function.__name__} of module" in str(answers[0])
+
+
+@pytest.mark.filterwarnings("ignore:Implementing custom LMs")
+def test_an_exit_of_a_model_of_dspy_is_an_error() -> None:
+    import dspy
+
+    class Leaves(dspy.LM):  # type: ignore[misc]
+        async def aforward(self, *arguments: Any, **settings: Any) -> Any:
+            raise SystemExit(4)
+
+        def copy(self, **changes: Any) -> Any:
+            return self
+
+    given = Leaves("openai/leaves", api_key="none")
+    language = LanguageModel(LmSettings(model="openai/leaves"), connection=given)
+    for _ in range(2):
+        assert "SystemExit: 4" in str(language.ask([call()])[0])
+
+
+def test_a_function_that_does_not_return_is_named() -> None:
+    held: list[Hang] = []
+
+    def hang_up(prompt: str) -> str:
+        held[0].wait()
+        return ""
+
+    language = LanguageModel(LmSettings(model="python/hangs"), connection=hang_up)
+    with hanging(f"the language model hang_up of module {__name__} has not") as hang:
+        held.append(hang)
+        language.ask([call()])
+    assert hang.lines
 
 
 def test_an_empty_answer_that_ended_by_itself_is_no_matter_of_max_tokens() -> None:
