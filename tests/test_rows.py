@@ -212,14 +212,21 @@ def prompt(text: str, *, system: str = "", **columns: object) -> dict[str, Any]:
         ({"prompt": "Why?", "id": 1}, {"prompt": "How?", "id": 1}),
         (prompt("", id=0, level=1), prompt("", id=0, level=2)),
         (prompt("Why?", id=0, image=b"a"), prompt("Why?", id=0, image=b"b")),
+        (prompt("Why?", id=0, video=b"a"), prompt("Why?", id=0, video=b"b")),
     ],
-    ids=["id", "system message", "index", "plain text", "an environment's", "image"],
+    ids=["id", "system message", "index", "plain text", "an environment's", "image", "video"],
 )
 def test_data_sets_that_are_each_numbered_from_0_have_questions_of_their_own(
     first: Mapping[str, Any], second: Mapping[str, Any]
 ) -> None:
     assert training_question(first, 0).id != training_question(second, 1).id
     assert training_question(first, 0) == training_question(dict(first), 7)
+
+
+def test_where_an_environment_is_given_the_row_every_column_asks() -> None:
+    first, second = prompt("Play.", id=0, level=1), prompt("Play.", id=0, level=2)
+    ids = {training_question(row, 0, "", is_for_environment=True).id for row in (first, second)}
+    assert len(ids) == 2
 
 
 def test_what_does_not_ask_is_no_part_of_a_questions_id() -> None:

@@ -89,7 +89,7 @@ class TrlPrompts(PromptWriter):
 
         Where an environment asks, rows may all be alike; each place is then a question of its own.
         """
-        return training_question(row, index, "" if self._owned else "(no text)")
+        return training_question(row, index, "" if self._owned else "(no text)", self._owned)
 
     def render_question(self, question: Question) -> Prompt:
         """Return the prompt of ``question`` without an instruction."""

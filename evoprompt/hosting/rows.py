@@ -21,7 +21,10 @@ from evoprompt.types import Question
 _KIND = "evoprompt/kind"  # key of the object for a value that JSON has no form for
 ASKED_BY_ENVIRONMENT = "(asked by the environment)"
 """Text of a question that only a rollout tells."""
-_ASKING = ("prompt", "question", "image", "images")  # columns that ask
+_ASKING = (  # columns that ask
+    *("prompt", "question", "image", "images"),
+    *("video", "videos", "audio", "audios"),
+)
 _GOLD = ("target", "text", "value", "aliases", "answer", "answers")
 
 
@@ -63,23 +66,26 @@ def question_from_row(row: Mapping[str, Any], unasked: str = "") -> Question:
     )
 
 
-def training_question(row: Mapping[str, Any], index: int, unasked: str = "") -> Question:
+def training_question(
+    row: Mapping[str, Any], index: int, unasked: str = "", is_for_environment: bool = False
+) -> Question:
     """Return the question of a trainer's row, with a digest of it in its id.
 
     Concatenated data sets may each be numbered from 0, so the id of a row is not sufficient. The
-    digest is of prompt and images; where an environment asks, of the whole row, and rows without id
+    digest is of prompt and media; where an environment asks, of the whole row, and rows without id
     or index that are all alike are then questions of their own.
 
     Args:
         row: the row.
         index: place of the question in its batch.
         unasked: text of the question if the row holds none; that of an environment if not given.
+        is_for_environment: whether an environment is given the row, and asks by it.
     """
     question = question_from_row(row, unasked or ASKED_BY_ENVIRONMENT)
     is_left_open = question.text == ASKED_BY_ENVIRONMENT
     if not has_identity(row):
         return replace(question, id=f"{question.id}-{index}") if is_left_open else question
-    columns = question.row if is_left_open else _ASKING
+    columns = question.row if is_left_open or is_for_environment else _ASKING
     identifying_values = {name: question.row[name] for name in columns if name in question.row}
     return replace(question, id=f"{question.id}-{digest_of(identifying_values)}")
 

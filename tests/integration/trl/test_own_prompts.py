@@ -13,6 +13,7 @@ from datasets import Dataset
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 import evoprompt
+from evoprompt import Question
 from evoprompt.hosting.prompts import Render, replace_system_message, system_message, user_prefix
 
 TEXT = "be brief"
@@ -24,6 +25,14 @@ class Levels:
     def reset(self, level: int) -> str:
         """Return the question."""
         return f"what is {tiny_trl.COUNTRIES[level % 8]} ?"
+
+
+class Played:
+    """An environment that completes the prompt of the row by its other columns."""
+
+    def reset(self, level: int, prompt: Any, id: str) -> str:  # noqa: A002
+        """Return the rest of the question."""
+        return f" {tiny_trl.COUNTRIES[level % 8]} ?"
 
 
 class Library:
@@ -185,3 +194,24 @@ def test_an_environment_is_reset_with_the_prompt_of_its_row(
     evoprompt.attach(trainer, evoprompt.Engine([TEXT]))
     trainer.train()
     assert all(prompt[0]["content"] == TEXT for prompt in read)
+
+
+def test_what_an_environment_is_given_tells_questions_with_one_prompt_and_id_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRL_EXPERIMENTAL_SILENCE", "1")
+    play = [{"role": "user", "content": "what is"}]
+    rows = [{"prompt": play, "id": "0", "level": level} for level in range(4)]
+    trainer = environment_trainer(tmp_path, rows, Played, [tiny_trl.short_words])
+    engine = evoprompt.Engine([TEXT])
+    ids: set[str] = set()
+    ask = engine.ask
+
+    def note_ids(questions: Sequence[Question], rollouts: int) -> Any:
+        ids.update(question.id for question in questions)
+        return ask(questions, rollouts=rollouts)
+
+    monkeypatch.setattr(engine, "ask", note_ids)
+    evoprompt.attach(trainer, engine)
+    trainer.train()
+    assert len(ids) == 4
