@@ -256,6 +256,21 @@ def test_what_scores_a_group_finds_no_instruction_in_its_environments(
     assert prefixes == [[{"role": role, "content": "first"}]] * 16
 
 
+@pytest.mark.parametrize("question", ["", " "])
+def test_problems_that_ask_nothing_are_trained_on_and_verified(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, question: str
+) -> None:
+    monkeypatch.setattr(Capital, "get_question", lambda self: question)
+    given, _ = _configured(tmp_path, steps=3)
+    engine = EVOLVING.build()
+    told = note_tells(engine)
+    evoprompt.attach(given, engine)
+    _run(given, tmp_path)
+    assert {one.question.text for step in told for one in step} == {"(asked by the environment)"}
+    assert len({one.question.id for step in told for one in step}) == 6
+    assert engine.verification_rollouts
+
+
 @pytest.mark.parametrize(("value", "failed"), [(float("nan"), 2), (float("-inf"), 2)])
 def test_a_reward_that_is_no_number_in_one_rollout_of_four_is_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: float, failed: int

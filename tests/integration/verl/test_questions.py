@@ -7,13 +7,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import local_verl
 import numpy as np
 import pytest
 import torch
 from contract_runs import ADMITS_NOBODY, EVOLVING, STATIC, EngineSpec, Job, Run
+from cpu_support.world import write_rows
 from local_rollouts import LocalManager
 from local_verl import GROUP, run
 from verl.utils.dataset.rl_dataset import RLHFDataset
+
+from evoprompt.hosting.rows import ASKED_BY_ENVIRONMENT
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore"),
@@ -90,3 +94,17 @@ def test_rewards_that_are_no_numbers_are_counted(
     (notice,) = [event["message"] for event in trained.events if event["event"] == "notice"]
     assert notice.startswith(f"{len(told) // every} of {len(told)} rollouts of step 1 have no rew")
     assert f"the reward was {value}" in notice
+
+
+@pytest.mark.parametrize("prompt", [[{"role": "user", "content": ""}], []], ids=["empty", "none"])
+def test_rows_that_ask_nothing_are_trained_on_and_verified(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prompt: list[Any]
+) -> None:
+    def write_nothing(path: Path, rows: list[dict[str, Any]]) -> None:
+        write_rows(path, [{**row, "prompt": prompt} for row in rows])
+
+    monkeypatch.setattr(local_verl, "write_rows", write_nothing)
+    trained = done(Job(EVOLVING, steps=3), tmp_path)
+    assert [len({one.question.id for one in step}) for step in trained.told] == [3, 3, 3]
+    assert {one.question.text for step in trained.told for one in step} == {ASKED_BY_ENVIRONMENT}
+    assert any(event["event"] == "verified" for event in trained.events)
