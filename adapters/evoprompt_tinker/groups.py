@@ -58,21 +58,15 @@ class Group(EnvGroupBuilder):  # type: ignore[misc]
         inner: the builder of the dataset.
         setup: setup of the training.
         candidate: the candidate, if it is known already.
-        most: environments to make; None for as many as the builder makes.
     """
 
     def __init__(
-        self,
-        inner: HostBuilder,
-        setup: Setup,
-        candidate: Candidate | None = None,
-        max_envs: int | None = None,
+        self, inner: HostBuilder, setup: Setup, candidate: Candidate | None = None
     ) -> None:
         self.inner = inner
         self._render = setup.render
         self._report = setup.binding.engine.log.report_wait
         self._known = candidate
-        self._max_envs = max_envs
 
     def candidate(self) -> Candidate:
         """Return the candidate; read whenever environments are made."""
@@ -99,7 +93,7 @@ class Group(EnvGroupBuilder):  # type: ignore[misc]
             question_of(env)  # refuses those in which nothing can be placed
             place(env, candidate, self._render)
             _name_steps(env, self._report)
-        return envs[: self._max_envs]
+        return envs
 
     async def compute_group_rewards(
         self, trajectory_group: list[HostTrajectory], env_group: Sequence[object]

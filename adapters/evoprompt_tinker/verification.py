@@ -11,7 +11,7 @@ import torch
 from tinker_cookbook.exceptions import AllTrajectoriesFailedError
 from tinker_cookbook.rl.rollouts import do_group_rollout
 
-from evoprompt.hosting.binding import Outcomes
+from evoprompt.hosting.binding import Outcomes, RolloutOutcome
 from evoprompt.log.events import Notice
 from evoprompt.types import Assignment
 from evoprompt_tinker.groups import Group, Setup
@@ -59,9 +59,18 @@ class CookbookVerification:
             np.random.set_state(numpy_state)
 
     async def _one(self, assignment: Assignment, policy: object) -> Outcomes:
+        """Return the outcomes of as many groups as make the rollouts of ``assignment``."""
+        rolled: list[RolloutOutcome | None] = []
+        while len(rolled) < assignment.rollouts:
+            group_outcomes = await self._roll_group(assignment, policy)
+            rolled += group_outcomes
+            if not group_outcomes:
+                break
+        return rolled
+
+    async def _roll_group(self, assignment: Assignment, policy: object) -> Outcomes:
         setup = self._setup
-        builder, candidate = self._builder(assignment), assignment.candidate
-        group = Group(builder, setup, candidate, assignment.rollouts)
+        group = Group(self._builder(assignment), setup, assignment.candidate)
         try:
             result = await do_group_rollout(
                 group, policy, strategy=setup.strategy, termination=setup.termination

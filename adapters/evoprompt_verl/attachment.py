@@ -52,19 +52,15 @@ class VerlAttachment(Binding):
     Args:
         trainer: a constructed ``PPOTrainer``, initialised or not; its ``fit`` was not called yet.
         request: the engine, and how to bind it.
-        queue: the TransferQueue; veRL's own if not given.
 
     Raises:
         AttachError: an engine is attached already, or the engine to another trainer.
     """
 
-    def __init__(
-        self, trainer: VerlTrainer, request: AttachRequest, queue: HostQueue | None = None
-    ) -> None:
+    def __init__(self, trainer: VerlTrainer, request: AttachRequest) -> None:
         super().__init__(request.engine, trainer, resume=request.resume)
         self._host = trainer
         self._render = request.render
-        self._given_queue = queue
         self._folders = StepFolders(trainer.config.trainer)
         self._tracker = PromptTracker()
         self._collected: list[tuple[Assignment, Outcomes]] = []
@@ -89,12 +85,10 @@ class VerlAttachment(Binding):
             InputError: an instruction does not fit into ``data.max_prompt_length``.
             StateError: the checkpoint's engine state cannot be used.
         """
-        trainer = self._host
-        if self._given_queue is None:
-            import transfer_queue
+        import transfer_queue
 
-            self._given_queue = cast(HostQueue, transfer_queue)
-        self._queue = self._given_queue
+        trainer = self._host
+        self._queue = cast(HostQueue, transfer_queue)
         require_attributes(trainer, ATTRIBUTES, REMEDY)
         questions = prompts_of(trainer.train_dataset)
         self._prompts = VerlPrompts(trainer.config, trainer.tokenizer, self._render, questions)

@@ -15,7 +15,15 @@ import numpy as np
 import pytest
 import tinker_server
 import torch
-from contract_runs import ADMITS_NOBODY, EVOLVING, STATIC, EngineSpec, Job
+from contract_runs import (
+    ADMITS_NOBODY,
+    EVOLVING,
+    STATIC,
+    EngineSpec,
+    Job,
+    RandomWords,
+    VerifierInBatches,
+)
 from evoprompt_tinker.attachment import Training
 from tinker_cookbook.completers import TokensWithLogprobs
 from tinker_cookbook.renderers import get_renderer
@@ -29,8 +37,10 @@ from tinker_cookbook.tokenizer_utils import get_tokenizer
 from tinker_host import COUNTRIES, Capital, Capitals, Observer, config, lines, note_tells, serving
 
 import evoprompt
+from evoprompt import Verifier
 from evoprompt.hosting.binding import Binding
 from evoprompt.hosting.prompts import replace_system_message, system_message, user_prefix
+from evoprompt.verifiers import ReplayTopN
 
 
 def test_a_batch_that_streams_is_a_step_too(tmp_path: Path) -> None:
@@ -213,9 +223,11 @@ def test_every_turn_of_a_conversation_is_under_the_instruction(tmp_path: Path) -
     assert any(len(t.turns) == 3 for t in trajectories)
 
 
+@pytest.mark.parametrize("verifier", [ReplayTopN(3, "top"), VerifierInBatches(2, 8)])
 def test_verification_by_extra_rollouts_rewards_whole_groups(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verifier: Verifier
 ) -> None:
+    """Also where a verifier asks for two groups of a question."""
     given, _ = _configured(tmp_path, steps=4)
     sizes: list[int] = []
 
@@ -224,12 +236,17 @@ def test_verification_by_extra_rollouts_rewards_whole_groups(
         return [(0.0, {}) for _ in group]
 
     monkeypatch.setattr(ProblemGroupBuilder, "compute_group_rewards", rewarded)
-    engine = EVOLVING.build()
+    config = evoprompt.EngineConfig(**EVOLVING.settings)
+    engine = evoprompt.Engine(
+        EVOLVING.seeds, proposer=RandomWords(), verifier=verifier, config=config, seed=1
+    )
     evoprompt.attach(given, engine)
     _run(given, tmp_path)
     assert engine.verification_rollouts
     assert set(sizes) == {4}
     assert 4 * len(sizes) == engine.rollouts
+    verified = [event for event in engine.log if event["event"] == "verified"]
+    assert sum(event["scored"] for event in verified) == engine.verification_rollouts
 
 
 @pytest.mark.parametrize("role", ["system", "developer"])
