@@ -15,7 +15,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from multiprocessing import get_context
 from statistics import median
@@ -73,6 +73,7 @@ class Cost:
         first: a step (ask and tell) early in the run, once the windows of Eq. 6 are full.
         ask: at the end of the run.
         tell: at the end of the run, without pruning.
+        baseline: writing the same trajectories as JSON, as a log of a trainer does.
         prune: a tell that prunes, once.
         evolve: a generation of six proposals, verification rollouts excluded.
         save: making the state and writing it as JSON.
@@ -83,6 +84,7 @@ class Cost:
     first: float
     ask: float
     tell: float
+    baseline: float
     prune: float
     evolve: float
     save: float
@@ -148,7 +150,7 @@ def measure(scale: Scale, steps: int) -> Cost:
         f"Instruction {n}: " + " ".join(rng.choices(WORDS, k=40)) for n in range(scale.population)
     ]
     engine = Engine(seeds, proposer=Shuffling(), config=config)
-    asks, tells = [], []
+    asks, tells, baselines = [], [], []
     for _ in range(total):
         batch = rng.sample(questions, scale.questions)
         assignments, seconds = timed(partial(engine.ask, batch, scale.rollouts))
@@ -156,6 +158,12 @@ def measure(scale: Scale, steps: int) -> Cost:
         trajectories = roll_out(assignments, rng)
         _, seconds = timed(partial(engine.tell, trajectories))
         tells.append(seconds)
+        records = [
+            {"reward": trajectory.reward, "turns": [asdict(turn) for turn in trajectory.turns]}
+            for trajectory in trajectories
+        ]
+        _, seconds = timed(partial(json.dumps, records))
+        baselines.append(seconds)
     rolled_out = 0.0
 
     def rollout(assignments: Sequence[Assignment]) -> list[Trajectory]:
@@ -171,6 +179,7 @@ def measure(scale: Scale, steps: int) -> Cost:
         first=median(asks[5:10]) + median(tells[5:10]),
         ask=median(asks[-steps:-1]),
         tell=median(tells[-steps:-1]),
+        baseline=median(baselines[-steps:-1]),
         prune=tells[-1],
         evolve=evolve - rolled_out,
         save=save,
@@ -191,6 +200,7 @@ HEADINGS = (
     "step ms at last",
     "ask",
     "tell",
+    "of writing JSON",
     "share of a step",
     "pruning tell ms",
     "evolve ms",
@@ -205,6 +215,7 @@ def cells(scale: Scale, cost: Cost) -> list[str]:
     last = cost.ask + cost.tell
     return [
         *(f"{1000 * seconds:.1f}" for seconds in (cost.first, last, cost.ask, cost.tell)),
+        f"{last / cost.baseline:.1f}",
         f"{last / scale.step_seconds:.2%} of {scale.step_seconds:g} s",
         *(f"{1000 * seconds:.0f}" for seconds in (cost.prune, cost.evolve, cost.save)),
         f"{cost.state_bytes / 1e6:.1f}",
