@@ -25,6 +25,7 @@ from evoprompt.agents import Episode, Limits
 from evoprompt.agents.tasks import MainMetric, Score
 from evoprompt.components import Component
 from evoprompt.hookspecs import hookimpl
+from evoprompt.support.errors import InputError
 from evoprompt.types import Question
 from evoprompt_sql.shop import Shop
 
@@ -48,6 +49,9 @@ ORDER_COUNT, STAFF_COUNT = 400, 120
 
 EASY_SHARE = 0.25
 """Share of the questions that no rule concerns."""
+
+_MAX_FAILED_DRAWS = 20_000
+"""Draws in a row without a new question, after which there is none."""
 
 EASY, RULED = "no rule", "house rules"
 
@@ -283,9 +287,22 @@ class HouseRules(SplitTask):
         """Yield random questions that were not drawn before, and have an answer.
 
         Without the rules, all but the easy ones get a wrong answer.
+
+        Raises:
+            InputError: the shop has no more of them.
         """
         draw = self._easy if easy else self._ruled
+        num_failed = 0
         while True:
+            if num_failed == _MAX_FAILED_DRAWS:
+                sizes = ", ".join(f"{name} {size}" for name, size in self.settings.sizes.items())
+                kind = f"that no rule concerns, a share of {EASY_SHARE:g}," if easy else "of a rule"
+                raise InputError(
+                    f"the splits are {sizes}, and shop {self.settings.shop} has only {len(seen)} "
+                    f"different questions until those {kind} are used up; required: fewer; lower "
+                    "task.train, task.validation or task.test"
+                )
+            num_failed += 1
             question = draw(rng)
             answer, guess = self.books.query(question.sql), self.books.query(question.naive)
             if (
@@ -294,6 +311,7 @@ class HouseRules(SplitTask):
                 and easy == (answer == guess)
             ):
                 seen.add(question.text)
+                num_failed = 0
                 yield question
 
     def _easy(self, rng: random.Random) -> DrawnQuestion:

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from evoprompt_sql.house import EASY, RULED, HouseRules, HouseSettings, Rules
 from evoprompt_tiny.task import KIND
 
 from evoprompt.agents import Episode
 from evoprompt.agents.tasks import Score
+from evoprompt.experiments.config import load
 from evoprompt.experiments.testing import TaskSuite
+from evoprompt.support.errors import InputError
 from evoprompt.types import Question
 
 SMALL = HouseSettings(train=40, validation=20, test=20)
@@ -35,6 +39,21 @@ def test_seeds_draw_two_or_three_of_five_rules() -> None:
     assert {len(one) for one in held} == {2, 3}
     assert set.union(*held) == set(Rules.__slots__)
     assert Rules.draw(5) == Rules.draw(5)
+
+
+@pytest.mark.parametrize("name", ["small.yaml", "house.yaml", "trained.yaml"])
+def test_a_shop_has_as_many_questions_as_a_run_file_asks_for(name: str) -> None:
+    settings = dict(load(Path(__file__).parents[2] / name).task)
+    assert settings.pop("name") == "house-rules"
+    chosen = HouseSettings.model_validate(settings)
+    questions = HouseRules(chosen).splits
+    assert {split: len(rows) for split, rows in questions.items()} == chosen.sizes
+
+
+def test_more_questions_than_a_shop_has_are_refused() -> None:
+    message = r"splits are train 1000, .* shop 1 has only \d+ different .* lower task\.train"
+    with pytest.raises(InputError, match=message):
+        _ = HouseRules(HouseSettings(train=1000)).splits
 
 
 @pytest.mark.parametrize("shop", range(6))
