@@ -51,7 +51,7 @@ def test_a_shop_has_as_many_questions_as_a_run_file_asks_for(name: str) -> None:
 
 
 def test_more_questions_than_a_shop_has_are_refused() -> None:
-    message = r"splits are train 1000, .* shop 1 has only \d+ different .* lower task\.train"
+    message = r"train 1000, and shop 1 has only \d+ different .*; lower task\.train"
     with pytest.raises(InputError, match=message):
         _ = HouseRules(HouseSettings(train=1000)).splits
 
