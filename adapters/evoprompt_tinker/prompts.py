@@ -92,7 +92,7 @@ def _place_in_messages(env: Any, candidate: Candidate, render: Render) -> None:
     async def initial_observation() -> list[Message]:
         conversation: Sequence[Message] = await first()
         messages = [message for message in conversation if message.get("role") not in SYSTEM_ROLES]
-        setattr(env, ASKED, "\n\n".join(text_of(message["content"]) for message in messages))
+        setattr(env, ASKED, "\n\n".join(text_of(message.get("content")) for message in messages))
         return render_conversation(conversation)
 
     async def stepped(message: Message) -> Any:

@@ -66,26 +66,18 @@ class Layout:
         return [row for row in range(rows) if (process * rows + row) % self.question == 0]
 
 
-def even_chunks(rows: Sequence[T], max_rows: int) -> list[Sequence[T]]:
-    """Return the fewest chunks of at most ``max_rows`` rows, as equal in size as possible.
-
-    >>> even_chunks("abcdefghi", max_rows=4)
-    ['abc', 'def', 'ghi']
-    """
-    count = -(-len(rows) // max_rows)
-    bounds = [index * len(rows) // count for index in range(count + 1)] if count else []
-    return [rows[start:end] for start, end in pairwise(bounds)]
-
-
 def chunks_of_groups(rows: Sequence[T], max_rows: int, group: int) -> list[list[T]]:
     """Return the fewest chunks of at most ``max_rows`` rows, each of whole groups.
+
+    The chunks are as equal in size as possible.
 
     >>> chunks_of_groups([*"aabbcc"], max_rows=5, group=2)
     [['a', 'a'], ['b', 'b', 'c', 'c']]
     """
-    groups = [rows[start : start + group] for start in range(0, len(rows), group)]
-    chunks = even_chunks(groups, max(max_rows // group, 1))
-    return [[row for rows_of_group in chunk for row in rows_of_group] for chunk in chunks]
+    groups = -(-len(rows) // group)
+    count = -(-groups // max(max_rows // group, 1))
+    bounds = [index * groups // count * group for index in range(count + 1)] if count else []
+    return [[*rows[start:end]] for start, end in pairwise(bounds)]
 
 
 def share_of(chunk: Sequence[T], process: int, processes: int, group: int = 1) -> list[T]:
