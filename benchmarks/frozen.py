@@ -10,9 +10,9 @@
 Both have the same questions, the same scripted teacher, who makes one change at a time, and the
 same budget; every rollout of the scripted model counts, validation included. What an incumbent is
 really worth is known exactly, and told to neither. Seeds from 1000 on are there to try things out;
-those reported in docs/results-frozen.md are 100 to 119, the default, and 600 to 619 for the search
-that keeps several texts (``--first 600 --budget 2000``). That search was chosen on seeds 2000 to
-2029 (docs/notes/2026-11-28-frozen-several-texts.md).
+those reported in docs/results-frozen.md are 100 to 119, the default, and 900 to 919 for the search
+that keeps several texts (``--first 900 --budget 2000``). That search was chosen on seeds 2000 to
+2029 and 2200 to 2223 (docs/notes/2026-11-28-frozen-several-texts.md).
 """
 
 from __future__ import annotations
