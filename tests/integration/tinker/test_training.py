@@ -353,18 +353,6 @@ def draw_once(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Capital, "get_question", question)
 
 
-def draw_from_own_generator(patch: pytest.MonkeyPatch) -> None:
-    """Let an environment draw its question from a generator that all environments share."""
-    generator = random.Random(3)
-
-    def question(self: Any) -> str:
-        if not hasattr(self, "drawn"):
-            self.drawn = f"what is the capital of {generator.choice(COUNTRIES)} ?"
-        return str(self.drawn)
-
-    patch.setattr(Capital, "get_question", question)
-
-
 def draw_batch(patch: pytest.MonkeyPatch) -> None:
     """Let the dataset draw which batch it returns."""
     original = Capitals.get_batch
@@ -401,7 +389,6 @@ def weights_of(
     [
         (draw_problem, STATIC),
         (draw_once, STATIC),
-        (draw_from_own_generator, STATIC),
         (draw_batch, STATIC),
         (draw_once, ADMITS_NOBODY),
     ],

@@ -72,8 +72,7 @@ def test_extra_rollouts_are_whole_groups_also_after_a_resume(
         assert not any(size % GROUP for size in group_sizes)
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
-@pytest.mark.parametrize("every", [1, 4])
+@pytest.mark.parametrize(("value", "every"), [(float("nan"), 1), (float("inf"), 4)])
 def test_rewards_that_are_no_numbers_are_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: float, every: int
 ) -> None:
