@@ -14,7 +14,11 @@ from wrong_paths import Option, leaves, path_parameters, require_refusals
 from evoprompt.plugins import plugins
 
 PATHS: dict[str, dict[str, Option]] = {
-    "search-qa data prepare": {"output": Option("output", ("--source", "{}/questions"))},
+    "search-qa data prepare": {
+        "output": Option("output", ("--source", "{}/questions")),
+        "passages": Option("file", ("--questions", "{}/qa.jsonl", "--output", "{}/out")),
+        "questions": Option("file", ("--passages", "{}/docs.jsonl", "--output", "{}/out")),
+    },
 }
 
 
@@ -26,8 +30,11 @@ def test_every_command_refuses_every_wrong_path_in_one_line(
     assert found == {name: set(options) for name, options in PATHS.items()}
     for name, options in PATHS.items():
         for option, given in options.items():
-            folder = tmp_path / name
-            (folder / "questions").mkdir(parents=True)
+            folder = tmp_path / name / option
+            (folder / "questions").mkdir(parents=True, exist_ok=True)
+            (folder / "docs.jsonl").write_text('{"text": "Ulm is a city."}\n', encoding="utf-8")
+            rows = (f'{{"question": "What is {n}?", "answer": {n}}}\n' for n in range(5))
+            (folder / "qa.jsonl").write_text("".join(rows), encoding="utf-8")
             require_refusals(capsys, name, option, given, folder)
 
 
