@@ -230,8 +230,9 @@ def _settings(
     problem: Problem, proposer: Proposer, budget: int, options: OptimizeOptions
 ) -> Mapping[str, JsonValue]:
     """Return the settings of the optimization, most of which must be the same on a resume."""
+    unset = set() if options.limits else {"limits"}  # which folders from before limits have not
     option_values: dict[str, JsonValue] = options.model_dump(
-        mode="json", exclude={"resume", "progress"}
+        mode="json", exclude={"resume", "progress"} | unset
     )
     return {
         "seed_instruction": [dict(seed.components) for seed in problem.seeds],

@@ -11,6 +11,7 @@ from optimizing import HABITS, SEED, VALIDATION, Writes, learn, program
 
 from evoprompt import InputError, OptimizationResult, Proposal, ProposalRequest, Proposer
 from evoprompt.log.evaluation import Score
+from evoprompt.optimizer.folder import SETTINGS
 from evoprompt.optimizer.result import read_result
 
 LONG = "Explain at length."
@@ -67,6 +68,13 @@ def test_the_result_and_the_closing_lines_have_the_means_before_and_after(tmp_pa
     assert read_result(tmp_path / "run").limited == result.limited
     assert run(resume=tmp_path / "run").limited == result.limited
     assert not run(limits={}).limited
+
+
+def test_a_resume_needs_the_same_limits(tmp_path: Path) -> None:
+    run(limits={}, directory=tmp_path / "run")
+    assert "limits" not in (tmp_path / "run" / SETTINGS).read_text(encoding="utf-8")
+    with pytest.raises(InputError, match=r"limits is .*'tokens': 400.* required: the same"):
+        run(resume=tmp_path / "run")
 
 
 def test_a_seed_beyond_the_limit_is_improved_by_texts_that_need_no_more_than_it() -> None:
