@@ -102,12 +102,13 @@ def own_constraints(session: nox.Session, *without: str) -> str:
 
 @nox.session(tags=["gate"])
 def style(session: nox.Session) -> None:
-    """Lint, format, the layers of imports, and no circle among them."""
+    """Lint, format, the layers of imports, no circle among them; mutants name today's lines."""
     session.install("-c", "constraints.txt", "import-linter", "ruff")
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     session.run("lint-imports", "--no-cache", env={"PYTHONPATH": f"{ROOT}:{ROOT / 'adapters'}"})
     session.run("python", ".ci/circles.py")
+    session.run("python", ".ci/mutants.py", "--check")
 
 
 @nox.session(tags=["gate"], venv_backend="none")

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 
 from evoprompt.roles import RolloutFn, TrainingScale, VerificationRequest, Verifier
 from evoprompt.support.failures import EMPTY, FailureCount
-from evoprompt.support.leads import TRIAL_ODDS, USEFUL, Lead, Verdict
+from evoprompt.support.leads import LEAD_ODDS, TRIAL_ODDS, USEFUL, Lead, Verdict
 from evoprompt.support.waiting import monitor
 from evoprompt.types import (
     ADMITTED,
@@ -226,8 +226,9 @@ class InTraining(Verifier):
 
     Where a question has one candidate, as under veRL, candidates on trial have questions of their
     own, which are compared through the mean of the step. That takes some four times the rollouts
-    for a decision; extra rollouts on shared questions decide sooner, but the policy learns nothing
-    from them (docs/selection.md).
+    for a decision, and a candidate joins at 5 : 1: with 2 : 1, five times as many worse ones join
+    and whole runs gain less. Extra rollouts on shared questions decide sooner, but the policy
+    learns nothing from them (docs/selection.md).
 
     Args:
         share: largest share of a question's rollouts for candidates on trial, in (0, 1).
@@ -318,7 +319,9 @@ class InTraining(Verifier):
     def _verdict(self, lead: Lead, request: VerificationRequest) -> Verdict:
         low, high = request.scale.rewards
         return lead.verdict(
-            self.worthwhile_lead(request.scale), useful=USEFUL * (high - low), odds=TRIAL_ODDS
+            self.worthwhile_lead(request.scale),
+            useful=USEFUL * (high - low),
+            odds=TRIAL_ODDS if request.scale.candidates > 1 else LEAD_ODDS,
         )
 
     def _worthwhile_share(self, scale: TrainingScale) -> float:
