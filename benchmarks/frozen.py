@@ -52,8 +52,8 @@ from evoprompt import (
 )
 from evoprompt.log.evaluation import Score
 from evoprompt.optimizer.outcome import ExampleOutcome
-from evoprompt.optimizer.runner import Asked as Rollout
 from evoprompt.optimizer.runner import Meter, Runner
+from evoprompt.optimizer.runner import RolloutRequest as Rollout
 
 Curve = list[tuple[int, float]]
 """(rollouts, what the incumbent is really worth) whenever there is a new one."""

@@ -17,7 +17,7 @@ _CALL = {"type": "function", "id": "call00000", "function": {"name": "f", "argum
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class SplitAction:
     """Action of a policy, separated into thought and text.
 
     Attributes:
@@ -50,7 +50,7 @@ class Marks:
         heading: mark before the text to the user, if a template has such a mark.
 
     >>> Marks().part("3 times a.</think>\n\n3")
-    Said(thought='3 times a.', remainder='3', cut=False)
+    SplitAction(thought='3 times a.', remainder='3', cut=False)
     """
 
     opening: str = OPEN_THOUGHT
@@ -62,7 +62,7 @@ class Marks:
         """Return whether the policy continues within a thought after ``context``."""
         return context.rstrip().endswith(self.opening)
 
-    def part(self, action: str, *, is_in_thought: bool = False) -> Said:
+    def part(self, action: str, *, is_in_thought: bool = False) -> SplitAction:
         """Separate the thought of an action from its text.
 
         Args:
@@ -73,8 +73,8 @@ class Marks:
             action, self.opening, self.closing, is_in_thought=is_in_thought, alone=self.alone
         )
         if cut:
-            return Said(thought, "", cut=True)
-        return Said(thought, spoken if spoken == action else spoken.strip())
+            return SplitAction(thought, "", cut=True)
+        return SplitAction(thought, spoken if spoken == action else spoken.strip())
 
     def answer(self, text: str) -> str:
         """Return the text to the user in ``text``; empty if its heading is missing."""

@@ -27,7 +27,7 @@ from evoprompt.optimizer.folder import SPENDING
 from evoprompt.optimizer.genome import Genome
 from evoprompt.optimizer.metering import Metering
 from evoprompt.optimizer.options import OptimizeOptions
-from evoprompt.optimizer.scoring import DspyMetric, Ran, Step
+from evoprompt.optimizer.scoring import DspyMetric, ProgramRun, Step
 from evoprompt.roles import Proposer
 from evoprompt.support.calls import calling
 from evoprompt.support.errors import InputError, warn
@@ -107,7 +107,7 @@ class CoEvolve(Teleprompter):  # type: ignore[misc]  # DSPy is not typed
             name: _prices(name, price_values) for name, price_values in (prices or {}).items()
         }
 
-    def _scoring(self, learning: Sequence[Any] = ()) -> Callable[[Any, Ran], Any]:
+    def _scoring(self, learning: Sequence[Any] = ()) -> Callable[[Any, ProgramRun], Any]:
         return DspyMetric(self.metric, self.failure_score, self.options.perfect, learning)
 
     def compile(
@@ -211,7 +211,7 @@ class _Program:
             predictor.lm = self._metered_models.get(name, predictor.lm)
         return program
 
-    def __call__(self, texts: Mapping[str, str], example: Any) -> Ran:
+    def __call__(self, texts: Mapping[str, str], example: Any) -> ProgramRun:
         program = self._cached_program(tuple(texts.items()))
         with self._metering.limiting(), dspy.context(trace=[]):
             try:
@@ -226,9 +226,11 @@ class _Program:
             except Exception as error:
                 if not self._worked:
                     raise  # until it has worked once, the program is at fault
-                return Ran(None, *_calls(program), f"The program failed: {format_error(error)}")
+                return ProgramRun(
+                    None, *_calls(program), f"The program failed: {format_error(error)}"
+                )
             self._worked = True
-            return Ran(prediction, *_calls(program))
+            return ProgramRun(prediction, *_calls(program))
 
 
 def _calls(program: Any) -> tuple[Sequence[Step], Mapping[str, Step]]:
@@ -238,7 +240,7 @@ def _calls(program: Any) -> tuple[Sequence[Step], Mapping[str, Step]]:
     return trace, {names[id(step[0])]: step for step in trace}
 
 
-def _unparsed_rollout(program: Any, example: Any, error: Any) -> Ran:
+def _unparsed_rollout(program: Any, example: Any, error: Any) -> ProgramRun:
     """Return the record of a rollout that ended with an answer in the wrong format."""
     required_fields = ", ".join(error.signature.output_fields)
     failure = (
@@ -253,4 +255,4 @@ def _unparsed_rollout(program: Any, example: Any, error: Any) -> Ran:
     }
     trace, last = _calls(program)
     name = next(iter(failed)) if len(failed) == 1 else ""
-    return Ran(None, trace, {**last, **failed}, failure, name)
+    return ProgramRun(None, trace, {**last, **failed}, failure, name)

@@ -12,9 +12,9 @@ from evoprompt.optimizer.options import OptimizeOptions
 from evoprompt.optimizer.outcome import ExampleOutcome, Reading
 from evoprompt.optimizer.runner import (
     SHOWN,
-    Asked,
     Meter,
     NoRewardError,
+    RolloutRequest,
     Rollouts,
     usable_metrics,
     usable_reward,
@@ -63,7 +63,9 @@ class Batches(Rollouts):
         self._perfect = options.perfect
         self._limits = options.limits
 
-    def run(self, pairs: Sequence[Asked], meter: Meter) -> Iterator[tuple[Asked, ExampleOutcome]]:
+    def run(
+        self, pairs: Sequence[RolloutRequest], meter: Meter
+    ) -> Iterator[tuple[RolloutRequest, ExampleOutcome]]:
         """Yield the outcome of each of ``pairs``; a batch for each candidate.
 
         If the adapter raises, no outcome of the batch has a reward; an outcome whose score is not

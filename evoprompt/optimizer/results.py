@@ -14,7 +14,7 @@ from evoprompt.optimizer.data import Item
 from evoprompt.optimizer.flat import RewardRange
 from evoprompt.optimizer.journal import Journal, Key
 from evoprompt.optimizer.outcome import INTERRUPTED, BudgetSpentError, ExampleOutcome, with_remedy
-from evoprompt.optimizer.runner import Asked, Meter, Rollouts
+from evoprompt.optimizer.runner import Meter, RolloutRequest, Rollouts
 from evoprompt.support.errors import InputError
 from evoprompt.support.failures import FailureCount
 from evoprompt.support.leads import Lead
@@ -73,14 +73,14 @@ class RewardTable:
         """Return the number of rollouts that are made at a time."""
         return self._rollouts.at_once
 
-    def measure(self, pairs: Iterable[Asked], again: bool = False) -> None:
+    def measure(self, pairs: Iterable[RolloutRequest], again: bool = False) -> None:
         """Make the rollouts of ``pairs`` that were never made, or with ``again`` all of them.
 
         Raises:
             BudgetSpentError: a limit does not leave room for all of them; none was made.
             InputError: the metric or the program is at fault.
         """
-        pairs_by_key: dict[Key, Asked] = {}
+        pairs_by_key: dict[Key, RolloutRequest] = {}
         for candidate, item in pairs:
             texts, name = self.digest(candidate), item.question.id
             before = len(self._outcomes[texts].get(name, ()))

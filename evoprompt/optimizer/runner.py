@@ -42,7 +42,7 @@ Program = Callable[[Any, Any], Any]
 Metric = Callable[[Any, Any], Any]
 """``metric(example, output)``: the reward, as :func:`parts_of` reads it, or a coroutine."""
 
-Asked = tuple[Candidate, Item]
+RolloutRequest = tuple[Candidate, Item]
 """Request of a rollout: the candidate, and the item on which it is measured."""
 
 _DEFAULT_CONCURRENCY = 8  # rollouts at a time, by default
@@ -128,7 +128,9 @@ class Rollouts(ABC):
         return charge if isinstance(charge, Charge) else None
 
     @abstractmethod
-    def run(self, pairs: Sequence[Asked], meter: Meter) -> Iterator[tuple[Asked, ExampleOutcome]]:
+    def run(
+        self, pairs: Sequence[RolloutRequest], meter: Meter
+    ) -> Iterator[tuple[RolloutRequest, ExampleOutcome]]:
         """Yield the outcome of each of ``pairs`` when it is ready; further attempts are metered.
 
         Raises:
@@ -166,7 +168,9 @@ class Runner(Rollouts):
         self._begun = False
         self._threads = CallThreads(self._make_rollout, self.at_once)
 
-    def run(self, pairs: Sequence[Asked], meter: Meter) -> Iterator[tuple[Asked, ExampleOutcome]]:
+    def run(
+        self, pairs: Sequence[RolloutRequest], meter: Meter
+    ) -> Iterator[tuple[RolloutRequest, ExampleOutcome]]:
         """Yield the outcome of each of ``pairs``; several at a time, in threads.
 
         Every rollout sees the context variables of the caller, in a copy of its own. The very first
@@ -178,10 +182,10 @@ class Runner(Rollouts):
         yield from self._run_in_threads(pairs, meter)
 
     def _run_in_threads(
-        self, pairs: Sequence[Asked], meter: Meter
-    ) -> Iterator[tuple[Asked, ExampleOutcome]]:
+        self, pairs: Sequence[RolloutRequest], meter: Meter
+    ) -> Iterator[tuple[RolloutRequest, ExampleOutcome]]:
         pending_pairs = deque(pairs)
-        running: dict[Future[ExampleOutcome], Asked] = {}
+        running: dict[Future[ExampleOutcome], RolloutRequest] = {}
         fault: InputError | BudgetSpentError | None = None
         deadline = math.inf
         while running or (pending_pairs and fault is None):
@@ -206,7 +210,7 @@ class Runner(Rollouts):
         """End the threads, without waiting for calls that an interrupt left behind."""
         self._threads.close()
 
-    def _make_rollout(self, pair: Asked, meter: Meter) -> ExampleOutcome:
+    def _make_rollout(self, pair: RolloutRequest, meter: Meter) -> ExampleOutcome:
         candidate, item = pair
         instruction = candidate.text if self._as_text else dict(candidate.components)
         attempts = 0

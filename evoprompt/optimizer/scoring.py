@@ -23,7 +23,7 @@ Step = tuple[Any, Mapping[str, Any], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class ProgramRun:
     """Rollout of a DSPy program.
 
     Attributes:
@@ -78,7 +78,7 @@ class DspyMetric:
                 "pred_trace), or of (example, pred, trace=None)"
             )
 
-    def __call__(self, example: Any, ran: Ran) -> ExampleOutcome:
+    def __call__(self, example: Any, ran: ProgramRun) -> ExampleOutcome:
         """Return the score of a rollout and, if it is not perfect, a reading of each predictor."""
         if ran.failure:
             fault = " ".join(ran.failure.split())[:_MAX_FAULT_LENGTH]
@@ -100,7 +100,7 @@ class DspyMetric:
         }
         return ExampleOutcome(reward, feedback=feedback, readings=readings, metrics=metrics)
 
-    def _feedback(self, example: Any, ran: Ran, name: str, reward: Any) -> str:
+    def _feedback(self, example: Any, ran: ProgramRun, name: str, reward: Any) -> str:
         """Return the metric's feedback on one predictor; empty if it takes no predictor."""
         if not self._takes_predictor:
             return ""
