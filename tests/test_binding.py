@@ -235,3 +235,18 @@ def test_a_candidate_too_long_for_the_prompts_is_reported_once() -> None:
     assert len(refused) > len({candidate.id for candidate in refused}) > 0
     reported = [message for message in messages if message == "not verified: too long"]
     assert len(reported) == len({candidate.id for candidate in refused})
+
+
+def test_a_resume_with_other_instructions_is_told_and_uses_those_of_the_checkpoint(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "checkpoint-0"
+    saved = Binding(evoprompt.Engine(["Add."]), Trainer())
+    with saved.save(folder):
+        pass
+    resumed = Binding(evoprompt.Engine(["Subtract."]), Trainer())
+    with pytest.warns(
+        evoprompt.EvopromptWarning, match=r"resumes from checkpoint-0, which began with 'Add.'"
+    ):
+        resumed.load(folder)
+    assert resumed.engine.best.text == "Add."

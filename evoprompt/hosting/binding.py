@@ -19,6 +19,7 @@ from evoprompt.engine import Engine
 from evoprompt.hosting.requests import supervise
 from evoprompt.log.evaluation import MainMetric
 from evoprompt.log.events import Evaluated, Notice
+from evoprompt.log.turns import clip
 from evoprompt.support.errors import AttachError, InputError
 from evoprompt.support.storage import RECIPE_FILE, STATE_FILE, load_state, save_state, saving
 from evoprompt.support.text import format_error, many
@@ -409,7 +410,15 @@ class Binding:
             )
             return {}
         state = load_state(folder / STATE_FILE)
+        given = self.engine.selection.first.text
         self.engine.load_state_dict(state)
+        resumed = self.engine.selection.first.text
+        if given != resumed:
+            self.notice(
+                f"the training resumes from {folder.name}, which began with {clip(resumed, 80)!r} "
+                f"and not with {clip(given, 80)!r}, as given: the instructions of the checkpoint "
+                "are used; for a training of its own, name another output folder"
+            )
         host = state.get("host")
         return host if isinstance(host, dict) else {}
 

@@ -87,14 +87,26 @@ def as_lines(fields: Any) -> str:
     return "\n".join(f"{name}: {value}" for name, value in items())
 
 
-def question_of(example: object, identity: str) -> Question:
-    """Return the question of ``example``, with the id ``identity``."""
+def question_of(example: object, identity: str, *, is_strict: bool = False) -> Question:
+    """Return the question of ``example``, with the id ``identity``.
+
+    Args:
+        example: a text, a question, a row, or an example of DSPy.
+        identity: the id.
+        is_strict: whether to refuse a row without a question. Otherwise the whole row is the
+            question, for a proposer to read; a policy would read its answer in it.
+
+    Raises:
+        InputError: the row has no question, or a ``dspy.Example`` does not name its inputs.
+    """
     if isinstance(example, Question):
         return replace(example, id=identity)
     if callable(getattr(example, "labels", None)):
         example = _row_of_dspy(example, identity)
     row = example if isinstance(example, Mapping) else getattr(example, "__dict__", None)
     if isinstance(row, Mapping):
+        if is_strict:
+            question_from_row(as_json(row))
         try:
             json_row = as_json(row)
             unasked = json.dumps(json_row, ensure_ascii=False)

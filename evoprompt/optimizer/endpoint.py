@@ -110,10 +110,12 @@ class Endpoint:
         """Return the model's answer to the question of ``example``; empty if there is none.
 
         Raises:
+            InputError: the example is a row without a question; its answer would be sent with it.
             EpisodeFailedError: the model was still reasoning at its limit of tokens.
             LmError: a request failed or was not sent, for example because the budget is spent.
         """
-        question = [{"role": "user", "content": question_of(example, "asked").text}]
+        text = question_of(example, "asked", is_strict=True).text
+        question = [{"role": "user", "content": text}]
         messages = system_message(question, Candidate.of(instruction))
         assert not isinstance(messages, str)
         prompt = self.chat.tokenizer.apply_chat_template(

@@ -273,3 +273,21 @@ def test_a_server_that_is_not_there_is_told_at_the_first_request(
     assert url in said
     assert "does not answer" in said
     assert "start it, or check the address" in said
+
+
+def test_a_row_without_a_question_is_not_sent_with_its_answer() -> None:
+    from evoprompt.optimizer.endpoint import Endpoint
+    from evoprompt.testing.openai_server import OpenAIServer
+
+    rows: list[Any] = [{"text": f"Meeting {number}", "answer": "ham"} for number in range(40)]
+    with OpenAIServer(default="ham") as server, pytest.raises(InputError, match="asks nothing"):
+        program: Any = Endpoint("mine", server.url)
+        evoprompt.optimize(
+            "Classify.",
+            rows,
+            lambda row, output: float(row["answer"] == output),
+            program=program,
+            lm=lambda prompt: "",
+            budget=40,
+        )
+    assert server.requests == []
