@@ -280,14 +280,15 @@ def test_a_row_without_a_question_is_not_sent_with_its_answer() -> None:
     from evoprompt.testing.openai_server import OpenAIServer
 
     rows: list[Any] = [{"text": f"Meeting {number}", "answer": "ham"} for number in range(40)]
-    with OpenAIServer(default="ham") as server, pytest.raises(InputError, match="asks nothing"):
+    with OpenAIServer(default="ham") as server:
         program: Any = Endpoint("mine", server.url)
-        evoprompt.optimize(
-            "Classify.",
-            rows,
-            lambda row, output: float(row["answer"] == output),
-            program=program,
-            lm=lambda prompt: "",
-            budget=40,
-        )
+        with pytest.raises(InputError, match="asks nothing"):
+            evoprompt.optimize(
+                "Classify.",
+                rows,
+                lambda row, output: float(row["answer"] == output),
+                program=program,
+                lm=lambda prompt: "",
+                budget=40,
+            )
     assert server.requests == []
