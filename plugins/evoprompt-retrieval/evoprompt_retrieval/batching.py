@@ -42,18 +42,17 @@ class MicroBatcher(Generic[Item, Result]):
         self._max_items, self._max_waiting, self._workers = max_items, max_waiting, workers
         self._calls: deque[tuple[Sequence[Item], asyncio.Future[Sequence[Result]]]] = deque()
         self._waiting = 0
-        self._arrival = asyncio.Semaphore(0)
+        self._tasks: set[asyncio.Task[None]] = set()
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Handle calls within the context; cancel unanswered calls at its end."""
-        tasks = [asyncio.create_task(self._work()) for _ in range(self._workers)]
+        """Cancel unanswered calls at the end of the context."""
         try:
             yield
         finally:
-            for task in tasks:
+            for task in self._tasks:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.gather(*self._tasks, return_exceptions=True)
             for _, answer in self._calls:
                 answer.cancel()
 
@@ -68,14 +67,16 @@ class MicroBatcher(Generic[Item, Result]):
         answer: asyncio.Future[Sequence[Result]] = asyncio.get_running_loop().create_future()
         self._calls.append((items, answer))
         self._waiting += len(items)
-        self._arrival.release()
+        if sum(not task.done() for task in self._tasks) < self._workers:
+            task = asyncio.create_task(self._work())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
         return await answer
 
     async def _work(self) -> None:
-        while True:
-            await self._arrival.acquire()
-            if batch := self._next_batch():
-                await self._answer(batch)
+        """Handle batches until no call waits: no task is left when an event loop ends."""
+        while batch := self._next_batch():
+            await self._answer(batch)
 
     def _next_batch(self) -> list[tuple[Sequence[Item], asyncio.Future[Sequence[Result]]]]:
         """Return the calls to handle now, oldest first; drop those that were given up."""

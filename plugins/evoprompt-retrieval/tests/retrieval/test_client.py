@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 
 import httpx
 import pytest
+from evoprompt_retrieval.batching import MicroBatcher
 from evoprompt_retrieval.bm25 import Bm25Index
 from evoprompt_retrieval.client import BlockingRetriever, RetrievalClient, RetrievalError
 from evoprompt_retrieval.corpus import Corpus
@@ -188,3 +189,23 @@ def test_it_finds_on_a_real_server_what_the_index_finds_from_many_threads(
         ThreadPoolExecutor(8) as pool,
     ):
         assert list(pool.map(search, queries)) == expected
+
+
+def test_no_task_is_left_where_nothing_is_asked() -> None:
+    """An event loop that ends has nothing of a client to destroy, whether or not it was closed."""
+
+    async def double(items: Sequence[int]) -> list[int]:
+        await asyncio.sleep(0)
+        return [2 * item for item in items]
+
+    async def ask() -> tuple[list[Sequence[int]], int]:
+        batcher = MicroBatcher(double, max_items=2, workers=2)
+        answers = [await batcher.submit([1])]
+        answers += await asyncio.gather(*(batcher.submit([item]) for item in range(5)))
+        answers.append(await batcher.submit([7]))
+        await asyncio.sleep(0)
+        return answers, len(asyncio.all_tasks())
+
+    answers, tasks = asyncio.run(ask())
+    assert answers == [[2], [0], [2], [4], [6], [8], [14]]
+    assert tasks == 1  # this one
