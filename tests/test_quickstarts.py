@@ -22,6 +22,10 @@ BETTER = "Work it out step by step, then write the number."
 pytestmark = pytest.mark.lm
 
 
+SCRIPTS: list[dict[str, object]] = []
+"""The names of scripts that ran: a script does not close its client, and the process ends later."""
+
+
 def run_here(
     name: str,
     folder: Path,
@@ -32,7 +36,7 @@ def run_here(
     """What it says in this process."""
     monkeypatch.chdir(folder)
     monkeypatch.setattr(sys, "argv", [name, *arguments])
-    runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+    SCRIPTS.append(runpy.run_path(str(EXAMPLES / name), run_name="__main__"))
     return capsys.readouterr().out.splitlines()
 
 

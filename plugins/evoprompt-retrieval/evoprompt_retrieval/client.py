@@ -22,6 +22,8 @@ from evoprompt.support.errors import EvopromptError
 from evoprompt_retrieval.batching import MicroBatcher
 
 _LOG = logging.getLogger(__name__)
+_NO_IDLE_CONNECTIONS = httpx.Limits(max_connections=None, max_keepalive_connections=0)
+"""A client that is used until its event loop ends is not closed, and leaves no connection open."""
 _PATH = "/retrieve"
 _TRANSIENT_STATUSES = frozenset({408, 425, 429})
 
@@ -86,7 +88,9 @@ class RetrievalClient:
     async def __aenter__(self) -> Self:
         async with contextlib.AsyncExitStack() as stack:
             self._http = await stack.enter_async_context(
-                httpx.AsyncClient(timeout=self._timeout, transport=self._transport)
+                httpx.AsyncClient(
+                    timeout=self._timeout, transport=self._transport, limits=_NO_IDLE_CONNECTIONS
+                )
             )
             await stack.enter_async_context(self._batcher.running())
             self._stack = stack.pop_all()
