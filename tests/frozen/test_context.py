@@ -205,6 +205,7 @@ def test_a_client_of_a_closed_loop_is_known_behind_the_error_of_its_library() ->
 
 INTERRUPTED = """
 import asyncio, signal, sys, threading
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
 from optimizing import learn, program
 calls = 0
 def answer(instruction, example):
