@@ -240,7 +240,7 @@ class ModelServer(Generic[ChoiceT]):
         longest = limit if isinstance(limit, int) else 0
         url, content = (
             join_url(self._base, self.path),
-            json.dumps(body, ensure_ascii=False).encode(),
+            json.dumps(body, ensure_ascii=False, allow_nan=False).encode(),
         )
         headers = self._headers()
         with self._spending.paid(self._model, body, longest) as attempt:

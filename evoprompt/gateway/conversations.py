@@ -29,7 +29,7 @@ from evoprompt.gateway.settings import GatewaySettings
 from evoprompt.hosting.attachment import keep_log
 from evoprompt.hosting.binding import Binding, Outcomes, RolloutOutcome
 from evoprompt.log.turns import clip
-from evoprompt.support.errors import EvopromptError, InputError, StateError
+from evoprompt.support.errors import EvopromptError, InputError, StateError, warn
 from evoprompt.support.storage import LineFile, checkpoints, mend, remove
 from evoprompt.support.text import format_error
 from evoprompt.types import Assignment, Candidate, Question, Turn
@@ -344,6 +344,12 @@ class Conversations:
                 schemas = list(filter(None, map(_plain_schema, tools)))
                 whole_prompt = prompt.encode(errors="replace").decode()
                 self._record_event("described", prompt=whole_prompt, tools=schemas)
+                if len(schemas) < len(tools):
+                    warn(
+                        f"{len(tools) - len(schemas)} of {len(tools)} tools of the first request "
+                        "are not shown to the proposer; required: JSON objects of at most "
+                        f"{_MAX_SCHEMA_CHARS:,} characters"
+                    )
 
     def reward(
         self,

@@ -421,7 +421,7 @@ class Gateway(Conversations):
         body = Body(await self._body(request), _PROTOCOLS[request.rel_url.raw_path])
         async with self._candidate_of(key) as candidate:
             sent = body.place_texts(candidate, self._render)
-            self._record_context(body)
+            await self._record_context(body)
             is_stream = body.fields.get("stream") is True
             options = body.fields.get("stream_options")
             is_usage_wanted = isinstance(options, dict) and options.get("include_usage")
@@ -520,13 +520,14 @@ class Gateway(Conversations):
         )
         return await self._client.pass_on(request, url, sent, headers, exchange)
 
-    def _record_context(self, body: Body) -> None:
+    async def _record_context(self, body: Body) -> None:
         """Store the first chat, and its tools, as the context of the proposer."""
         if not self.engine.setting.prompt and (chat := body.chat):
             tools = body.fields.get("tools")
-            self.describe(
-                marked_prompt(chat, self._render), tools if isinstance(tools, list) else []
-            )
+            prompt, schemas = marked_prompt(chat, self._render), tools
+            if not isinstance(schemas, list):
+                schemas = []
+            await _in_thread(partial(self.describe, prompt, schemas))
 
 
 def _request(

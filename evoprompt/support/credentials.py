@@ -9,7 +9,7 @@ from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from functools import cache, lru_cache
-from typing import Any, cast
+from typing import Any
 from urllib.parse import quote
 
 from pydantic import JsonValue
@@ -84,7 +84,11 @@ _PLACEHOLDERS = frozenset(
 _MAX_ITEMS = 200  # attributes or values of an object in which secrets are looked for
 _MIN_SECRET = 6  # characters of a secret that is searched for; a shorter value may be any word
 _setting_secrets: set[str] = set()  # secrets that settings have held in this process
-_cached: dict[str, object] = {}  # the last forms of all secrets, and what they were computed of
+_last_forms: dict[str, tuple[object, object, list[str]]] = {}
+"""The last forms of all secrets, after the environment and the settings that they are of.
+
+One tuple, since several threads read it.
+"""
 
 
 def masked(text: str) -> str:
@@ -163,10 +167,14 @@ def _secret_forms() -> list[str]:
     environment = getattr(os.environ, "_data", None)  # a mapping; CPython's, not documented
     if environment is None:
         return _compute_forms()
-    if _cached.get("of") != (environment, _setting_secrets):
-        _cached["of"] = (dict(environment), set(_setting_secrets))
-        _cached["forms"] = _compute_forms()
-    return cast(list[str], _cached["forms"])
+    last = _last_forms.get("")
+    if last is None or last[:2] != (environment, _setting_secrets):
+        before = (
+            dict(environment),
+            set(_setting_secrets),
+        )  # what changes meanwhile is seen next time
+        last = _last_forms[""] = (*before, _compute_forms())
+    return last[2]
 
 
 def _compute_forms() -> list[str]:
