@@ -17,6 +17,7 @@ from evoprompt.support.waiting import monitor
 from evoprompt.types import Assignment
 from evoprompt_verl import columns
 from evoprompt_verl.checkpoint import StepFolders
+from evoprompt_verl.context import EXTRA, PROMPT, with_context
 from evoprompt_verl.dataset import prompts_of, reward_of
 from evoprompt_verl.host import (
     ATTRIBUTES,
@@ -146,7 +147,7 @@ class VerlAttachment(Binding):
             candidates = [self.engine.best] * len(prompts)
         else:
             candidates = [assignment.candidate for assignment in self._assign(prompts)]
-        messages = columns.column(prompts, columns.PROMPT)
+        messages = columns.column(prompts, PROMPT)
         fitted_prompts = self._prompts.fit_questions(messages, candidates)
         uids = columns.column(prompts, columns.UID)
         left_out = [uid for uid, prompt in zip(uids, fitted_prompts, strict=True) if prompt is None]
@@ -157,12 +158,12 @@ class VerlAttachment(Binding):
         kept_rows = [row for row, prompt in enumerate(fitted_prompts) if prompt is not None]
         rendered = [prompt for prompt in fitted_prompts if prompt is not None]
         batch = columns.selected(prompts, kept_rows) if left_out else prompts
-        changed: dict[str, list[Any]] = {columns.PROMPT: rendered}
-        if columns.EXTRA in batch:
-            extras = columns.column(batch, columns.EXTRA)
+        changed: dict[str, list[Any]] = {PROMPT: rendered}
+        if EXTRA in batch:
+            extras = columns.column(batch, EXTRA)
             purpose: Purpose = "evaluate" if validate else "train"
-            changed[columns.EXTRA] = [
-                columns.with_context(extra, purpose, candidates[row].instruction, messages[row])
+            changed[EXTRA] = [
+                with_context(extra, purpose, candidates[row].instruction, messages[row])
                 for extra, row in zip(extras, kept_rows, strict=True)
             ]
         self._generate_originally(columns.with_columns(batch, changed))
@@ -273,7 +274,7 @@ class VerlAttachment(Binding):
         self.require_instruction_in_prompts(
             has_instruction,
             f"an agent loop builds its prompt from something else than the column "
-            f"{columns.PROMPT!r}, or wants evoprompt.placement=user",
+            f"{PROMPT!r}, or wants evoprompt.placement=user",
         )
 
     def _live(self) -> set[str]:

@@ -10,19 +10,9 @@ import numpy as np
 import torch
 from tensordict import NonTensorData, NonTensorStack, TensorDict
 
-from evoprompt.hosting.binding import Purpose
 from evoprompt.hosting.rows import packed, training_question
 from evoprompt.types import Question
-
-PROMPT = "raw_prompt"
-"""Column of the messages that the agent loops render."""
-
-EXTRA = "extra_info"
-"""Column that veRL hands to reward functions."""
-
-_PURPOSE = "evoprompt_purpose"
-_INSTRUCTION = "evoprompt_instruction"
-_OWN_PROMPT = "evoprompt_prompt"  # only until the rollout ends
+from evoprompt_verl.context import PROMPT
 
 UID = "uid"
 """Column of veRL's own id of a prompt; its trajectories are keyed ``{uid}_{session}_{output}``."""
@@ -69,38 +59,6 @@ def questions(batch: TensorDict) -> list[Question]:
         replace(training_question({**row, "prompt": row[PROMPT]}, index), row=packed(row))
         for index, row in enumerate(rows(batch))
     ]
-
-
-def with_context(
-    extra: object, purpose: Purpose, instruction: str, prompt: Sequence[Any]
-) -> object:
-    """Return ``extra``, the extra information of a row, with three keys.
-
-    Reward functions read the instruction, and the purpose of the rollout unless that is training.
-    The prompt of the dataset is for :func:`restore_prompt`.
-
-    >>> with_context({"index": 3}, "verify", "Look first.", [])
-    {'index': 3, 'evoprompt_instruction': 'Look first.', 'evoprompt_prompt': [], \
-'evoprompt_purpose': 'verify'}
-    """
-    if not isinstance(extra, Mapping):
-        return extra
-    purpose_field = {} if purpose == "train" else {_PURPOSE: purpose}
-    return {**extra, _INSTRUCTION: instruction, _OWN_PROMPT: prompt, **purpose_field}
-
-
-def restore_prompt(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the columns of a rollout with the prompt of the dataset, for what scores it.
-
-    >>> extra = with_context({}, "train", "Look first.", ["Why?"])
-    >>> restore_prompt({"raw_prompt": ["Look first.", "Why?"], "extra_info": extra})
-    {'raw_prompt': ['Why?'], 'extra_info': {'evoprompt_instruction': 'Look first.'}}
-    """
-    extra = row.get(EXTRA)
-    if not isinstance(extra, Mapping) or _OWN_PROMPT not in extra:
-        return dict(row)
-    others = {name: value for name, value in extra.items() if name != _OWN_PROMPT}
-    return {**row, PROMPT: extra[_OWN_PROMPT], EXTRA: others}
 
 
 def with_columns(batch: TensorDict, columns: Mapping[str, Sequence[Any]]) -> TensorDict:

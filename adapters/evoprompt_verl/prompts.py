@@ -17,7 +17,7 @@ from evoprompt.agents.writer import PromptWriter, Schemas
 from evoprompt.hosting.prompts import Prompt, Render
 from evoprompt.support.errors import InputError
 from evoprompt.types import INSTRUCTION, Candidate, Question
-from evoprompt_verl.columns import PROMPT
+from evoprompt_verl.context import PROMPT
 from evoprompt_verl.dataset import tools_of
 
 Messages = Sequence[Mapping[str, Any]]

@@ -10,7 +10,8 @@ from tensordict import TensorDict
 from evoprompt.hosting.binding import Outcomes
 from evoprompt.hosting.rows import row_of
 from evoprompt.types import Assignment
-from evoprompt_verl.columns import EXTRA, PROMPT, ROLLOUTS, UID, batch_of, with_context
+from evoprompt_verl.columns import ROLLOUTS, UID, batch_of
+from evoprompt_verl.context import EXTRA, PROMPT, with_context
 from evoprompt_verl.host import VALIDATION, HostBatch, HostQueue, Metrics, VerlTrainer
 from evoprompt_verl.outcomes import OutcomeReader, of_assignments
 from evoprompt_verl.prompts import VerlPrompts

@@ -16,11 +16,11 @@ import ray
 from evoprompt.support.calls import calling
 from evoprompt.support.text import format_error
 from evoprompt.support.waiting import monitor
-from evoprompt_verl.columns import restore_prompt
+from evoprompt_verl.context import restore_prompt
 
 _CALL = "__ray_call__"
 _LOG = logging.getLogger("evoprompt")
-_TIMEOUT = 5.0  # seconds for workers to respond; a busy one responds later
+_TIMEOUT = 5.0  # seconds for workers to respond; a busy one responds to a later question
 
 
 class Workers:
@@ -36,20 +36,24 @@ class Workers:
         reward_actors = [worker for worker in rewards if hasattr(worker, _CALL)]
         loop_actors = [worker for worker in loops if hasattr(worker, _CALL)]
         self._actors = [*reward_actors, *loop_actors]
-        self._call(reward_actors, name_rewards)
-        self._call(loop_actors, score_by_own_prompts)
+        # Ray lets a later call overtake one that an asynchronous actor has not begun: no rollout is
+        # scored before these have returned, however long a worker takes to start.
+        self._call(reward_actors, name_rewards, timeout=None)
+        self._call(loop_actors, score_by_own_prompts, timeout=None)
 
     def overdue(self) -> str:
         """Return the line about a call that does not return in a worker; empty if there is none."""
-        lines = [line for lines in self._call(self._actors, overdue_lines) for line in lines]
-        return lines[0] if lines else ""
+        results = self._call(self._actors, overdue_lines, timeout=_TIMEOUT)
+        return next((line for lines in results for line in lines), "")
 
-    def _call(self, actors: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
+    def _call(
+        self, actors: Sequence[Any], function: Callable[[Any], Any], timeout: float | None
+    ) -> list[Any]:
         """Return the results of ``function`` in the actors, without those that do not respond."""
         pending = [getattr(actor, _CALL).remote(function) for actor in actors]
         if not pending:
             return []
-        done, _ = ray.wait(pending, num_returns=len(pending), timeout=_TIMEOUT)
+        done, _ = ray.wait(pending, num_returns=len(pending), timeout=timeout)
         results = []
         for reference in done:
             try:

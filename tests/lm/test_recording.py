@@ -46,7 +46,7 @@ def test_exchanges_are_replayed_once_and_in_any_order(recording: Path) -> None:
 def test_nothing_is_lost_where_several_record_into_one_file(tmp_path: Path) -> None:
     path = tmp_path / "exchanges.jsonl"
     recorders = [Recorder(path), Recorder(path)]
-    texts = [f"{number} {'x' * 5_000}" for number in range(400)]
+    texts = [f"{number} {'x' * 5_000}" for number in range(100)]
 
     def add(number: int) -> None:
         recorders[number % 2].add(request(texts[number]), response(str(number)))

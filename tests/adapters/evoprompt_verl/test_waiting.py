@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import ray
-from evoprompt_verl.columns import with_context
+from evoprompt_verl.context import with_context
 from evoprompt_verl.waiting import Workers, name_rewards, overdue_lines
 from reward_worker import LoopWorker, Manager, RewardWorker
 from waiting import wait_for
