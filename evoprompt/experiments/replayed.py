@@ -35,7 +35,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from evoprompt.agents import Episode, TextTokenizer
 from evoprompt.agents.tasks import Task
-from evoprompt.experiments.answers import RecordedAnswer
+from evoprompt.experiments.answers import AGENT, RecordedAnswer
 from evoprompt.experiments.intervals import interval_over_seeds
 from evoprompt.log.evaluation import value_of
 from evoprompt.plugins import Choice, build
@@ -57,6 +57,8 @@ class AnswerSource(BaseModel):
     Attributes:
         answers: file in the folder of ``results.yaml``.
         sha256: of the file.
+        method: of the answers; a file may hold the answers of several policies to a question side
+            by side, which compresses well, each under a method of its own.
         task: by name, with its settings.
         split: of the questions.
     """
@@ -67,6 +69,7 @@ class AnswerSource(BaseModel):
     sha256: str
     task: Choice
     split: str = "test"
+    method: str = AGENT
 
 
 class _Form(BaseModel):
@@ -227,6 +230,8 @@ class PageResults:
         values: dict[str, tuple[str, float]] = {}
         for line in gzip.decompress(packed).decode("utf-8").strip("\n").split("\n"):
             answer = RecordedAnswer.model_validate_json(line)
+            if answer.method != cell.method:
+                continue
             question = questions.pop(answer.id, None)
             if question is None or question.text != answer.question:
                 raise InputError(

@@ -1,0 +1,203 @@
+"""Search for words on a policy that is not trained: the first half of *words first, then weights*.
+
+    python -m benchmarks.words_first examples/calculator/order.yaml gepa --seed 0 --budget 2400
+
+Print the best text on standard output. The engine of a training is one search for words on a frozen
+policy; ``evoprompt.optimize`` and ``gepa.optimize`` are two others. All have the same proposer of
+the configuration, and every rollout counts, validation included; GEPA ends with the iteration that
+exceeds the budget. The policy is that of the task, and it answers greedily, as it does in the test
+at the end of a training.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.frozen import Quiet
+from evoprompt import OptimizeOptions, ProposalRequest, Proposer, optimize
+from evoprompt.agents import Episode
+from evoprompt.agents.tasks import Policy, Task
+from evoprompt.components import BuildContext
+from evoprompt.experiments.answers import AGENT, methods_of
+from evoprompt.experiments.evaluate import policy_of, subject_of, task_of
+from evoprompt.experiments.frozen import proposer_of
+from evoprompt.log.evaluation import Score
+from evoprompt.types import (
+    INSTRUCTION,
+    Assignment,
+    Candidate,
+    CandidateStats,
+    Question,
+    Trajectory,
+    Turn,
+)
+
+
+@dataclass
+class FrozenPolicy:
+    """Policy that answers questions of its task, and counts them.
+
+    Attributes:
+        task: task of the questions.
+        policy: policy that answers.
+        rollouts: number of answers so far.
+    """
+
+    task: Task
+    policy: Policy
+    rollouts: int = field(default=0, init=False)
+
+    def answer(self, instruction: str, questions: Sequence[Question]) -> list[Episode]:
+        """Return the greedy episodes of ``questions``."""
+        self.rollouts += len(questions)
+        method = methods_of(self.task, instruction)[AGENT]
+        plays = [
+            method.begin(self.policy.tokenizer, self.policy.limits, question, instruction)
+            for question in questions
+        ]
+        return self.policy.answer(plays, self.task.caller("train"))
+
+    def reward(self, question: Question, episode: Episode) -> float:
+        """Return the reward of an episode."""
+        return self.task.score(episode, question).reward
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """Settings of a search.
+
+    Attributes:
+        budget: maximum number of rollouts.
+        seed: seed of every choice.
+        validation: number of validation questions that choose between texts.
+    """
+
+    budget: int
+    seed: int
+    validation: int
+
+    def validation_questions(self, task: Task) -> Sequence[Question]:
+        """Return the questions that choose between texts."""
+        return task.questions("validation")[: self.validation]
+
+
+def search_by_optimize(frozen: FrozenPolicy, proposer: Proposer, settings: SearchSettings) -> str:
+    """Return the best text of ``evoprompt.optimize``."""
+
+    def program(instruction: str, question: Question) -> Episode:
+        return frozen.answer(instruction, [question])[0]
+
+    def metric(question: Question, episode: Episode) -> Score:
+        return frozen.task.score(episode, question)
+
+    result = optimize(
+        str(frozen.task.seeds[0]),
+        frozen.task.questions("train"),
+        metric,
+        program=program,
+        valset=settings.validation_questions(frozen.task),
+        proposer=proposer,
+        budget=settings.budget,
+        options=OptimizeOptions(seed=settings.seed, max_concurrency=1, progress=False),
+    )
+    return result.best.text
+
+
+class FrozenPolicyAdapter:
+    """Adapter of a policy for GEPA, whose names it has.
+
+    Args:
+        frozen: policy that answers.
+    """
+
+    propose_new_texts = None
+
+    def __init__(self, frozen: FrozenPolicy) -> None:
+        self._frozen = frozen
+
+    def evaluate(
+        self, batch: list[Question], candidate: dict[str, str], capture_traces: bool = False
+    ) -> Any:
+        """Return outputs, scores and trajectories of a batch."""
+        from gepa.core.adapter import EvaluationBatch
+
+        written = Candidate.of(candidate)
+        trajectories, scores = [], []
+        for question, episode in zip(batch, self._frozen.answer(written.text, batch), strict=True):
+            assignment = Assignment(question.id, question, written, 1, question.id)
+            turns = tuple(Turn(turn.action, turn.observation) for turn in episode.turns)
+            scores.append(self._frozen.reward(question, episode))
+            trajectories.append(Trajectory(assignment, scores[-1], turns=turns))
+        return EvaluationBatch(trajectories, scores, trajectories if capture_traces else None)
+
+    def make_reflective_dataset(
+        self, candidate: dict[str, str], evaluated: Any, components: list[str]
+    ) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+        """Return the trajectories for the proposer."""
+        rows = [{"Trajectory": trajectory} for trajectory in evaluated.trajectories]
+        return dict.fromkeys(components, rows)
+
+
+def search_by_gepa(frozen: FrozenPolicy, proposer: Proposer, settings: SearchSettings) -> str:
+    """Return the best text of ``gepa.optimize``, with its default settings."""
+    from gepa.api import optimize as gepa_optimize
+
+    rng = random.Random(f"words first/{settings.seed}")
+
+    def propose(candidate: dict[str, str], dataset: Any, components: list[str]) -> dict[str, str]:
+        rows = dataset[INSTRUCTION]
+        failures = [row["Trajectory"] for row in rows if row["Trajectory"].reward < 1]
+        parent = CandidateStats(Candidate.of(candidate), 0.0)
+        proposals = proposer.propose(ProposalRequest(1, [parent], failures, [], rng))
+        return dict(proposals[0].components) if proposals else dict(candidate)
+
+    arguments: Any = {
+        "adapter": FrozenPolicyAdapter(frozen),
+        "custom_candidate_proposer": propose,
+        "logger": Quiet(),
+    }
+    result = gepa_optimize(
+        seed_candidate={INSTRUCTION: str(frozen.task.seeds[0])},
+        trainset=list(frozen.task.questions("train")),
+        valset=list(settings.validation_questions(frozen.task)),
+        max_metric_calls=settings.budget,
+        seed=settings.seed,
+        **arguments,
+    )
+    return Candidate.of(result.best_candidate).text
+
+
+Search = Callable[[FrozenPolicy, Proposer, SearchSettings], str]
+SEARCHES: Mapping[str, Search] = {"optimize": search_by_optimize, "gepa": search_by_gepa}
+
+
+def main() -> None:
+    """Read the command line, and print the text."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("config", type=Path)
+    parser.add_argument("search", choices=SEARCHES)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--budget", type=int, default=2400)
+    parser.add_argument("--validation", type=int, default=40, help="validation questions")
+    parser.add_argument("--set", action="append", default=[], help="setting of the configuration")
+    options = parser.parse_args()
+    subject = subject_of(options.config, options.set)
+    task = task_of(subject)
+    section = subject.config.engine_of(subject.trial.arm)
+    proposer = proposer_of(section, BuildContext(task))
+    settings = SearchSettings(options.budget, options.seed, options.validation)
+    with policy_of(subject, task) as policy:
+        frozen = FrozenPolicy(task, policy)
+        text = SEARCHES[options.search](frozen, proposer, settings)
+    print(f"{options.search}, seed {options.seed}: {frozen.rollouts} rollouts", file=sys.stderr)
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
