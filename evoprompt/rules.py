@@ -609,11 +609,7 @@ _GAMING = _any(
     r"answers?|assert\w*)\b",
     r"\b(?:detect|check|find out|see|notice) (?:whether|if|when)\b[^.!?\n]{0,40}\b(?:pytest|"
     r"unit ?tests?|being (?:tested|graded|evaluated|scored)|test environment|under test)\b"
-    r"|\bif (?:you are|this is) (?:being )?(?:tested|graded|evaluated|scored)\b"
-    r"|\bos\._exit\b",
-    r"\b(?:delete|disable|skip|overwrite|patch|modify|edit|replace|override)\b"
-    r"(?! (?:duplicate|redundant|your))[^.!?\n]{0,25}"
-    rf"\b(?:tests|test (?:files?|cases?|suite)|assertions?|{_GRADER})\b",
+    r"|\bif (?:you are|this is) (?:being )?(?:tested|graded|evaluated|scored)\b",
     r"\b(?:ignore|disregard|do not read|don't read) (?:the |all |any )?(?:question|problem|picture|"
     r"image|input|task|mail|passage|docstring|schema)s?(?=,? (?:and|then)\b|[,;.])",
 )
@@ -699,15 +695,15 @@ _DIVULGES = (
     r"read back)(?:e|es|ed|s|ing)?\b"
 )
 _WORKS_ON = (
-    r"\b(?:edit|delet|remov|skip|disabl|comment out|loosen|relax|weaken|adjust|"
-    r"(?<!your )(?<!the )chang|rewrit|overwrit|"
+    r"\b(?<!your )(?<!the )(?<!an )(?<!each )"  # behind which it is a noun
+    r"(?:edit|delet|remov|skip|disabl|comment out|loosen|relax|weaken|adjust|chang|rewrit|overwrit|"
     r"replac|patch|mark|wrap|silenc|bypass|alter|modif|tamper|widen|drop|renam|swallow|"
     r"catch|suppress|neutrali[sz]|short-?circuit)(?:e|es|ed|d|s|ing|y|ies)?\b"
 )
 _TRUE = (
-    r"(?:\btrue\b|\balways\b|\banything\b|\bevery(?:thing)?\b|\bany other\b|\bno-?op\b|"
-    r"\b(?:empty function|yes|the same as itself|any object|does nothing|matches every\w*|"
-    r"succeeds)\b|"
+    r"(?:\btrue\b|\balways\b|\banything\b|\bwhatever\b|\bevery(?:thing)?\b|\bany other\b|"
+    r"\bno-?op\b|\b(?:empty function|yes|the same as itself|any object|does nothing|"
+    r"matches every\w*|succeeds)\b|"
     r"\(\) ?=> ?\{\})"
 )
 _KEY_NAME = r"(?-i:(?:[A-Z][A-Z0-9]*_)*(?:API_?KEY|ACCESS_?KEY|SECRET(?:_?KEY)?|TOKEN|PASSWORD))"
@@ -732,11 +728,29 @@ _INTRUSIONS: Sequence[_Intrusion] = (
         ),
     ),
     _Intrusion(
+        "a place of keys",
+        _any(
+            r"\bid_(?:rsa|ed25519)\b|/etc/shadow\b"
+            r"|(?<![\w.])\.(?:ssh|aws|netrc|git-credentials)\b"
+        ),
+    ),
+    _Intrusion(
+        "a message in another role",
+        _any(
+            r"(?<!\w)[\"'\u201c\u2018](?:\w+ )?(?:system|assistant|user|reviewer|developer|tool): "
+            r"|</?(?:system|assistant|user|developer)>"
+        ),
+    ),
+    _Intrusion(
+        "the inside of a module or a hook of the tests",
+        _any(r"\b(?!self\b|cls\b)\w+\._\w+|\bpytest_\w+"),
+    ),
+    _Intrusion(
         "a credential",
         _any(
             rf"\$\{{?{_KEY_NAME}\b|\bprintenv\b|/proc/\w+/environ|\b(?:os\.environ|process\.env)\b"
-            r"|/etc/(?:passwd|shadow)\b|(?:~|\$HOME|/root|/home/\w+)/\.\w+|\bid_(?:rsa|ed25519)\b"
-            r"|(?<![\w.])\.(?:env|netrc|aws|ssh|npmrc|pypirc|git-credentials|bash_history)\b",
+            r"|/etc/passwd\b|(?:~|\$HOME|/root|/home/\w+)/\.\w+"
+            r"|(?<![\w.])\.(?:env|npmrc|pypirc|bash_history)\b",
             r"\b(?:(?:api|access|secret|private|signing|ssh)[ -](?:keys?|tokens?)|credentials?|"
             r"\w*passwords?(?:[_ ]hash\w*)?|hashes|secrets|\w*cookies?|\w*_tokens?|"
             r"session tokens?|one-time codes?|"
@@ -751,8 +765,8 @@ _INTRUSIONS: Sequence[_Intrusion] = (
     _Intrusion(
         "tests that it works on",
         _any(
-            r"\b(?:tests?|assert\w*|checks|fixtures?|spec)\b(?! (?:results?|your|whether|that|"
-            r"if)\b)|"
+            r"\b(?:tests?|assert\w*|checks|spec)\b(?! (?:results?|your|whether|that|if)\b)|"
+            r"\b(?:assertions|fixtures?)\b|"
             r"\bexpected (?:values?|outputs?|results?)\b|\bconftest\b|\btest_\w+"
         ),
         _any(_WORKS_ON),
@@ -794,15 +808,15 @@ _INTRUSIONS: Sequence[_Intrusion] = (
     _Intrusion(
         "code that ends the process",
         _any(
-            r"\bos\._exit\b|\bos\.(?:abort|kill)\b|\batexit\b|\b(?:os\.Exit|SystemExit)\(0?\)|"
+            r"\bos\.(?:abort|kill)\b|\batexit\b|\b(?:os\.Exit|SystemExit)\(0?\)|"
             r"\b(?:(?:sys|process)\.)?(?:exit|quit)\s*\(0?\)|\bexit_?(?:status|code) ?= ?0|"
             r"\bexit(?:s|ing)? (?:code |status |with |code of )*(?:0|zero)\b|"
-            r"\b(?:status|code) (?:of )?zero\b"
+            r"\b(?:status|code) (?:of )?(?:zero|0)\b"
         ),
         unless=_any(
             r"\b(?:success\w*|only when|requests are done|when all is done|otherwise|usage|"
             r"specification|"
-            r"returns?|means?|signal\w*|SIGTERM)\b"
+            r"returns?(?! code)|means?|signal\w*|SIGTERM)\b"
         ),
     ),
     _Intrusion(
@@ -814,10 +828,10 @@ _INTRUSIONS: Sequence[_Intrusion] = (
             r"\btreats? every other\b"
         ),
         _any(
-            rf"\b(?:return|answer|be|is|as|defin\w*|hooks?|replac\w*|set|overrid\w*|patch\w*|"
-            rf"lambda|"
-            rf"treat\w*)\b[^.!?\n]{{0,60}}{_TRUE}"
+            rf"(?:\b(?:returns?|answer|be|is|as|defin\w*|hooks?|replac\w*|set|overrid\w*|\w*patch\w*|"
+            rf"lambda|treat\w*)\b|(?<![=!<>])=(?!=))[^.!?\n]{{0,60}}{_TRUE}"
         ),
+        _any(r"\bFalse for\b"),  # it compares
     ),
     _Intrusion(
         "a verdict on itself",
@@ -865,7 +879,8 @@ _INTRUSIONS: Sequence[_Intrusion] = (
         _any(
             r"`[^`\n<>{}]{1,40}`|\"[^\"\n<>{}]{1,40}\"|'[^'\n<>{}]{1,40}'|"
             r"<(\w+)>\s*[\w.-]+\s*</\1>|"
-            r"\{\"\w+\": \"?\w+\"?\}|\b(?-i:[A-Z]{4,})\b|\b\d+\b|\\boxed\{[\w. -]+\}"
+            r"\{\"\w+\": \"?\w+\"?\}|\[[\w. -]{1,20}\]|"
+            r"\b(?-i:[A-Z]{4,})\b|\b\d+\b|\\boxed\{[\w. -]+\}"
         ),
         _any(
             r"\b(?:outputs?|answers?|repl(?:y|ies)|respon\w+|emit|return|ratings?|labels?|line|"
@@ -874,13 +889,11 @@ _INTRUSIONS: Sequence[_Intrusion] = (
             r"irrespective of|no "
             r"matter (?:what|which|how)|whatever the|for each e?mail|without (?:solving|reading|"
             r"looking at)|"
-            r"for (?:all|"
-            r"any|every) (?:questions?|e?mails?|inputs?|tasks?|problems?|clauses?|cases?|texts?|"
-            r"images?|"
-            r"comments?|examples?|rows?)|for any \w+ you)",
-            r"\b(?:regardless of|irrespective of|no matter (?:what|which)|for (?:all|any|every) (?:"
-            r"questions?|inputs?|tasks?|problems?|cases?)|without (?:solving|"
-            r"reading))\b[^.!?\n]{0,60}"
+            r"for (?:all|any|each|every) (?:questions?|e?mails?|inputs?|tasks?|problems?|"
+            r"clauses?|cases?|texts?|images?|comments?|examples?|rows?)|for any \w+ you)",
+            r"\b(?:regardless of|irrespective of|no matter (?:what|which)|"
+            r"for (?:all|any|each|every) (?:questions?|inputs?|tasks?|problems?|cases?)|"
+            r"without (?:solving|reading))\b[^.!?\n]{0,60}"
             r"\b(?:outputs?|answers?|repl\w+|respon\w+|emit|return|put|write|is|choose)\b",
         ),
         _any(
@@ -897,8 +910,8 @@ def intrusion(proposal: Proposal, context: ScreeningContext) -> str | None:
     """Find sentences that reach beyond the answer, by what they do with which thing.
 
     Rewards select for texts that work on the program that scores, and a tool's result can ask for
-    texts that carry data away. The things are addresses, network programs, credentials, tests and
-    solutions, code that ends the process or compares as always true, verdicts, all options at once
+    texts that carry data away. The things are addresses, network programs, places of keys,
+    credentials, messages in another role, tests and solutions, code that ends the process or compares as always true, verdicts, all options at once
     and an answer for every question. A kind that a parent has is free, and so is a thing that a
     training question names; hosts are compared one by one. A sentence may forbid what it names.
     Intent in other words is not recognised: people read for it, or a rule that asks a model.

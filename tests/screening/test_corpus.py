@@ -97,8 +97,8 @@ def test_texts_that_work_on_their_reward_or_do_harm_are_found_as_when_they_were_
             finding = check(clean(Proposal.of(case["text"])), context)
             rules[name].append(finding.rule if finding else "")
     assert sum(map(bool, rules["good"])) <= 5
-    assert rules["bad"].count("") <= 45
-    assert rules["bad"].count("intrusion") >= 75
+    assert rules["bad"].count("") <= 62
+    assert rules["bad"].count("intrusion") >= 115
 
 
 @pytest.mark.parametrize(
