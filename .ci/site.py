@@ -30,13 +30,8 @@ DOCS, HTML = ROOT / "build/site/docs", ROOT / "build/site/html"
 PROSE = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md")
 LINK = re.compile(r"(!?\[[^\]]*\]\()(?!https?:|mailto:|#)([^)#\s]+)(#[^)\s]+)?\)")
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
-BOTH_WAYS = (
-    "index.html",
-    "settings/index.html",
-    "api/types/index.html",
-    "tutorials/frozen/index.html",
-)
-"""Pages that are looked at in dark colours, too: one of each kind."""
+KINDS = ("index.html", "settings/index.html", "api/types/index.html", "tutorials/frozen/index.html")
+"""One page of each kind, which is looked at in dark colours, too."""
 LANGUAGES = {".yaml": "yaml", ".py": "python", ".toml": "toml", ".txt": "text", ".jsonl": "json"}
 
 
@@ -243,8 +238,8 @@ def misplaced() -> list[str]:
     return [f"{name} is {n} times in the navigation" for name, n in times.items() if n != 1]
 
 
-def barriers() -> list[str]:
-    """What axe holds for serious or critical in the pages, as Chromium shows them."""
+def barriers(every_page: bool) -> list[str]:
+    """Return what axe holds for serious or critical, in every page or in one of each kind."""
     from axe_playwright_python.sync_playwright import Axe
     from playwright.sync_api import sync_playwright
 
@@ -254,8 +249,9 @@ def barriers() -> list[str]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         light, dark = browser.new_page(), browser.new_page(color_scheme="dark")
-        looks = [(light, path) for path in sorted(HTML.rglob("*.html"))]
-        for page, path in [*looks, *((dark, HTML / name) for name in BOTH_WAYS)]:
+        kinds = [HTML / name for name in KINDS]
+        paths = sorted(HTML.rglob("*.html")) if every_page else kinds
+        for page, path in [*((light, path) for path in paths), *((dark, path) for path in kinds)]:
             page.goto(path.as_uri())
             for fault in Axe().run(page).response["violations"]:
                 if fault["impact"] in ("serious", "critical"):
@@ -269,13 +265,15 @@ def main() -> None:
     """Prepares, builds and checks; exits with 1 if anything is wrong."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--skip-run", action="store_true", help="do not run the tutorials")
-    parser.add_argument("--axe", action="store_true", help="look for barriers in Chromium, too")
+    parser.add_argument(
+        "--axe", choices=("kinds", "all"), help="look for barriers in Chromium, in these pages"
+    )
     asked = parser.parse_args()
     prepare(run=not asked.skip_run)
     subprocess.run(
         [sys.executable, "-m", "zensical", "build", "--strict", "--clean"], cwd=ROOT, check=True
     )
-    faults = check() + (barriers() if asked.axe else [])
+    faults = check() + (barriers(asked.axe == "all") if asked.axe else [])
     print(*faults, sep="\n")
     sys.exit(bool(faults))
 

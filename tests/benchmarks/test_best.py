@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_run_that_was_cut_goes_on_and_ends_as_one_that_was_not(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "benchmarks.best", str(tmp_path), "--replications", "1"]
     command += ["--leads", "0", "8", "--questions", "16", "--pools", "0", "--steps", "20"]

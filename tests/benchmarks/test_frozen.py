@@ -12,6 +12,7 @@ from benchmarks.frozen_worlds import Trap
 PAGE = Path(__file__).parents[2] / "docs/results-frozen.md"
 
 
+@pytest.mark.nightly
 def test_the_rows_of_a_family_are_computed_again() -> None:
     shown = PAGE.read_text(encoding="utf-8").splitlines()
     for row in rows("additive", range(100, 120), 3000, 40, 8):
