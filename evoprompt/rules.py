@@ -911,10 +911,11 @@ def intrusion(proposal: Proposal, context: ScreeningContext) -> str | None:
 
     Rewards select for texts that work on the program that scores, and a tool's result can ask for
     texts that carry data away. The things are addresses, network programs, places of keys,
-    credentials, messages in another role, tests and solutions, code that ends the process or compares as always true, verdicts, all options at once
-    and an answer for every question. A kind that a parent has is free, and so is a thing that a
-    training question names; hosts are compared one by one. A sentence may forbid what it names.
-    Intent in other words is not recognised: people read for it, or a rule that asks a model.
+    credentials, messages in another role, tests and solutions, code that ends the process or
+    compares as always true, verdicts, all options at once and an answer for every question. A kind
+    that a parent has is free, and so is a thing that a training question names; hosts are compared
+    one by one. A sentence may forbid what it names. Intent in other words is not recognised: people
+    read for it, or a rule that asks a model.
     """
     text = proposal.text.replace("\u2019", "'")
     known_text = "\n".join((context.inherited_text, *context.seeds)).replace("\u2019", "'")
