@@ -46,6 +46,7 @@ class Scale:
         rollouts: a question.
         replayed: trajectories remembered.
         step_seconds: assumed length of the step of the whole training, for the share.
+        verifies_by_rollouts: verification has rollouts of its own; else nothing is set.
     """
 
     name: str
@@ -54,14 +55,15 @@ class Scale:
     rollouts: int
     replayed: int
     step_seconds: float
+    verifies_by_rollouts: bool = False
 
 
 SCALES = (
-    Scale("tiny example", 7, 16, 5, 1_024, 0.3),
-    Scale("paper", 7, 512, 5, 1_024, 60.0),
-    Scale("paper, 100,000 replayed", 7, 512, 5, 100_000, 60.0),
-    Scale("1,000 candidates", 1_000, 512, 5, 100_000, 60.0),
-    Scale("10,000 candidates", 10_000, 512, 5, 100_000, 60.0),
+    Scale("tiny example", 1, 16, 5, 1_024, 0.3),
+    Scale("paper", 1, 512, 5, 1_024, 60.0),
+    Scale("paper, seven seeds", 7, 512, 5, 1_024, 60.0),
+    Scale("tiny example, extra rollouts", 7, 16, 5, 1_024, 0.3, verifies_by_rollouts=True),
+    Scale("paper, extra rollouts", 7, 512, 5, 1_024, 60.0, verifies_by_rollouts=True),
 )
 
 
@@ -75,7 +77,7 @@ class Cost:
         tell: at the end of the run, without pruning.
         baseline: writing the same trajectories as JSON, as a log of a trainer does.
         prune: a tell that prunes, once.
-        evolve: a generation of six proposals, verification rollouts excluded.
+        evolve: the longest generation, verification rollouts excluded.
         save: making the state and writing it as JSON.
         state_bytes: size of that JSON.
         memory_bytes: peak memory of the process above what it had before the engine.
@@ -134,23 +136,33 @@ def measure(scale: Scale, steps: int) -> Cost:
     ]
     filling = -(-scale.replayed // (scale.questions * scale.rollouts))
     total = filling + steps
-    config = EngineConfig(
-        population_size=scale.population,
-        parents=max(scale.population // 2, 1),
-        prune_every=total,  # only the last step prunes, and a generation follows
-        evolve_every=total,
-        evolve_until=None,
-        proposals_per_round=6,
-        replay_capacity=scale.replayed,
-        verify_questions=20,
-        verify_rounds=1,
-        accept="top",
-    )
+    config = EngineConfig()
+    if scale.verifies_by_rollouts:
+        config = EngineConfig(
+            population_size=scale.population,
+            parents=max(scale.population // 2, 1),
+            prune_every=total,  # only the last step prunes, and a generation follows
+            evolve_every=total,
+            evolve_until=None,
+            proposals_per_round=6,
+            replay_capacity=scale.replayed,
+            verify_questions=20,
+            verify_rounds=1,
+            accept="top",
+        )
     seeds = [
         f"Instruction {n}: " + " ".join(rng.choices(WORDS, k=40)) for n in range(scale.population)
     ]
     engine = Engine(seeds, proposer=Shuffling(), config=config)
-    asks, tells, baselines = [], [], []
+    asks, tells, baselines, generations = [], [], [], []
+    rolled_out = 0.0
+
+    def rollout(assignments: Sequence[Assignment]) -> list[Trajectory]:
+        nonlocal rolled_out
+        trajectories, seconds = timed(partial(roll_out, assignments, rng))
+        rolled_out += seconds
+        return trajectories
+
     for _ in range(total):
         batch = rng.sample(questions, scale.questions)
         assignments, seconds = timed(partial(engine.ask, batch, scale.rollouts))
@@ -164,15 +176,9 @@ def measure(scale: Scale, steps: int) -> Cost:
         ]
         _, seconds = timed(partial(json.dumps, records))
         baselines.append(seconds)
-    rolled_out = 0.0
-
-    def rollout(assignments: Sequence[Assignment]) -> list[Trajectory]:
-        nonlocal rolled_out
-        trajectories, seconds = timed(partial(roll_out, assignments, rng))
-        rolled_out += seconds
-        return trajectories
-
-    _, evolve = timed(partial(engine.evolve, rollout))
+        rolled_out = 0.0
+        _, seconds = timed(partial(engine.evolve, rollout))
+        generations.append(seconds - rolled_out)
     state, save = timed(lambda: json.dumps(engine.state_dict()))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return Cost(
@@ -181,7 +187,7 @@ def measure(scale: Scale, steps: int) -> Cost:
         tell=median(tells[-steps:-1]),
         baseline=median(baselines[-steps:-1]),
         prune=tells[-1],
-        evolve=evolve - rolled_out,
+        evolve=max(generations),
         save=save,
         state_bytes=len(state),
         memory_bytes=(peak - base) * (1 if sys.platform == "darwin" else 1024),
