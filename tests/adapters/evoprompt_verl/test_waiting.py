@@ -39,7 +39,7 @@ def test_a_reward_function_that_hangs_in_a_worker_is_named(cluster: None) -> Non
     workers = Workers([worker, "no actor"], [])
     assert workers.overdue() == ""
     scored = worker.compute_score.remote()
-    line = wait_for(workers.overdue, 60.0)
+    line = wait_for(workers.overdue)
     assert line.startswith("the reward function slow_score of module")
     assert "has not returned" in line
     ray.get(worker.release.remote())
