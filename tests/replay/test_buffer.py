@@ -145,6 +145,10 @@ class TestFailures:
             seen[asked] += 1
         assert told_ranks == sorted(ranks)[:k]
 
+    def test_of_the_wanted_candidates_come_before_later_ones_of_others(self) -> None:
+        own, other = trajectory(A, question(1), 0.0), trajectory(B, question(2), 0.0)
+        assert filled([[own], [other]]).failures(1, random.Random(0), ["c0"]) == [own]
+
     def test_a_rare_kind_is_among_the_first(self) -> None:
         frequent = [trajectory(A, question(number), 0.0) for number in range(50)]
         rare = replace(trajectory(A, question(50), 0.0), feedback="Name the unit.")
