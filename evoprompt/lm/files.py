@@ -13,6 +13,7 @@ from evoprompt.lm.recording import read_used
 from evoprompt.log.tallies import RolloutCorpus
 from evoprompt.support.errors import InputError, warn
 from evoprompt.support.storage import unwritable, write_whole
+from evoprompt.support.waiting import monitor
 
 REQUEST, ANSWER, ROLLOUTS = ".request.md", ".answer.md", ".rollouts.jsonl"
 
@@ -54,20 +55,21 @@ class AnswerFiles:
 
     async def __call__(self, prompt: str) -> str:
         """Wait for the answer to ``prompt``, and return it."""
-        number = self._write_request(prompt)
-        self._open.add(number)
-        file = self._folder / f"{number}{ANSWER}"
-        try:
-            before = ""
-            while True:
-                text = file.read_text("utf-8", "replace") if file.is_file() else ""
-                if text.strip() and text == before:
-                    self._used.add(number)
-                    return text
-                before = text
-                await asyncio.sleep(_POLL_INTERVAL)
-        finally:
-            self._open.remove(number)
+        with monitor.suspended():  # a person takes minutes; a warning names the file that waits
+            number = self._write_request(prompt)
+            self._open.add(number)
+            file = self._folder / f"{number}{ANSWER}"
+            try:
+                before = ""
+                while True:
+                    text = file.read_text("utf-8", "replace") if file.is_file() else ""
+                    if text.strip() and text == before:
+                        self._used.add(number)
+                        return text
+                    before = text
+                    await asyncio.sleep(_POLL_INTERVAL)
+            finally:
+                self._open.remove(number)
 
     def _write_request(self, prompt: str) -> int:
         """Write the request unless it waits already; return its number."""

@@ -15,6 +15,7 @@ from waiting import wait_for
 from evoprompt.lm import DeadlineError, LanguageModel, LmCall, LmError, LmSettings, ProgramOutput
 from evoprompt.log.tallies import RolloutCorpus
 from evoprompt.support.errors import InputError, StateError
+from evoprompt.support.waiting import monitor
 from evoprompt.testing.openai_server import chat_fields
 from evoprompt.testing.samples import candidate, failures
 
@@ -101,6 +102,24 @@ def test_a_request_waits_as_a_file_and_its_answer_is_recorded(tmp_path: Path) ->
     )
     assert ask(LanguageModel(alone, tmp_path / "elsewhere")) == ["one", "two"]
     assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_person_who_takes_long_is_not_reported_as_hanging(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(monitor, "patience", 0.0)
+    overdue_lines: list[str] = []
+
+    def work() -> None:
+        wait_for((tmp_path / "asked" / "1.request.md").is_file)
+        overdue_lines.extend(monitor.overdue())
+        (tmp_path / "asked" / "1.answer.md").write_text(GOOD)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    assert ask(person(tmp_path)) == ["one", "two"]
+    thread.join()
+    assert overdue_lines == []
 
 
 def test_an_empty_answer_is_none_and_a_late_one_is_read_when_asked_again(tmp_path: Path) -> None:
