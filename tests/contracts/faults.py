@@ -138,10 +138,11 @@ class Forks:
 
     Args:
         module: of the host, importable from ``paths``.
-        paths: folders beside the installed packages.
+        paths: folders before those of PYTHONPATH and the installed packages.
     """
 
     def __init__(self, module: str, *paths: Path) -> None:
+        folders = (Path(__file__).parent, *paths)
         self._server = subprocess.Popen(
             [sys.executable, "-W", "ignore", __file__, module],
             stdin=subprocess.PIPE,
@@ -150,7 +151,9 @@ class Forks:
             text=True,
             env=os.environ
             | {
-                "PYTHONPATH": os.pathsep.join(map(str, (Path(__file__).parent, *paths))),
+                "PYTHONPATH": os.pathsep.join(
+                    filter(None, [*map(str, folders), os.environ.get("PYTHONPATH")])
+                ),
                 "CUDA_VISIBLE_DEVICES": "",
             },
         )
