@@ -207,16 +207,6 @@ class EngineConfig(CheckedSettings):
         """K_e, in steps; if not given, 1 where a generation may follow ``soon``, and else 15."""
         return self.evolve_every or (1 if soon else _EVERY)
 
-    def next_evolution(self, step: int) -> int | None:
-        """Return the first step after ``step`` at which to evolve; None if there is none.
-
-        That is after multiples of K_e, up to and with T_e: Algorithm 1 says ``t < T_e``, its
-        Appendix C counts one generation more; we follow the appendix.
-        """
-        until, every = self.evolve_until, self.every()
-        following = (step // every + 1) * every
-        return following if until is None or following <= until else None
-
     @model_validator(mode="before")
     @classmethod
     def _fill_from_preset(cls, values: Any) -> Any:

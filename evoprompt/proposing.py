@@ -260,7 +260,8 @@ class ProposalRequests:
 
         With extra rollouts that is at multiples of the period, but not in the first half of a
         period after a generation that came late: its candidates would have been measured for
-        nothing.
+        nothing. The step T_e counts: Algorithm 1 says ``t < T_e``, its Appendix C has one
+        generation more; we follow the appendix.
         """
         until = self.config.evolve_until
         if until is not None and step > until:
