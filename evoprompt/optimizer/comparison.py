@@ -62,23 +62,22 @@ class Comparison:
         """Return the number of validation questions that are not in use."""
         return len(self._order) - self.depth
 
-    def deepen(self, incumbent: Candidate, whole: bool = False) -> None:
-        """Use more validation questions, until they suffice for ``incumbent``.
-
-        Args:
-            incumbent: the best candidate so far.
-            whole: whether to use all questions of the validation set.
-        """
+    def deepen(self, incumbent: Candidate) -> None:
+        """Use more validation questions, until they suffice for the best candidate so far."""
         while self.num_unused:
             num_missing = LEAST + _QUESTIONS_PER_VARIANCE * self._results.noise - self.depth
             num_failed = self._count_failures(incumbent)
-            if not whole and num_missing <= 0 and num_failed >= _MIN_FAILURES:
+            if num_missing <= 0 and num_failed >= _MIN_FAILURES:
                 return
             # as many as are likely to be needed; with one rollout at a time none is wasted
             likely_needed = (_MIN_FAILURES - num_failed) * (self.depth + 2) / (num_failed + 1)
             num_questions = math.ceil(max(num_missing, likely_needed, 1))
             at_once = min(num_questions, self._results.at_once)
-            self._use_questions(incumbent, len(self._order) if whole else self.depth + at_once)
+            self._use_questions(incumbent, self.depth + at_once)
+
+    def use_rest(self, incumbent: Candidate, num_rollouts: int) -> None:
+        """Use the other validation questions, as far as ``num_rollouts`` suffice for them."""
+        self._use_questions(incumbent, self.depth + num_rollouts)
 
     def _use_questions(self, incumbent: Candidate, depth: int) -> None:
         """Use at least the first ``depth`` validation questions."""

@@ -146,8 +146,8 @@ class Loop:
             if reason == self._flat.stop_reason:  # more questions would only add cost
                 self.emit(events.Notice(self.iteration, f"stopped: {reason}"))
                 return reason
-            if 0 < self.comparison.num_unused <= self.results.meter.left:
-                self.comparison.deepen(self.incumbent, whole=True)
+            if self.comparison.num_unused and self.results.meter.left:
+                self.comparison.use_rest(self.incumbent, self.results.meter.left)
                 self._record_incumbent()
         except BudgetSpentError as error:
             return str(error)

@@ -12,7 +12,7 @@ import pytest
 from optimizing import Writes, learn
 
 import evoprompt
-from evoprompt import EvopromptWarning, InputError, Question
+from evoprompt import EvopromptWarning, InputError, OptimizeOptions, Question
 from evoprompt.optimizer.result import read_result
 
 TRAIN = [f"train {n}" for n in range(40)]
@@ -39,6 +39,15 @@ def test_where_all_is_luck_the_value_is_nearer_to_the_truth_than_what_was_measur
     assert measured > 0.49  # all texts are worth 0.4
     assert abs(value - 0.4) < (measured - 0.4) / 2
     assert all(one.value <= one.validation for one in found)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_what_the_search_leaves_of_the_budget_measures_the_best(seed: int) -> None:
+    """Also where it does not suffice for the whole validation set."""
+    many = [f"validation {n}" for n in range(400)]
+    result = run(seed=seed, valset=many, budget=200, options=OptimizeOptions(patience=100))
+    assert result.stopped == "the budget is spent but for the final measurement"
+    assert result.rollouts == 200
 
 
 def test_a_testset_is_asked_of_the_best_alone_within_the_budget(tmp_path: Path) -> None:
