@@ -95,7 +95,7 @@ def main(words: list[str]) -> int:
             label = f"{number:3} {state:8} {monotonic() - began:4.0f} s  {mutant['kind']:6}"
             print(f"{label} {mutant['file']}: {mutant['old'].splitlines()[0]}", flush=True)
             if survives != bool(mutant.get("survives")):
-                faults.append(f"mutant {number} is {state}; mutants.toml says otherwise")
+                faults.append(f"mutant {number}: {state}; mutants.toml says otherwise")
     print(*faults, f"{survivors} of {len(chosen)} mutants survive", sep="\n")
     return int(bool(faults) or survivors > MAX_SURVIVORS)
 
