@@ -26,7 +26,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -154,6 +154,7 @@ class PageResults:
         self._page_texts: dict[str, str] = dict(_ROW.findall(text))
         self.rows = tuple(self._page_texts)
         self._values: dict[str, Mapping[str, tuple[str, float]]] = {}
+        self._answers: dict[tuple[str, str], Mapping[str, Sequence[RecordedAnswer]]] = {}
 
     def row(self, name: str) -> PageNumber:
         """Return a row, computed again.
@@ -216,22 +217,11 @@ class PageResults:
 
     def _score_cell(self, cell: AnswerSource) -> Mapping[str, tuple[str, float]]:
         file = self._folder / cell.answers
-        try:
-            packed = file.read_bytes()
-        except OSError as error:
-            raise InputError(f"{file} cannot be read ({error}); required: the answers") from error
-        if (digest := hashlib.sha256(packed).hexdigest()) != cell.sha256:
-            raise InputError(
-                f"{file} has the SHA-256 {digest}; required: {cell.sha256}, as recorded; restore it"
-            )
         task: Task = build("task", cell.task)
         protocol = task.protocol(TextTokenizer())
         questions = {question.id: question for question in task.questions(cell.split)}
         values: dict[str, tuple[str, float]] = {}
-        for line in gzip.decompress(packed).decode("utf-8").strip("\n").split("\n"):
-            answer = RecordedAnswer.model_validate_json(line)
-            if answer.method != cell.method:
-                continue
+        for answer in self._answers_in(cell).get(cell.method, ()):
             question = questions.pop(answer.id, None)
             if question is None or question.text != answer.question:
                 raise InputError(
@@ -252,3 +242,24 @@ class PageResults:
                 f"{file} lacks {len(questions)} of the task's questions; required: all"
             )
         return values
+
+    def _answers_in(self, cell: AnswerSource) -> Mapping[str, Sequence[RecordedAnswer]]:
+        """Return the answers of a cell's file, by method; the file is read once."""
+        key = cell.answers, cell.sha256
+        if key in self._answers:
+            return self._answers[key]
+        file = self._folder / cell.answers
+        try:
+            packed = file.read_bytes()
+        except OSError as error:
+            raise InputError(f"{file} cannot be read ({error}); required: the answers") from error
+        if (digest := hashlib.sha256(packed).hexdigest()) != cell.sha256:
+            raise InputError(
+                f"{file} has the SHA-256 {digest}; required: {cell.sha256}, as recorded; restore it"
+            )
+        by_method: dict[str, list[RecordedAnswer]] = {}
+        for line in gzip.decompress(packed).decode("utf-8").strip("\n").split("\n"):
+            answer = RecordedAnswer.model_validate_json(line)
+            by_method.setdefault(answer.method, []).append(answer)
+        self._answers[key] = by_method
+        return by_method
