@@ -15,19 +15,17 @@ import argparse
 import random
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from benchmarks.frozen import Quiet
 from evoprompt import OptimizeOptions, ProposalRequest, Proposer, optimize
-from evoprompt.agents import Episode
 from evoprompt.agents.tasks import Policy, Task
 from evoprompt.components import BuildContext
 from evoprompt.experiments.answers import AGENT, methods_of
 from evoprompt.experiments.evaluate import policy_of, subject_of, task_of
 from evoprompt.experiments.frozen import proposer_of
-from evoprompt.log.evaluation import Score
 from evoprompt.types import (
     INSTRUCTION,
     Assignment,
@@ -39,33 +37,66 @@ from evoprompt.types import (
 )
 
 
-@dataclass
 class FrozenPolicy:
-    """Policy that answers questions of its task, and counts them.
+    """Policy as an adapter for GEPA and for ``evoprompt.optimize``, with GEPA's names.
+
+    Args:
+        task: task of the questions.
+        policy: policy that answers, greedily.
 
     Attributes:
         task: task of the questions.
-        policy: policy that answers.
         rollouts: number of answers so far.
     """
 
-    task: Task
-    policy: Policy
-    rollouts: int = field(default=0, init=False)
+    propose_new_texts = None
 
-    def answer(self, instruction: str, questions: Sequence[Question]) -> list[Episode]:
-        """Return the greedy episodes of ``questions``."""
-        self.rollouts += len(questions)
-        method = methods_of(self.task, instruction)[AGENT]
+    def __init__(self, task: Task, policy: Policy) -> None:
+        self.task = task
+        self.rollouts = 0
+        self._policy = policy
+
+    def evaluate(
+        self, batch: list[Question], candidate: dict[str, str], capture_traces: bool = False
+    ) -> Any:
+        """Return outputs, scores and trajectories of a batch."""
+        from gepa.core.adapter import EvaluationBatch
+
+        self.rollouts += len(batch)
+        written = Candidate.of(candidate)
+        method = methods_of(self.task, written.text)[AGENT]
+        policy = self._policy
         plays = [
-            method.begin(self.policy.tokenizer, self.policy.limits, question, instruction)
-            for question in questions
+            method.begin(policy.tokenizer, policy.limits, question, written.text)
+            for question in batch
         ]
-        return self.policy.answer(plays, self.task.caller("train"))
+        pairs = list(zip(batch, policy.answer(plays, self.task.caller("train")), strict=True))
+        answers = [episode.answer or "" for _, episode in pairs]
+        scores = [self.task.score(episode, question).reward for question, episode in pairs]
+        trajectories = [
+            Trajectory(
+                Assignment(question.id, question, written, 1, question.id),
+                score,
+                turns=tuple(Turn(turn.action, turn.observation) for turn in episode.turns),
+            )
+            for (question, episode), score in zip(pairs, scores, strict=True)
+        ]
+        return EvaluationBatch(answers, scores, trajectories if capture_traces else None)
 
-    def reward(self, question: Question, episode: Episode) -> float:
-        """Return the reward of an episode."""
-        return self.task.score(episode, question).reward
+    def make_reflective_dataset(
+        self, candidate: dict[str, str], evaluated: Any, components: list[str]
+    ) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+        """Return a record for each action; the first of a trajectory also has the trajectory."""
+        records = [
+            {
+                "Inputs": trajectory.question.text,
+                "Generated Outputs": turn.action,
+                "Trajectory": None if number else trajectory,
+            }
+            for trajectory in evaluated.trajectories
+            for number, turn in enumerate(trajectory.turns)
+        ]
+        return dict.fromkeys(components, records)
 
 
 @dataclass(frozen=True)
@@ -89,59 +120,16 @@ class SearchSettings:
 
 def search_by_optimize(frozen: FrozenPolicy, proposer: Proposer, settings: SearchSettings) -> str:
     """Return the best text of ``evoprompt.optimize``."""
-
-    def program(instruction: str, question: Question) -> Episode:
-        return frozen.answer(instruction, [question])[0]
-
-    def metric(question: Question, episode: Episode) -> Score:
-        return frozen.task.score(episode, question)
-
     result = optimize(
         str(frozen.task.seeds[0]),
         frozen.task.questions("train"),
-        metric,
-        program=program,
+        program=frozen,
         valset=settings.validation_questions(frozen.task),
         proposer=proposer,
         budget=settings.budget,
-        options=OptimizeOptions(seed=settings.seed, max_concurrency=1, progress=False),
+        options=OptimizeOptions(seed=settings.seed, progress=False),
     )
     return result.best.text
-
-
-class FrozenPolicyAdapter:
-    """Adapter of a policy for GEPA, whose names it has.
-
-    Args:
-        frozen: policy that answers.
-    """
-
-    propose_new_texts = None
-
-    def __init__(self, frozen: FrozenPolicy) -> None:
-        self._frozen = frozen
-
-    def evaluate(
-        self, batch: list[Question], candidate: dict[str, str], capture_traces: bool = False
-    ) -> Any:
-        """Return outputs, scores and trajectories of a batch."""
-        from gepa.core.adapter import EvaluationBatch
-
-        written = Candidate.of(candidate)
-        trajectories, scores = [], []
-        for question, episode in zip(batch, self._frozen.answer(written.text, batch), strict=True):
-            assignment = Assignment(question.id, question, written, 1, question.id)
-            turns = tuple(Turn(turn.action, turn.observation) for turn in episode.turns)
-            scores.append(self._frozen.reward(question, episode))
-            trajectories.append(Trajectory(assignment, scores[-1], turns=turns))
-        return EvaluationBatch(trajectories, scores, trajectories if capture_traces else None)
-
-    def make_reflective_dataset(
-        self, candidate: dict[str, str], evaluated: Any, components: list[str]
-    ) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-        """Return the trajectories for the proposer."""
-        rows = [{"Trajectory": trajectory} for trajectory in evaluated.trajectories]
-        return dict.fromkeys(components, rows)
 
 
 def search_by_gepa(frozen: FrozenPolicy, proposer: Proposer, settings: SearchSettings) -> str:
@@ -151,14 +139,14 @@ def search_by_gepa(frozen: FrozenPolicy, proposer: Proposer, settings: SearchSet
     rng = random.Random(f"words first/{settings.seed}")
 
     def propose(candidate: dict[str, str], dataset: Any, components: list[str]) -> dict[str, str]:
-        rows = dataset[INSTRUCTION]
-        failures = [row["Trajectory"] for row in rows if row["Trajectory"].reward < 1]
+        trajectories = [row["Trajectory"] for row in dataset[INSTRUCTION] if row["Trajectory"]]
+        failures = [trajectory for trajectory in trajectories if trajectory.reward < 1]
         parent = CandidateStats(Candidate.of(candidate), 0.0)
         proposals = proposer.propose(ProposalRequest(1, [parent], failures, [], rng))
         return dict(proposals[0].components) if proposals else dict(candidate)
 
     arguments: Any = {
-        "adapter": FrozenPolicyAdapter(frozen),
+        "adapter": frozen,
         "custom_candidate_proposer": propose,
         "logger": Quiet(),
     }
