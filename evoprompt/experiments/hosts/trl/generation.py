@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from transformers import (
@@ -12,10 +12,12 @@ from transformers import (
     PreTrainedTokenizerBase,
     StoppingCriteria,
 )
-from trl.trainer.grpo_trainer import GRPOTrainer
 
 from evoprompt.agents import Action, Sampling
 from evoprompt.support.errors import InputError
+
+if TYPE_CHECKING:  # slow to import, and a dry run has no trainer
+    from trl.trainer.grpo_trainer import GRPOTrainer
 
 _TAIL_TOKENS = 16  # enough for a text that ends an action, were it one token per byte
 _DRAWING = ("temperature", "top_k", "top_p", "min_p", "typical_p", "epsilon_cutoff", "eta_cutoff")
