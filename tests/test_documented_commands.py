@@ -1,7 +1,7 @@
 """Every command line that a page, a run file or a message shows is one that the program takes.
 
-It is parsed, not run: the names of its commands and options are known, every option has its value,
-and every argument has a place. What is run is said in the tests of the single pages.
+It is parsed here, and executed in test_executed_commands.py: the names of its commands and options
+are known, every option has its value, and every argument has a place.
 """
 
 from __future__ import annotations
@@ -16,43 +16,11 @@ from typing import Any
 
 import pytest
 import typer
-from command_line import evoprompt
+from printed import FENCE, ROOT, commands_of, pages
 
 from evoprompt.experiments.cli import build_app
 
-ROOT = Path(__file__).parents[1]
-_FENCE = re.compile(r"^([ ]*)```(\w*)[^\n]*\n(.*?)^\1```$", re.M | re.S)
-_START = re.compile(r"(?:^|&& |\$ |-m |# +|[A-Z_]+=\S+ )evoprompt (?=[a-z-])")
-_ENDS = re.compile(r"\s(?:#|&&|\|\||\||>|2>|;|&$)")
 _QUOTED = re.compile(r"('|``?)evoprompt ([a-z-]+(?: [^'`]*)?)\1")
-
-
-def pages() -> Iterator[Path]:
-    """Every page and run file that a user reads, without notes and lists of results."""
-    for pattern in ("*.md", "docs/**/*.md", "examples/**/*.md", "plugins/**/*.md"):
-        yield from (p for p in ROOT.glob(pattern) if "notes" not in p.parts and p.is_file())
-    for pattern in ("examples/**/*.yaml", "docs/tutorials/*.py", "containers/*"):
-        yield from (path for path in ROOT.glob(pattern) if path.is_file())
-    yield from (ROOT / "evoprompt/experiments/templates").rglob("*.txt")
-
-
-def lines_of(path: Path) -> Iterator[str]:
-    """Yield the lines of commands of a page: those in blocks, and comments of a run file."""
-    text = path.read_text(encoding="utf-8").replace("$name", "word-count")
-    if path.suffix == ".md" or path.name.endswith(".md.txt"):
-        text = "\n".join(
-            block for _, language, block in _FENCE.findall(text) if language in ("console", "bash")
-        )
-    yield from re.sub(r"\\\n#?", " ", text).splitlines()
-
-
-def commands_of(path: Path) -> list[str]:
-    return [
-        _ENDS.split(line[match.end() :])[0]
-        for line in lines_of(path)
-        for match in _START.finditer(line.partition("  # ")[0])
-    ]
-
 
 COMMANDS = sorted(
     {
@@ -126,44 +94,12 @@ def named_commands() -> Iterator[tuple[str, str]]:
                 yield from _quoted(path, " ".join("\n".join(texts).split()))
     for path in pages():
         if path.suffix == ".md" and path.name != "CHANGELOG.md":  # which names what is gone
-            yield from _quoted(path, " ".join(_FENCE.sub("", path.read_text("utf-8")).split()))
+            yield from _quoted(path, " ".join(FENCE.sub("", path.read_text("utf-8")).split()))
 
 
 def _quoted(path: Path, text: str) -> Iterator[tuple[str, str]]:
     for match in _QUOTED.finditer(text):
         yield str(path.relative_to(ROOT)), match[2]
-
-
-def dry_runs() -> list[str]:
-    """Return the runs of files that are here, of pages that have no test of their own."""
-    found = set()
-    for page, command in COMMANDS:
-        name, *words = shlex.split(command)
-        if page.startswith(
-            ("examples/smollm2", "plugins/evoprompt-gym")
-        ):  # reasoning-gym is not among the requirements
-            continue
-        is_here = words and name in ("run", "optimize") and (ROOT / words[0]).is_file()
-        is_other = {"--seeds-from", "--resume", "--launcher"} & set(words) or "verl" in command
-        if is_here and not is_other and page not in ("docs/search-qa.md", "docs/plugins.md"):
-            found.add(command.removesuffix(" --dry-run").strip())
-    return sorted(found)
-
-
-@pytest.mark.nightly
-@pytest.mark.endpoint
-@pytest.mark.lm
-@pytest.mark.parametrize("command", dry_runs())
-def test_the_dry_run_of_a_command_says_what_is_missing(
-    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(ROOT)
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    code = evoprompt(*shlex.split(command), "--dry-run")
-    said = capsys.readouterr()
-    missing = [line for line in said.out.splitlines() if line.startswith("missing ")]
-    assert code == (3 if missing else 0), said.err
-    assert all(" -> " in line for line in missing)
 
 
 NAMED = sorted(set(named_commands()))

@@ -124,7 +124,8 @@ class FakeTask(Task):
 
     def score(self, episode: Episode, question: Question) -> Score:
         """1 for the parent."""
-        return Score(float(episode.answer in question.answers))
+        solved = float(episode.answer in question.answers)
+        return Score(solved, metrics={"solved": solved})
 
     def diagnose(self, trajectory: Trajectory) -> Sequence[str]:
         """Always the same."""

@@ -1,4 +1,4 @@
-"""The commands of docs/search-qa.md, each in its dry form."""
+"""The commands of docs/search-qa.md; tests/test_executed_commands.py executes them."""
 
 from __future__ import annotations
 
@@ -37,30 +37,6 @@ def test_every_command_is_one_of_ours_and_the_page_has_the_whole_way() -> None:
     assert all(line.startswith("evoprompt ") for line in found)
     for step in (*DRY, "best", "eval", PREPARE):
         assert any(line.startswith(f"evoprompt {step} ") for line in found), step
-
-
-@pytest.mark.parametrize(
-    "command",
-    sorted(
-        {
-            LAUNCH.sub("", line).removeprefix("evoprompt ").removesuffix(" --dry-run")
-            for line in commands()
-            if LAUNCH.sub("", line).removeprefix("evoprompt ").startswith(DRY)
-            and "--resume" not in line
-            and "tiny-verl" not in line  # veRL's platform is a process's; session verl_extra trains
-        }
-    ),
-)
-def test_what_can_run_dry_says_what_is_missing_here(
-    command: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code = evoprompt(*shlex.split(command), "--dry-run")
-    said = capsys.readouterr()
-    missing = [line for line in said.out.splitlines() if line.startswith("missing ")]
-    assert code == (3 if missing else 0), said.err
-    assert all(" -> " in line for line in missing)
-    if command.startswith("run ") and "qwen" in command and "verl" not in command:
-        assert any(line.startswith("missing GPU") for line in missing) or code == 0
 
 
 def test_the_options_of_the_preparation_are_known() -> None:
