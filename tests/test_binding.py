@@ -250,3 +250,14 @@ def test_a_resume_with_other_instructions_is_told_and_uses_those_of_the_checkpoi
     ):
         resumed.load(folder)
     assert resumed.engine.best.text == "Add."
+
+
+def test_a_resume_is_logged_with_step_and_folder(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Binding(trained(3), Trainer()).save(tmp_path):
+        pass
+    resumed = Binding(engine(), Trainer())
+    resumed.load(tmp_path)
+    assert lines(caplog)[-1].startswith(f"resumed at step 3 from {tmp_path}: best c0 ")
+    assert not any(event["event"] == "notice" for event in resumed.engine.log)

@@ -419,6 +419,9 @@ class Binding:
                 f"and not with {clip(given, 80)!r}, as given: the instructions of the checkpoint "
                 "are used; for a training of its own, name another output folder"
             )
+        self._log_notice(
+            f"resumed at step {self.engine.step} from {folder}: best {best_in_words(self.engine)}"
+        )
         host = state.get("host")
         return host if isinstance(host, dict) else {}
 
