@@ -277,7 +277,7 @@ class LanguageModel:
         for cause in causes(error):
             if isinstance(cause, LmError):
                 return cause
-        explained = LmError(f"{self.settings.model}: {format_error(error):.300}")
+        explained = LmError(f"{self.settings.model}: {_describe(error)}")
         explained.__cause__ = error
         return explained
 
@@ -408,3 +408,17 @@ def _is_of_dspy(model: Any) -> bool:
     """Return whether ``model`` is a ``dspy.LM``; DSPy is not imported for this."""
     dspy = sys.modules.get("dspy")
     return dspy is not None and isinstance(model, dspy.LM)
+
+
+def _describe(error: BaseException) -> str:
+    """Return what failed; for an answer without the requested fields, with the remedy."""
+    import dspy
+
+    parse_error = next((e for e in causes(error) if isinstance(e, dspy.AdapterParseError)), None)
+    if parse_error is None:
+        return f"{format_error(error):.300}"
+    fields = ", ".join(parse_error.signature.output_fields)
+    return (
+        f"the answer was {str(parse_error.lm_response)[:100]!r}; required: the fields {fields}, in "
+        "the format of the request; name another model as writer (--lm, or lm in code and settings)"
+    )

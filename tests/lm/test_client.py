@@ -145,7 +145,9 @@ def test_nonsense_from_the_server_is_an_error(nonsense: Body) -> None:
 
 def test_an_answer_that_ignores_the_format_is_asked_again_as_json() -> None:
     assert words(ask(["I like the sea.", '{"words": ["json"]}'])) == ["json"]
-    assert "AdapterParseError" in str(ask([], "I like the sea."))
+    error = str(ask([], "I like the sea."))
+    assert "the answer was 'I like the sea.'; required: the fields words" in error
+    assert "name another model as writer (--lm" in error
 
 
 @pytest.mark.parametrize(
