@@ -306,6 +306,11 @@ def sections(text: str) -> list[str]:
     return [section for section in text.split("\n\n") if is_verl_here or "verl" not in section]
 
 
+def test_the_table_has_the_commands_of_today() -> None:
+    listed = [section.split("\n")[0] for section in TABLE.read_text("utf-8").split("\n\n")]
+    assert listed == list(printed_commands()), "python tests/test_executed_commands.py"
+
+
 def test_every_reason_is_of_a_command_and_names_what_is_there() -> None:
     lines = TABLE.read_text(encoding="utf-8")
     for reason in REASONS.values():
