@@ -68,23 +68,6 @@ class TestPresets:
         assert EngineConfig(window=3, weights="window").window == 3
 
 
-class TestSchedule:
-    def test_evolves_ten_times_in_the_paper_s_run_of_300_steps(self) -> None:
-        config, steps = EngineConfig(preset="inspo"), [0]
-        while (following := config.next_evolution(steps[-1])) is not None:
-            steps.append(following)
-        assert steps == list(range(0, 151, 15))
-
-    @pytest.mark.parametrize("until", [0, 6, 7, None])
-    def test_knows_when_the_next_generation_follows(self, until: int | None) -> None:
-        config = EngineConfig(evolve_every=3, evolve_until=until)
-        for step in range(12):
-            later = step + 3 - step % 3
-            assert config.next_evolution(step) == (
-                None if until is not None and later > until else later
-            )
-
-
 class TestRefusals:
     def test_a_misspelt_setting_is_told_what_was_meant(self) -> None:
         with pytest.raises(InputError, match="'populaton_size'; did you mean 'population_size'"):

@@ -10,7 +10,8 @@ from typing import Any
 
 import pyarrow
 import pyarrow.parquet
-from evoprompt_verl.columns import PROMPT, plain
+from evoprompt_verl.columns import plain
+from evoprompt_verl.context import PROMPT
 
 from evoprompt.hosting.rows import ASKED_BY_ENVIRONMENT, question_from_row
 from evoprompt.types import Question
