@@ -32,19 +32,16 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 asyncio.set_event_loop(None)
 
 BEYOND_THE_CORE = (
-    *("adapters", "examples", "plugins", "tests/adapters", "tests/agents/chat", "tests/browser"),
-    *("tests/dspy_optimizer", "tests/export", "tests/gateway", "tests/integration"),
-    *(
-        "tests/launchers",
-        "tests/report",
-        "tests/runs/test_search.py",
-        "tests/test_quickstarts.py",
-        "tests/test_readme.py",
-    ),
-    "tests/test_rows.py",
-    "tests/test_tasks_guide.py",
+    *("adapters", "examples", "plugins", "tests/adapters", "tests/agents/chat", "tests/benchmarks"),
+    *("tests/browser", "tests/dspy_optimizer", "tests/export", "tests/gateway"),
+    *("tests/integration", "tests/launchers", "tests/report"),
+    *("tests/cli/test_answers.py", "tests/cli/test_doctor.py", "tests/cli/test_optimize_table.py"),
+    *("tests/cli/test_traces.py", "tests/runs/test_search.py", "tests/runs/test_timing.py"),
+    *("tests/test_credentials.py", "tests/test_documented_commands.py", "tests/test_picture.py"),
+    *("tests/test_quickstarts.py", "tests/test_readme.py", "tests/test_results.py"),
+    *("tests/test_rows.py", "tests/test_tasks_guide.py"),
 )
-"""Folders and files whose imports need an extra; not even collected for the quick loop."""
+"""Folders and files that need an extra or an example; not even collected for the quick loop."""
 
 GROUPS = {"browser", "endpoint", "exact", "gpu", "lm", "nightly", "report", "slow", "verl"}
 """Markers of tests that need an extra or patience."""

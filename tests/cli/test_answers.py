@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 from command_line import evoprompt
-from scipy.stats import t
 
 from evoprompt.agents import Agent, AnswerProtocol
 from evoprompt.agents.tasks import Method
 from evoprompt.experiments.answer_table import table_of
 from evoprompt.experiments.answers import EvaluationFolder, QuestionKind
+from evoprompt.experiments.intervals import student_quantile
 from evoprompt.log.evaluation import REWARD
 from evoprompt.testing.openai_server import OpenAIServer, Status, Step, Text
 from evoprompt.types import Question
@@ -187,7 +187,7 @@ def test_every_kind_counts_the_same_and_an_interval_stays_within_the_values(tmp_
     assert few.high == 1.0
     cell, average = evaluation_of(tmp_path / "e", {"a": values})
     mean = sum(values) / len(values)
-    half = float(t.ppf(0.975, 1999)) * math.sqrt(mean * (1 - mean) / 1999)
+    half = student_quantile(1999) * math.sqrt(mean * (1 - mean) / 1999)
     assert cell == average
     assert cell.value == pytest.approx(mean)
     assert (cell.low, cell.high) == pytest.approx((mean - half, mean + half))

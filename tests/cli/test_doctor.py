@@ -123,10 +123,3 @@ def test_what_verl_reads_with_is_built_by_nvcc(
     assert ("nvcc, which builds it, is not here" in found.text) == (nvcc is None)
     assert found.remedy.startswith("install the toolkit of CUDA 13, then ") == (nvcc is None)
     assert f"pip install {requirements.FLASH_ATTENTION} --no-build-isolation" in found.remedy
-
-
-def test_flash_attention_is_pinned_as_verl_pins_it() -> None:
-    assert any(
-        one.startswith(f"{requirements.FLASH_ATTENTION};")
-        for one in metadata.requires("verl") or ()
-    )

@@ -163,6 +163,7 @@ def test_a_model_that_never_scores_is_not_paid_for_to_the_end(
     assert "in a configuration host.patience: 50" in said
 
 
+@pytest.mark.lm
 def test_a_setting_of_the_writer_joins_the_one_that_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -230,6 +231,7 @@ def test_a_dry_run_estimates_the_tokens_that_a_run_spends(
     assert calls / 3 < num_texts < 3 * calls < most_calls
 
 
+@pytest.mark.lm
 def test_a_dry_run_prints_no_setting_that_only_a_training_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -275,6 +275,7 @@ def test_a_server_that_is_not_there_is_told_at_the_first_request(
     assert "start it, or check the address" in said
 
 
+@pytest.mark.endpoint
 def test_a_row_without_a_question_is_not_sent_with_its_answer() -> None:
     from evoprompt.optimizer.endpoint import Endpoint
     from evoprompt.testing.openai_server import OpenAIServer

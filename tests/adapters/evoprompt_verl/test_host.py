@@ -5,13 +5,14 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable, Sequence
-from importlib import import_module
+from importlib import import_module, metadata
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from evoprompt_verl import host
 
+from evoprompt.experiments import requirements
 from evoprompt.hosting.attachment import methods_of, require_attributes
 from evoprompt.support.errors import AttachError
 
@@ -71,3 +72,10 @@ def test_an_attribute_that_is_gone_is_named() -> None:
                 setattr(trainer, first, inner)
         with pytest.raises(AttachError, match=f"has no {name}"):
             require_attributes(trainer, host.ATTRIBUTES, "")
+
+
+def test_flash_attention_is_pinned_as_verl_pins_it() -> None:
+    assert any(
+        requirement.startswith(f"{requirements.FLASH_ATTENTION};")
+        for requirement in metadata.requires("verl") or ()
+    )
