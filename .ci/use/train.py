@@ -25,7 +25,7 @@ class Longer(Proposer):
 with tempfile.TemporaryDirectory() as folder:
     settings = {"report_to": sys.argv[1], "logging_steps": 1} if sys.argv[1:] else {}
     trainer = tiny_trl.trainer(Path(folder), max_steps=3, **settings)
-    config = EngineConfig(prune_every=1, evolve_every=2, verify_questions=2, verify_rounds=1)
+    config = EngineConfig(prune_every=1, evolve_every=2, verify_questions=2, accept="top")
     engine = evoprompt.Engine(["Answer."], proposer=Longer(), config=config)
     evoprompt.attach(trainer, engine)
     trainer.train()
