@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 from collections.abc import Iterator, Sequence
@@ -13,9 +14,10 @@ import pytest
 from waiting import wait_for
 
 from evoprompt.lm import DeadlineError, LanguageModel, LmCall, LmError, LmSettings, ProgramOutput
+from evoprompt.lm.files import AnswerFiles
 from evoprompt.log.tallies import RolloutCorpus
 from evoprompt.support.errors import InputError, StateError
-from evoprompt.support.waiting import monitor
+from evoprompt.support.waiting import WaitMonitor
 from evoprompt.testing.openai_server import chat_fields
 from evoprompt.testing.samples import candidate, failures
 
@@ -107,17 +109,19 @@ def test_a_request_waits_as_a_file_and_its_answer_is_recorded(tmp_path: Path) ->
 def test_a_person_who_takes_long_is_not_reported_as_hanging(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(monitor, "patience", 0.0)
+    monitor = WaitMonitor(patience=0.0)  # that of the process knows calls of other tests
+    monkeypatch.setattr("evoprompt.lm.files.monitor", monitor)
     overdue_lines: list[str] = []
 
     def work() -> None:
-        wait_for((tmp_path / "asked" / "1.request.md").is_file)
-        overdue_lines.extend(line for line in monitor.overdue() if "AnswerFiles" in line)
-        (tmp_path / "asked" / "1.answer.md").write_text(GOOD)
+        wait_for((tmp_path / "1.request.md").is_file)
+        overdue_lines.extend(monitor.overdue())
+        (tmp_path / "1.answer.md").write_text(GOOD)
 
     thread = threading.Thread(target=work)
     thread.start()
-    assert ask(person(tmp_path)) == ["one", "two"]
+    with monitor.watching(lambda: "the language model hangs", lambda line: None):
+        assert asyncio.run(AnswerFiles(tmp_path)("Write words.")) == GOOD
     thread.join()
     assert overdue_lines == []
 
