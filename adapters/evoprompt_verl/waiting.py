@@ -38,8 +38,9 @@ class Workers:
         self._actors = [*reward_actors, *loop_actors]
         # Ray lets a later call overtake one that an asynchronous actor has not begun: no rollout is
         # scored before these have returned, however long a worker takes to start.
-        self._call(reward_actors, name_rewards, timeout=None)
-        self._call(loop_actors, score_by_own_prompts, timeout=None)
+        with monitor.watching(_describe_start):
+            self._call(reward_actors, name_rewards, timeout=None)
+            self._call(loop_actors, score_by_own_prompts, timeout=None)
 
     def overdue(self) -> str:
         """Return the line about a call that does not return in a worker; empty if there is none."""
@@ -64,6 +65,13 @@ class Workers:
                     _LOG.warning("a worker cannot be reached: %s", reason)
                 self._has_warned = True
         return results
+
+
+def _describe_start() -> str:
+    return (
+        f"workers of veRL have not answered for {monitor.patience:g} s; the training waits for "
+        "them; required: workers that start; look at their logs in Ray's folder"
+    )
 
 
 def overdue_lines(worker: object) -> list[str]:

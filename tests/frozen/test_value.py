@@ -34,9 +34,9 @@ def run(program: Any = lucky, **given: Any) -> evoprompt.OptimizationResult:
 
 
 def test_where_all_is_luck_the_value_is_nearer_to_the_truth_than_what_was_measured() -> None:
-    found = [run(seed=seed) for seed in range(8)]
+    found = [run(seed=seed, budget=1200) for seed in range(8)]
     measured, value = fmean(one.validation for one in found), fmean(one.value for one in found)
-    assert measured > 0.45  # all texts are worth 0.4
+    assert measured > 0.49  # all texts are worth 0.4
     assert abs(value - 0.4) < (measured - 0.4) / 2
     assert all(one.value <= one.validation for one in found)
 
