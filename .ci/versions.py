@@ -24,10 +24,9 @@ def line() -> str:
     (oldest_verl,) = _search(r"verl==([\d.]+)/", contributing)
     (cookbook,) = _search(r"tinker-cookbook==([\d.]+)", contributing)
     return (
-        f"The gate and the nightly sessions install TRL {oldest_trl}, {pinned['trl']} and "
-        f"{newest_trl}; veRL {oldest_verl} and {pinned['verl']}; tinker-cookbook {cookbook}; "
-        f"verifiers {verifiers}; transformers {pinned['transformers']}, DSPy {pinned['dspy']}, "
-        f"openai {pinned['openai']}, and the newest of these that pip finds.\n"
+        f"Tested with TRL {oldest_trl}, {pinned['trl']}, {newest_trl}; veRL {oldest_verl}, "
+        f"{pinned['verl']}; tinker-cookbook {cookbook}; verifiers {verifiers}; transformers "
+        f"{pinned['transformers']}, DSPy {pinned['dspy']}, openai {pinned['openai']}.\n"
     )
 
 

@@ -1,4 +1,4 @@
-"""How often a request beside a training shows a rare cause of failure, and what the table costs.
+"""How often a request beside a training shows a rare cause of failure.
 
     python -m benchmarks.writer_reads            # ten seeds, in two minutes
 
@@ -17,8 +17,7 @@ from unittest.mock import patch
 from evoprompt import replay
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
-from evoprompt.log.tallies import failure_kind
-from evoprompt.proposers.language import counts_of
+from evoprompt.log.corpus import failure_kind
 from evoprompt.replay import rollouts_to_keep
 from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.types import Assignment, Proposal, Question, Trajectory, Turn
@@ -28,11 +27,10 @@ RARE = CAUSES[0]
 
 
 class Reader(Proposer):
-    """Writer that notes whether the failures that are shown, or the table, have the rare cause."""
+    """Writer that notes whether the failures that are shown have the rare cause."""
 
     def __init__(self) -> None:
         self.examples: list[bool] = []
-        self.tables: list[str] = []
 
     def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
         """Return texts that are worth nothing."""
@@ -40,7 +38,6 @@ class Reader(Proposer):
         own = [failure for failure in request.failures if failure.candidate.id == parent.id]
         shown = (own or request.failures)[: request.failures_per_request]
         self.examples.append(any(RARE in failure.feedback for failure in shown))
-        self.tables.append(counts_of(request, parent))
         count = len(self.examples)
         return [
             Proposal.of(f"Think of plan {count}, variant {index}.", parent)
@@ -86,17 +83,12 @@ def read(seed: int, steps: int = 120) -> Reader:
 
 
 def main() -> None:
-    """Print the shares of requests with the rare cause, and the size of the table."""
+    """Print the shares of requests with the rare cause."""
     for name, kind in (("before", lambda trajectory: ""), ("after", failure_kind)):
         with patch.object(replay, "failure_kind", kind):
             readers = [read(seed) for seed in range(700, 710)]
         examples = [shown for reader in readers for shown in reader.examples]
-        tables = [table for reader in readers for table in reader.tables]
-        print(
-            f"{name}: {len(examples)} requests, {fmean(examples):.0%} with the rare cause among "
-            f"the examples, {fmean(RARE in table for table in tables):.0%} in the table of "
-            f"{fmean(map(len, tables)):.0f} characters"
-        )
+        print(f"{name}: {len(examples)} requests, {fmean(examples):.0%} with the rare cause")
 
 
 if __name__ == "__main__":

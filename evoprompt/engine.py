@@ -64,7 +64,7 @@ from evoprompt.types import (
 )
 from evoprompt.verifiers import VerificationRollouts
 
-VERSION = 18
+VERSION = 19
 """Version of the saved state; another one is refused."""
 
 _SENTENCES = 32  # that an event tells of, the clearest ones
@@ -283,7 +283,6 @@ class Engine:
     @setting.setter
     def setting(self, setting: TaskContext) -> None:
         self.requests.setting = setting
-        self.replay.tools = setting.tool_names
 
     @property
     def rollouts(self) -> int:
@@ -453,13 +452,12 @@ class Engine:
         self.assignments.receive(trajectories)
         self.step += 1
         self.training_rollouts += len(trajectories)
-        candidates = [*self.selection.members, *self.generations.trials.candidates]
-        used = {candidate.id for candidate in candidates}
+        members = {member.id for member in self.selection.members}
+        used = members | {candidate.id for candidate in self.generations.trials.candidates}
         counted = [trajectory for trajectory in trajectories if trajectory.candidate.id in used]
         self.selection.observe(self.step, counted)
         self.generations.trials.observe(counted)
         self.replay.add(self.step, trajectories)
-        self.replay.tallies.keep(used.union(*[candidate.parents for candidate in candidates]))
         self.assignments.forget_stale(self.step)
         summary = summarise_tell(self.step, self.rollouts, trajectories, self.candidate_stats())
         self.log.append(summary)

@@ -594,7 +594,6 @@ class Generations:
         }
         config = self.config
         chosen = rollouts_to_keep(readable, config.failure_threshold, config.failures_per_request)
-        self.screening.replay.count(trajectories)
         self.screening.replay.add_verification(
             step, [trajectories[index] for index in sorted(chosen)]
         )

@@ -142,7 +142,7 @@ class ProposalRequests:
             max_tokens=self.screening.remaining_tokens(),
             setting=self.setting,
             sentences=self.selection.sentences(),
-            corpus=replay.corpus(ids.union(*[parent.candidate.parents for parent in parents])),
+            corpus=replay.corpus(),
         )
 
     def propose(self, request: ProposalRequest, waits: bool) -> list[Proposal]:
@@ -320,7 +320,6 @@ class ProposalRequests:
     def reset_schedule(self, step: int) -> None:
         """Wait for the next generation, after one that ended at engine step ``step``."""
         self._state = _RequestsState(evolved=step)
-        self.screening.replay.tallies.begin_generation()
 
     def state_dict(self) -> dict[str, JsonValue]:
         """Return the schedule as JSON values. A request that is open is lost, and made again."""

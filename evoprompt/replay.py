@@ -7,18 +7,18 @@ import math
 import random
 from collections import Counter, OrderedDict, deque
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from itertools import chain, groupby
 from typing import NamedTuple, TypeVar
 
 from pydantic import BaseModel, JsonValue
 
-from evoprompt.log.tallies import RolloutCorpus, RolloutTallies, failure_kind, take_turns
+from evoprompt.log.corpus import RolloutCorpus, failure_kind
 from evoprompt.support.credentials import masked_texts
 from evoprompt.types import Candidate, Question, Trajectory, is_usable
 
 K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
 
 _MAX_KINDS_READ = 1024  # failures whose kind is determined for a request
 _FLOOR = 0.1  # a question that never failed keeps this much priority, so that verification sees it
@@ -57,7 +57,6 @@ class _ReplayState(BaseModel):
     candidates: dict[str, Candidate]
     memories: list[Memory]
     records: list[QuestionRecord]
-    tallies: RolloutTallies
 
 
 def rollouts_to_keep(
@@ -116,17 +115,11 @@ class ReplayBuffer:
     Args:
         capacity: trajectories kept, and questions kept; at least 1.
         failure_below: a reward under this is a failure.
-
-    Attributes:
-        tallies: counts of all rollouts by candidate, those of verifications included.
-        tools: names of the tools that the policy can call.
     """
 
     def __init__(self, capacity: int = 1024, failure_below: float = 0.5) -> None:
         self.capacity = capacity
         self.failure_below = failure_below
-        self.tallies = RolloutTallies()
-        self.tools: Collection[str] = ()
         self._read: deque[Memory] = deque()
         self._unread: deque[Memory] = deque()
         self._solved: deque[Memory] = deque()
@@ -189,21 +182,13 @@ class ReplayBuffer:
             record.reward += trajectory.reward
             record.step = step
         self._remember(step, trajectories)
-        self.count(trajectories)
         for _ in range(len(self._questions) - self.capacity):
             self._questions.popitem(last=False)
 
-    def count(self, trajectories: Sequence[Trajectory]) -> None:
-        """Count rollouts by candidate and kind of failure, whether or not they are added."""
-        self.tallies.observe(trajectories, self.failure_below, self.tools)
-
-    def corpus(self, ids: Collection[str]) -> RolloutCorpus:
-        """Return the counts of the candidates ``ids``, and all rollouts with text, as of now."""
-        tallies = {
-            name: deepcopy(tally) for name, tally in self.tallies.tallies.items() if name in ids
-        }
+    def corpus(self) -> RolloutCorpus:
+        """Return all rollouts with text, as of now."""
         rollouts = [memory.trajectory for memory in chain(self._read, self._solved)]
-        return RolloutCorpus(tallies, rollouts, self.failure_below)
+        return RolloutCorpus(rollouts, self.failure_below)
 
     def add_verification(self, step: int, trajectories: Sequence[Trajectory]) -> None:
         """Record the readable trajectories of a verification after engine step ``step``.
@@ -229,7 +214,7 @@ class ReplayBuffer:
         """Return up to ``k`` failures: with text first, then those of ``candidates`` first.
 
         Of these, one of each question comes before a second one of any. Otherwise one of each kind
-        (:func:`~evoprompt.log.tallies.failure_kind`) comes before a second one of any, and later
+        (:func:`~evoprompt.log.corpus.failure_kind`) comes before a second one of any, and later
         steps before earlier ones; failures of one step come in random order, so that the same
         question does not always lead.
         """
@@ -298,7 +283,6 @@ class ReplayBuffer:
             candidates=candidates,
             memories=memories,
             records=records,
-            tallies=self.tallies,
         ).model_dump(mode="json")
 
     def load_state_dict(self, state: Mapping[str, JsonValue]) -> None:
@@ -332,7 +316,6 @@ class ReplayBuffer:
         for step, group in groupby(memories, key=lambda memory: memory.step):
             self._remember(step, [memory.trajectory for memory in group])
         self._questions = OrderedDict((record.question.id, record) for record in records)
-        self.tallies = saved.tallies
 
 
 def _drawn(
@@ -380,11 +363,27 @@ def _different_first(
         return question.text or question.id
 
     def by_question(memories: Sequence[Memory]) -> list[Memory]:
-        return take_turns([(wording(memory), owner(memory)) for memory in memories], memories)
+        return _take_turns([(wording(memory), owner(memory)) for memory in memories], memories)
 
     first = by_question(latest)[: max(k, _MAX_KINDS_READ)]
     kinds = [(failure_kind(memory.trajectory), owner(memory)) for memory in first]
-    return [memory.trajectory for memory in by_question(take_turns(kinds, first))[:k]]
+    return [memory.trajectory for memory in by_question(_take_turns(kinds, first))[:k]]
+
+
+def _take_turns(kinds: Sequence[Hashable], items: Sequence[T]) -> list[T]:
+    """Return ``items`` so that one of each kind comes before a second one of any.
+
+    Otherwise the order stays.
+
+    >>> _take_turns("aabab", [1, 2, 3, 4, 5])
+    [1, 3, 2, 5, 4]
+    """
+    seen: Counter[Hashable] = Counter()
+    ranks: list[tuple[int, int]] = []
+    for index, kind in enumerate(kinds):
+        ranks.append((seen[kind], index))
+        seen[kind] += 1
+    return [items[index] for _, index in sorted(ranks)]
 
 
 def _without_credentials(trajectories: Sequence[Trajectory]) -> list[Trajectory]:

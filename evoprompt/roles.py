@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
 from evoprompt.components import Component
-from evoprompt.log.tallies import RolloutCorpus
+from evoprompt.log.corpus import RolloutCorpus
 from evoprompt.replay import ReplayBuffer
 from evoprompt.support.leads import Lead, SentenceValue
 from evoprompt.types import (
@@ -202,8 +202,7 @@ class ProposalRequest:
         max_tokens: most tokens of all texts of a proposal; None if unknown.
         setting: context of the instruction, such as prompt, tools and reward.
         sentences: values of sentences, as far as the attributor estimates them, clearest first.
-        corpus: counts of all rollouts of the parents and of the candidates that they were made
-            from, by kind of failure, and the rollouts with text that are in memory.
+        corpus: the rollouts with text that are in memory.
     """
 
     count: int

@@ -420,12 +420,6 @@ class TaskContext:
     trained: bool = True
     call: str = ""
 
-    @property
-    def tool_names(self) -> tuple[str, ...]:
-        """Return the names of the tools."""
-        functions = [schema.get("function", schema) for schema in self.tools]
-        return tuple(str(f["name"]) for f in functions if isinstance(f, Mapping) and "name" in f)
-
 
 PLACE = "[here stands the instruction]"
 """Where the instruction stands in :attr:`TaskContext.prompt`."""

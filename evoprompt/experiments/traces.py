@@ -20,8 +20,8 @@ from evoprompt.experiments.history import TrainingHistory, log_in
 from evoprompt.experiments.tables import numbered_lines
 from evoprompt.hosting.rows import text_of
 from evoprompt.lm.budget import SpendTracker
+from evoprompt.log.corpus import RolloutCorpus
 from evoprompt.log.events import Event, Excerpt, Notice
-from evoprompt.log.tallies import RolloutCorpus
 from evoprompt.optimizer.data import items_of
 from evoprompt.optimizer.failures import SHOWN
 from evoprompt.optimizer.journal import Journal
@@ -203,10 +203,8 @@ def write_from(
             assignment, excerpt.reward, turns=excerpt.turns, feedback=excerpt.feedback
         )
 
-    corpus = RolloutCorpus.of(
-        [trajectory(_question(excerpt), excerpt) for excerpt in traces.scored],
-        options.perfect,
-        setting.tool_names,
+    corpus = RolloutCorpus(
+        [trajectory(_question(excerpt), excerpt) for excerpt in traces.scored], options.perfect
     )
     proposed_texts: list[dict[str, str]] = []
     coverage = f"{len(failures)} of {len(failed)} failures in {len(traces.scored)} conversations"

@@ -36,7 +36,7 @@ from evoprompt.lm.settings import (
     model_card,
     use_local_tables,
 )
-from evoprompt.log.tallies import RolloutCorpus
+from evoprompt.log.corpus import RolloutCorpus
 from evoprompt.support.credentials import keep_secret, keep_secrets_of
 from evoprompt.support.errors import DeadlineError, InputError, LmError, StateError, causes
 from evoprompt.support.text import format_error, join_halves

@@ -10,7 +10,7 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from evoprompt.lm.recording import read_used
-from evoprompt.log.tallies import RolloutCorpus
+from evoprompt.log.corpus import RolloutCorpus
 from evoprompt.support.errors import InputError, warn
 from evoprompt.support.storage import unwritable, write_whole
 from evoprompt.support.waiting import monitor

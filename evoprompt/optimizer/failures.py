@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
-from evoprompt.log.tallies import RolloutCorpus
+from evoprompt.log.corpus import RolloutCorpus
 from evoprompt.optimizer.data import Item
 from evoprompt.optimizer.results import RewardTable
 from evoprompt.types import Candidate, Trajectory
@@ -80,12 +80,12 @@ class FailureFinder:
                 self._results.measure((candidate, item) for item in batch)
                 self.record_items(candidate, batch)
 
-    def corpus(self, candidates: Sequence[Candidate], tools: Collection[str] = ()) -> RolloutCorpus:
+    def corpus(self, candidates: Sequence[Candidate]) -> RolloutCorpus:
         """Return the latest training rollouts of ``candidates``, oldest candidate first.
 
         Those of the validation set stay unread, as they decide which candidate is the best.
         """
-        return RolloutCorpus.of(self.trajectories(candidates), self._perfect, tools)
+        return RolloutCorpus(self.trajectories(candidates), self._perfect)
 
     def record_items(self, candidate: Candidate, items: Sequence[Item]) -> None:
         """Record which of ``items`` are hard, and that ``candidate`` solved the remaining ones."""

@@ -306,7 +306,7 @@ class Loop:
             self.iteration,
             component=component,
             successes=self.failures.successes(focus, component),
-            corpus=self.failures.corpus([*predecessors, parent], self.writer.setting.tool_names),
+            corpus=self.failures.corpus([*predecessors, parent]),
         )
         return self.writer.write(request, [item.guarded for item in focus])
 

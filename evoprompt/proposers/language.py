@@ -190,7 +190,6 @@ class LmProposer(Proposer, ABC):
             "setting": setting_of(request, candidate, task.component),
             "tried": tried_of(request, candidate, task.component),
             "refused": refused_of(request),
-            "counts": counts_of(request, candidate),
         }
         inputs = {name: {**common, **task.inputs}[name] for name in task.prompt.inputs}
         if task.program is not None:
@@ -403,12 +402,6 @@ def tried_of(request: ProposalRequest, candidate: Candidate, component: str) -> 
             f"- {clip(sentence.text, _MAX_TEXT)}: worth {sentence}" for sentence in clear_sentences
         ]
     return "\n".join(lines) or _EMPTY_LIST
-
-
-def counts_of(request: ProposalRequest, candidate: Candidate) -> str:
-    """Return the counts of all rollouts of a candidate by kind of failure, as a short table."""
-    predecessor = next(iter(candidate.parents), "")
-    return request.corpus.describe(candidate.id, predecessor) or _EMPTY_LIST
 
 
 def refused_of(request: ProposalRequest) -> str:

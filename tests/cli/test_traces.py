@@ -85,7 +85,6 @@ def test_failures_are_read_before_the_model_is_asked_and_what_is_written_is_meas
     assert not any(one.endswith("+1?") for one in model.asked[: model.asked.index(first)])
     for shown in (HINT, "please", "new", "Instead of episode 3"):  # of equals the latest
         assert shown in first
-    assert "Under the instruction: 5 rollouts, 4 failed (80%)" in first
     assert "old" not in first
     assert "95+1" not in first
     assert "3 of 3 failures in 5 conversations; 1 have no reward" in capsys.readouterr().err

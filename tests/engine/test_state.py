@@ -80,9 +80,9 @@ class TestBrokenStates:
         assert engine.state_dict() == before
         assert list(engine.log) == events
 
-    @pytest.mark.parametrize("version", [17, None, "18"])
+    @pytest.mark.parametrize("version", [18, None, "19"])
     def test_of_another_version(self, saved: dict[str, JsonValue], version: JsonValue) -> None:
-        self.refused({**saved, "version": version}, f"has version {version!r}; required: 18")
+        self.refused({**saved, "version": version}, f"has version {version!r}; required: 19")
 
     @pytest.mark.parametrize(
         "part",

@@ -481,7 +481,8 @@ def test_the_next_gateway_knows_the_first_chat_and_its_tools(
         with pytest.warns(EvopromptWarning, match="2 of 4 tools"):
             assert send(gateway, "/v1/chat/completions", {**CHAT, "tools": tools}, key)[0] == 200
         context = engine.setting
-        assert context.tool_names == ("look", "half ?")
+        half = {**HALF, "function": {"name": "half ?"}}
+        assert [*context.tools] == [TOOL, half]
         shutil.copytree(tmp_path / "first", tmp_path / "killed")  # its journal, as a kill leaves it
     for folder in ("killed", "first"):
         successor = EngineSpec(("Be brief.", "Be kind."), evolves=False).build()

@@ -98,11 +98,6 @@ def test_optimize_says_that_the_model_stays_and_that_facts_may_be_written_down(
         "What the score rewards:\n`label`: 1 for the right label, which is one of four."
     )
     assert "are sorted as Q7" in told["episodes"]
-    assert re.fullmatch(
-        r"Under the instruction: \d+ rollouts, (\d+) failed \(100%\)\n"
-        r'- "Letters on \.\.\. are sorted as \.\.\.\.": \1 \(100%\)',
-        told["counts"],
-    )
     assert told["length"].startswith("at most 1024 tokens")
     assert re.fullmatch(r"- the instruction above, score 0\.00, measured \d+ times", told["tried"])
     assert any("given up, score 0.00" in fields(prompt)["tried"] for prompt in others)
@@ -155,7 +150,6 @@ def test_coevolve_says_what_each_component_is_and_shows_the_others() -> None:
         assert '{"name": "weather", "description": "Says how the weather is."' in setting
         assert "`rain`: 1 where the answer is the one word rain." in setting
         assert "being trained" not in prompt
-        assert fields(prompt)["counts"].startswith("Under the instruction: ")
     assert "Its inputs are:\n1. `question` (str)" in fields(about_extract)["setting"]
     assert (
         "Its outputs are:\n1. `reasoning` (str): \n2. `answer` (str)"

@@ -15,7 +15,7 @@ from waiting import wait_for
 
 from evoprompt.lm import DeadlineError, LanguageModel, LmCall, LmError, LmSettings, ProgramOutput
 from evoprompt.lm.files import AnswerFiles
-from evoprompt.log.tallies import RolloutCorpus
+from evoprompt.log.corpus import RolloutCorpus
 from evoprompt.support.errors import InputError, StateError
 from evoprompt.support.waiting import WaitMonitor
 from evoprompt.testing.openai_server import chat_fields
@@ -69,7 +69,7 @@ def requests(directory: Path) -> list[str]:
 
 
 def test_the_rollouts_of_a_request_are_beside_it_one_a_line(tmp_path: Path) -> None:
-    corpus = RolloutCorpus.of(failures(candidate(0), 3), 0.5)
+    corpus = RolloutCorpus(failures(candidate(0), 3))
     calls = [LmCall(program, {"topic": "sea"}, corpus)]
     with answering(tmp_path / "asked", [GOOD]):
         person(tmp_path).ask(calls)
