@@ -1,4 +1,4 @@
-"""Base classes of the five roles, and the rollout function that the engine needs. Read this first.
+"""Base classes of the five roles, and the rollout function that the engine needs.
 
 ``engine.ask`` draws members of the *population* for every question with the *sampler*, beside the
 candidates on trial. ``engine.tell`` hands the scored trajectories to the *attributor*, asks the
