@@ -136,7 +136,7 @@ class AdapterContract:
     def test_rollouts_without_a_reward_are_warned_of_counted_and_a_metric(
         self, host: ContractHost, tmp_path: Path
     ) -> None:
-        with ignored_libraries(), pytest.warns(EvopromptWarning) as caught:
+        with pytest.warns(EvopromptWarning) as caught, ignored_libraries():
             run = host.run(Job(STATIC, steps=2, silent=("q0",)), tmp_path)
         assert run is not None
         failed = [sum(one.reward is None for one in step) for step in run.told]
