@@ -85,8 +85,9 @@ def test_what_the_reward_function_says_reaches_the_engine_with_the_rollouts_it_r
         assert one["feedback"] == f"expected blue, got {one['said'][-1].strip()}"
     assert not any(one["feedback"] for one in told if not one["said"])
     # By candidate: a text that was pruned may be written again while it is still out.
+    failures = Counter((one["step"], one["candidate"]) for one in failed)
     shown = Counter((one["step"], one["candidate"]) for one in read if one not in failed)
-    assert max(shown.values()) <= 4, f"of the successes of a candidate four a step: {shown}"
+    assert all(shown[key] <= max(failures[key], 1) for key in shown), (shown, failures)
 
 
 def test_late_results_are_credited_to_the_instruction_they_were_made_under(
