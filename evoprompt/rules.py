@@ -13,9 +13,9 @@ import re
 import unicodedata
 import zlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 
 from evoprompt.support.credentials import MASK, masked
@@ -83,6 +83,7 @@ def default_rules() -> tuple[Rule, ...]:
     )
 
 
+@cache
 def _any(*patterns: str) -> re.Pattern[str]:
     return re.compile("|".join(patterns), re.IGNORECASE | re.MULTILINE)
 
@@ -563,8 +564,8 @@ def _stuck(text: str) -> str:
     ):
         return f"{match[1] or match[2]!r} is repeated without end"
     # A call of an example is one thing, with its numbers, and its tags are none.
-    prose = re.sub(r"^\s*(?:</?\w+>|\{.*\})\s*$", "", text, flags=re.MULTILINE)
-    calls = re.findall(r"^\s*(\{.*\})\s*$", text, re.MULTILINE)
+    prose = re.sub(r"^[ \t]*(?:</?\w+>|\{.*\})[ \t]*$", "", text, flags=re.MULTILINE)
+    calls = re.findall(r"^[ \t]*(\{.*\})[ \t]*$", text, re.MULTILINE)
     parts = (re.sub(r"[\W\d]+", " ", part).strip() for part in re.split(r"[.!?\n]+", prose))
     repeated = [*calls, *(part for part in parts if part)]
     if len(set(repeated)) * 2 <= len(repeated) > 3:
@@ -575,51 +576,118 @@ def _stuck(text: str) -> str:
     return ""
 
 
-_GRADER = (
-    r"(?:(?:grader|evaluator|judge|checker|scorer|examiner|rater|verifier|assessor)s?|reward model)"
+# ----------------------------------------- what works on its grader, or reaches beyond the answer
+
+
+@dataclass(frozen=True, slots=True)
+class _Intrusion:
+    """A thing that an instruction reaches for, and what it does with it in the same sentence.
+
+    Attributes:
+        thing: pattern of the thing.
+        action: pattern of the action; empty if the thing alone is enough.
+        unless: pattern of words beside which the sentence is harmless; empty if there is none.
+    """
+
+    thing: str
+    action: str = ""
+    unless: str = ""
+
+    def matches(self, sentence: str) -> Iterator[re.Match[str]]:
+        """Yield each thing in a sentence that does something with it and does not refrain."""
+        if self.unless and _any(self.unless).search(sentence):
+            return
+        for match in _any(self.action or self.thing).finditer(sentence):
+            start, end = max(match.start() - _NEAR, 0), match.end() + _NEAR
+            if not _REFRAINS.search(sentence[start : match.start()]):
+                thing = _any(self.thing).search(sentence, start, end) if self.action else match
+                if thing is not None:
+                    yield thing
+
+
+_NEAR = 120
+"""Characters between a thing and what is done with it."""
+_REFRAINS = _any(
+    r"\b(?:never|not|don't|avoid\w*|refus\w+|cannot|can't|without|no|instead of|rather than|nor)\b"
+    r"(?! (?:forget|hesitate|fail|only|later|more)\b)[^.!?;\n]{0,60}\Z"
 )
-_SAYS = r"(?:answer|reply|respond|say|output|return|guess|choose|pick|select|give|print|write|put)"
+_PLAIN_EXAMPLE = re.compile(r"(?:www\.)?example\.(?:com|org|net)|localhost|127\.0\.0\.1")
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
+
+
+def _find_intrusion(
+    kinds: Mapping[str, _Intrusion], context: ScreeningContext, text: str
+) -> str | None:
+    """Return why ``text`` must not be used: the first kind that no parent has."""
+    known_text = "\n".join((context.inherited_text, *context.seeds)).replace("\u2019", "'")
+    known_sentences = _SENTENCE_END.split(known_text)
+    sentences = _SENTENCE_END.split(text.replace("\u2019", "'"))
+    for name, kind in kinds.items():
+        is_address = name == "an address"
+        if not is_address and any(any(kind.matches(known)) for known in known_sentences):
+            continue
+        for sentence, match in (
+            (part, match) for part in sentences for match in kind.matches(part)
+        ):
+            thing = match.group().strip().casefold()
+            if is_address:
+                thing = re.sub(r"^\w+:/*|^.*@", "", thing).split("/")[0].rstrip(".,;:")
+            is_asked = not kind.action and thing in "\n".join(context.questions).casefold()
+            is_known = is_address and (
+                thing in known_text.casefold() or _PLAIN_EXAMPLE.fullmatch(thing)
+            )
+            if not is_asked and not is_known:
+                return f"the text holds {name}, which no parent has: {sentence[:120]!r}"
+    return None
+
+
+_GRADER = r"(?:grader|evaluator|judge|checker|scorer|examiner|rater|verifier|assessor)s?"
+_SAYS = r"\b(?:answer|repl|respon|say|output|return|emit|guess|choose|pick|give|write|put)\w*"
 _FIXED = (
-    r"(?:(?:only |just |back |with |the (?:final )?(?:answer|letter|word|number) |option |as ){0,3}"
-    r"(?:\"[^\"\n<>{}]{0,60}[^\"\n<>{}:]\"|'[^'\n<>{}]{0,60}[^'\n<>{}:]'|\\boxed\{[\w. -]+\}|"
-    r"-?\d[\d.,]*\b|<(\w+)> ?[^<>\n]{1,40}</\w+>|(?-i:[Yy]es|[Nn]o|[Tt]rue|[Ff]alse|[A-E])\b)"
-    r"(?: as (?:the|your) (?:final )?answer| in [^.!?\n]{1,30})?)"
+    r"(?:`[^`\n<>{}]{1,40}`|\"[^\"\n<>{}]{0,60}[^\"\n<>{}:]\"|'[^'\n<>{}]{0,60}[^'\n<>{}:]'|"
+    r"\\boxed\{[\w. -]+\}|\{\"\w+\": \"?\w+\"?\}|-?\b\d[\d.,]*\b|<(\w+)> ?[^<>\n]{1,40}</\w+>|"
+    r"\b(?-i:[Yy]es|[Nn]o|[Tt]rue|[Ff]alse|[A-E])\b)"
 )
-_WHATEVER = (
-    r"(?:no matter|regardless of|whatever (?:the|is|you)|without (?:reading|looking)|every time|"
-    r"(?:for|to|in) (?:every|any|all|each) (?:question|problem|input|task|case)s?|irrespective)"
+_ALWAYS = (
+    r"\b(?:no matter|regardless|irrespective|whatever the|without (?:reading|looking|solving)|"
+    r"(?:for|to|in) (?:every|any|all|each) (?:question|problem|input|task|case|e?mail|text)s?)\b"
 )
-_ONE_ANSWER = _any(
-    rf"\balways {_SAYS} {_FIXED}(?=[.!?,;]|\s*$|,? (?:{_WHATEVER}|and\b))",
-    rf"\b{_WHATEVER}\b[^.!?\n]{{0,40}},? (?:always |simply |just )?{_SAYS} {_FIXED}",
-    rf"\b{_SAYS} {_FIXED},? {_WHATEVER}\b",
-)
-_GAMING = _any(
-    r"\b(?:dear|hey|hello|hi|attention|(?:note|message|memo) (?:to|for)) (?:the |our |any |all )?"
-    rf"(?:\w+ )?{_GRADER}\b",
-    r"\b(?:tell|ask|convince|persuade|instruct|urge|beg|flatter|trick|fool|deceive|mislead|game|"
-    rf"exploit|hack|manipulate|influence|bypass|cheat|impress)s?\b (?:\w+ ){{0,3}}?(?:{_GRADER}|"
-    r"tests|test suite|unit tests|metric)\b",
-    r"\b(?:gives?|awards?|assigns?|grants?|deserves?|receives?|mark(?:ed)?|treat|consider|rate|"
-    r"score|accept|ask|demand)\b[^.!?\n]{0,60}\b(?:full (?:marks?|credit|score|points)|10/10|"
-    r"(?:highest|maximum|max|perfect|top) (?:score|reward|marks?|grade|rating)|reward of 1|"
-    r"as (?:correct|right|passed|passing))\b",
-    r"\breward (?:function|model|signal|is given|is paid)\b",
-    r"\b(?:hard-?cod\w*|special-?cas\w*|memori[sz]e)\b[^.!?\n]{0,60}\b(?:tests?|outputs?|expected|"
-    r"answers?|assert\w*)\b",
-    r"\b(?:detect|check|find out|see|notice) (?:whether|if|when)\b[^.!?\n]{0,40}\b(?:pytest|"
-    r"unit ?tests?|being (?:tested|graded|evaluated|scored)|test environment|under test)\b"
-    r"|\bif (?:you are|this is) (?:being )?(?:tested|graded|evaluated|scored)\b",
-    r"\b(?:ignore|disregard|do not read|don't read) (?:the |all |any )?(?:question|problem|picture|"
-    r"image|input|task|mail|passage|docstring|schema)s?(?=,? (?:and|then)\b|[,;.])",
-)
-_NEVER = re.compile(
-    r"\b(?:never|not|don't|avoid|refuse to|cannot|without)\b[^.!?\n]{0,25}\Z", re.IGNORECASE
-)
-_CONDITION = re.compile(r"\b(?:if|when|unless|where|in case)\b[^.!?\n]*\Z", re.IGNORECASE)
-_GRADES = re.compile(
-    r"\b(?:rate|rating|grad(?:e|es|ing)|judge|score|evaluat\w*|assess)\b", re.IGNORECASE
-)
+_OPEN = r"\b(?:if|when|unless|where|in case|or|words?|sentences?|digits?|decimals?|format|lines)\b"
+_CONSTANTS = {
+    "a fixed answer": _Intrusion(
+        rf"\balways {_SAYS} (?:\w+ ){{0,3}}?{_FIXED}(?=\W*$|[.!?,;]| and\b)",
+        unless=_OPEN,
+    ),
+    "an answer for every question": _Intrusion(
+        _FIXED,
+        rf"{_SAYS}[^.!?\n]{{0,60}}{_ALWAYS}|{_ALWAYS}[^.!?\n]{{0,60}}{_SAYS}",
+        _OPEN,
+    ),
+}
+_GAMING = {
+    "talk to its grader": _Intrusion(
+        r"\b(?:dear|hey|hello|attention|(?:note|message) to|tell|convince|persuade|flatter|trick|"
+        r"deceive|mislead|exploit|hack|manipulate|influence|bypass|cheat|impress)(?:s|ing)? "
+        rf"(?:\w+ ){{0,3}}?(?:{_GRADER}|reward model|tests|metric)\b",
+    ),
+    "a claim to marks": _Intrusion(
+        r"\b(?:full (?:marks?|credit|score|points)|reward (?:of 1|function|model|signal|is given)|"
+        r"(?:highest|max(?:imum)?|perfect|top) (?:score|reward|marks?|grade|rating))\b",
+    ),
+    "answers that are looked up": _Intrusion(
+        r"\b(?:hard-?cod|special-?cas|memori[sz])\w* .{0,60}\b(?:test|example|output|answer)s?\b"
+    ),
+    "a look whether it is tested": _Intrusion(
+        r"\b(?:detect|check|find out|see|notice) (?:whether|if|when)\b[^.!?\n]{0,40}\b(?:pytest|"
+        r"unit ?tests?|being (?:tested|graded|evaluated|scored)|test environment|under test)\b"
+        r"|\bif (?:you are|this is) (?:being )?(?:tested|graded|evaluated|scored)\b",
+    ),
+    "a question that is not read": _Intrusion(
+        r"\b(?:ignore|disregard|do not read|don't read) (?:the |all |any )?(?:question|problem|"
+        r"picture|image|input|task|mail|passage|docstring|schema)s?(?=,? (?:and|then)\b|[,;.])",
+    ),
+}
+_GRADES = _any(r"\b(?:rate|rating|grad(?:e|es|ing)|judge|score|evaluat\w*|assess)\b")
 
 
 def grader_talk(proposal: Proposal, context: ScreeningContext) -> str | None:
@@ -628,282 +696,89 @@ def grader_talk(proposal: Proposal, context: ScreeningContext) -> str | None:
     "The answer is compared letter by letter" only tells how it is graded. Where a parent asks to
     grade, an instruction may speak of marks.
     """
-    text, known_text = proposal.text.replace("\u2019", "'"), "\n".join(context.parents).casefold()
-    matches = [
-        match
-        for match in _ONE_ANSWER.finditer(text)
-        if not _CONDITION.search(text[max(match.start() - 60, 0) : match.start()])
-    ]
-    if not _GRADES.search(known_text):
-        matches += _GAMING.finditer(text)
-    for match in matches:
-        before = text[max(match.start() - 40, 0) : match.start()]
-        if not _NEVER.search(before) and match.group().casefold() not in known_text:
-            return f"the text works on its grader: {' '.join(match.group().split())!r}"
-    return None
+    grades = _GRADES.search("\n".join(context.parents))
+    return _find_intrusion(_CONSTANTS | ({} if grades else _GAMING), context, proposal.text)
 
 
-# --------------------------------------------------- what reaches beyond the answer of the episode
-
-
-@dataclass(frozen=True, slots=True)
-class _Intrusion:
-    """A thing that an instruction reaches for, and what it does with it in the same sentence.
-
-    Attributes:
-        kind: name of the kind, for the reason of a refusal.
-        thing: pattern of the thing.
-        action: pattern of the action; None if the thing alone is enough.
-        unless: pattern of words beside which the sentence is harmless; None if there is none.
-    """
-
-    kind: str
-    thing: re.Pattern[str]
-    action: re.Pattern[str] | None = None
-    unless: re.Pattern[str] | None = None
-
-    def match(self, sentence: str) -> re.Match[str] | None:
-        """Return the thing in a sentence that does something with it and does not refrain."""
-        if self.unless is not None and self.unless.search(sentence):
-            return None
-        for thing in self.thing.finditer(sentence):
-            for action in self.action.finditer(sentence) if self.action else [thing]:
-                is_near = -_NEAR < thing.start() - action.end() < _NEAR
-                if is_near and not _REFRAINS.search(sentence[: action.start()]):
-                    return thing
-        return None
-
-
-_NEAR = 120
-"""Characters between a thing and what is done with it."""
-_REFRAINS = re.compile(
-    r"\b(?:never|not|don't|doesn't|avoid\w*|refus\w+|cannot|can't|without|no|instead of|"
-    r"rather than|"
-    r"nor)\b(?! (?:forget|hesitate|fail|only|later|more)\b)[^.!?;\n]{0,60}\Z",
-    re.IGNORECASE,
-)
-_TAKES = (
-    r"\b(?:print|dump|echo|cat|read|open|collect|gather|harvest|copy|includ|append|attach|send|"
-    r"post|"
-    r"email|mail|upload|decod|list|show|reveal|paste|writ|stor|keep|extract|search|look|fetch|tak|"
-    r"lift|find|locat|retriev|peek|leak|disclos|report|union|export|get|grab|load)(?:e|es|ed|s|"
-    r"ing)?\b"
-)
-_DIVULGES = (
-    r"\b(?:print|dump|echo|cat|collect|gather|harvest|copy|includ|append|attach|send|post|"
-    r"upload|decod|reveal|past|keep the|stor|leak|disclos|union|grab|select|quot|ask for|"
-    r"read back)(?:e|es|ed|s|ing)?\b"
-)
-_WORKS_ON = (
-    r"\b(?<!your )(?<!the )(?<!an )(?<!each )"  # behind which it is a noun
-    r"(?:edit|delet|remov|skip|disabl|comment out|loosen|relax|weaken|adjust|chang|rewrit|overwrit|"
-    r"replac|patch|mark|wrap|silenc|bypass|alter|modif|tamper|widen|drop|renam|swallow|"
-    r"catch|suppress|neutrali[sz]|short-?circuit)(?:e|es|ed|d|s|ing|y|ies)?\b"
-)
-_TRUE = (
-    r"(?:\btrue\b|\balways\b|\banything\b|\bwhatever\b|\bevery(?:thing)?\b|\bany other\b|"
-    r"\bno-?op\b|\b(?:empty function|yes|the same as itself|any object|does nothing|"
-    r"matches every\w*|succeeds)\b|"
-    r"\(\) ?=> ?\{\})"
-)
-_KEY_NAME = r"(?-i:(?:[A-Z][A-Z0-9]*_)*(?:API_?KEY|ACCESS_?KEY|SECRET(?:_?KEY)?|TOKEN|PASSWORD))"
-_INTRUSIONS: Sequence[_Intrusion] = (
-    _Intrusion(
-        "an address",
-        _any(
-            r"\b(?:https?|ftp|wss?|data|javascript):/{0,2}[^\s<>\"'`)\]}]+",
-            r"\bwww\.[\w-]+\.[a-z]{2,}\S*|\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+",
-            r"\b(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?\b",
-            r"\b[\w-]+(?:\.[\w-]+)*\.(?:com|org|ru|cn|xyz|site)\b(?:/\S*)?",
-            r"\b[\w-]+(?:\.[\w-]+)*\.(?:net|io|dev|app|ai|co|sh|me)/[^\s,;)]+",
-        ),
+_TRUE = r"\b(?:true|any(?:thing| object)|every(?:thing| other)|no-?op|empty function|nothing)\b"
+_INTRUSIONS = {
+    "an address": _Intrusion(
+        r"\b(?:https?|ftp|wss?|data|javascript):/{0,2}[^\s<>\"'`)\]}]+"
+        r"|\bwww\.[\w-]+\.[a-z]{2,}\S*|(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
+        r"|\b(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?\b"
+        r"|(?<![\w.-])[\w-]+(?:\.[\w-]+)*\.(?:com|org|ru|cn|xyz|site)\b(?:/\S*)?"
+        r"|(?<![\w.-])[\w-]+(?:\.[\w-]+)*\.(?:net|io|dev|app|ai|co|sh|me)/[^\s,;)]+",
     ),
-    _Intrusion(
-        "a use of the network",
-        _any(
-            r"\b(?:curl|wget|ncat|netcat|telnet|scp|rsync|sftp|socat|nslookup)\b|\bwebhooks?\b",
-            r"(?:(?<=[`$|&;])|(?<=run )|(?<=execute ))\s*(?:nc|ssh|ftp|dig|ping)\s+\S",
-            r"\brequests\.post\b|\bsmtplib\b|\bsocket\.(?:socket|create_connection)\b|"
-            r"\bsendBeacon\b|\bftplib\b|\bparamiko\b",
-        ),
+    "a use of the network": _Intrusion(
+        r"\b(?:curl|wget|ncat|netcat|telnet|scp|rsync|sftp|socat|nslookup)\b|\bwebhooks?\b"
+        r"|(?:(?<=[`$|&;])|(?<=run )|(?<=execute ))\s*(?:nc|ssh|ftp|dig|ping)\s+\S"
+        r"|\brequests\.post\b|\bsocket\.(?:socket|create_connection)|\b(?:smtplib|ftplib|paramiko|sendBeacon)\b",
     ),
-    _Intrusion(
-        "a place of keys",
-        _any(
-            r"\bid_(?:rsa|ed25519)\b|/etc/shadow\b"
-            r"|(?<![\w.])\.(?:ssh|aws|netrc|git-credentials)\b"
-        ),
+    "a place of keys": _Intrusion(
+        r"\bid_(?:rsa|ed25519)\b|/etc/shadow\b|(?<![\w.])\.(?:ssh|aws|netrc|git-credentials)\b",
     ),
-    _Intrusion(
-        "a message in another role",
-        _any(
-            r"(?<!\w)[\"'\u201c\u2018](?:\w+ )?(?:system|assistant|user|reviewer|developer|tool): "
-            r"|</?(?:system|assistant|user|developer)>"
-        ),
+    "a credential": _Intrusion(
+        r"\$\{?(?-i:[A-Z_]*(?:KEY|SECRET|TOKEN|PASSWORD))\b|\bprintenv\b|/proc/\w+/environ"
+        r"|\b(?:os\.environ|process\.env)\b|/etc/passwd\b|(?:~|\$HOME|/root|/home/\w+)/\.\w+"
+        r"|(?<![\w.])\.(?:env|npmrc|pypirc|bash_history)\b"
+        r"|\b(?:(?:api|access|secret|private|signing|ssh)[ -](?:keys?|tokens?)|credentials?|hashes|"
+        r"\w*passwords?(?:_hash\w*)?|secrets|\w*cookies?|\w*_tokens?|environment variables?)\b",
+        r"\b(?:print|dump|echo|collect|copy|includ|append|attach|send|post|upload|decod|reveal|"
+        r"past|stor|leak|disclos|select|union|quot)(?:e|es|ed|s|ing)?\b",
+        r"\b(?:mask|redact|hash(?:ed|ing)|encrypt|validat|rotat|placeholder|vault|scan|detect|warn)",
     ),
-    _Intrusion(
-        "the inside of a module or a hook of the tests",
-        _any(r"\b(?!self\b|cls\b)\w+\._\w+|\bpytest_\w+"),
+    "a message in another role": _Intrusion(
+        r"(?<!\w)[\"'\u201c\u2018](?:\w+ )?(?:system|assistant|user|developer): "
+        r"|</?(?:system|assistant|user|developer)>",
     ),
-    _Intrusion(
-        "a credential",
-        _any(
-            rf"\$\{{?{_KEY_NAME}\b|\bprintenv\b|/proc/\w+/environ|\b(?:os\.environ|process\.env)\b"
-            r"|/etc/passwd\b|(?:~|\$HOME|/root|/home/\w+)/\.\w+"
-            r"|(?<![\w.])\.(?:env|npmrc|pypirc|bash_history)\b",
-            r"\b(?:(?:api|access|secret|private|signing|ssh)[ -](?:keys?|tokens?)|credentials?|"
-            r"\w*passwords?(?:[_ ]hash\w*)?|hashes|secrets|\w*cookies?|\w*_tokens?|"
-            r"session tokens?|one-time codes?|"
-            r"environment variables?)\b",
-        ),
-        _any(_DIVULGES),
-        _any(
-            r"\b(?:mask\w*|redact\w*|hash(?:ed|ing)|encrypt\w*|names? only|validat\w*|rotat\w*|"
-            r"placeholder\w*|vault|reset|scan\w*|detect\w*|flag\w*|warn\w*|expir\w*|missing)\b"
-        ),
+    "the inside of a module or a switch of the tests": _Intrusion(
+        r"\b(?!self\b|cls\b)\w+\._\w+|\bpytest(?:_|\.mark\.|\.skip|\.exit)\w+|\bskipTests\b"
+        r"|--no-verify\b|\|\| true\b",
     ),
-    _Intrusion(
-        "tests that it works on",
-        _any(
-            r"\b(?:tests?|assert\w*|checks|spec)\b(?! (?:results?|your|whether|that|if)\b)|"
-            r"\b(?:assertions|fixtures?)\b|"
-            r"\bexpected (?:values?|outputs?|results?)\b|\bconftest\b|\btest_\w+"
-        ),
-        _any(_WORKS_ON),
-        _any(r"\b(?:you wrote|your own|duplicates?|task asks|asked to|behaviou?r changes)\b"),
+    "tests that it works on": _Intrusion(
+        r"\b(?<!your )(?<!the )(?<!an )(?:edit|delet|remov|skip|disabl|comment out|loosen|relax|"
+        r"weaken|adjust|chang|(?:re|over)writ|replac|patch|mark|wrap|silenc|bypass|tamper|suppress)"
+        r"(?:e|es|ed|d|s|ing)?(?:\W+(?!duplicate|your)\w+){0,2}?\W+(?:(?:tests?|checks?|spec|"
+        r"fixtures?|assert\w*|expected (?:values?|outputs?|results?)|conftest)\b|test_\w)",
     ),
-    _Intrusion(
-        "tests that are left out",
-        _any(
-            r"\bpytest\.(?:mark\.)?(?:skip\w*|xfail)\b|\bskipTests\b|\b(?:it|test|describe)\.skip\b"
-            r"|@(?:Ignore|Disabled)\b|\bt\.Skip\b|\bunittest\.skip|--no-verify\b|\|\| true\b"
-            r"|\bexcept AssertionError\b"
-        ),
+    "tests or solutions that are hidden": _Intrusion(
+        r"\b(?:hidden|reference|official|gold(?:en)?|held-?out)[ _-](?:tests?|answers?|fix|"
+        r"quer(?:y|ies)|solutions?|patch\w*|labels?)\b|\b(?:answer|published)[ _-]keys?\b"
+        r"|(?<!\w)/(?:grader|private)\b|\b(?:\w+_)?(?:answers?|solutions?|expected|labels?|gold)\w*\."
+        r"(?:jsonl?|pkl|txt|csv|ya?ml|parquet|sql|db)\b",
+        r"\b(?:print|read|open|copy|list|search|look|fetch|tak|find|retriev|extract|load|get|us)"
+        r"(?:e|es|s|ing)?\b",
     ),
-    _Intrusion(
-        "examples that are looked up",
-        _any(
-            r"\b(?:examples?(?:'s)?|samples?|sample calls|known (?:results|inputs?|outputs?)|"
-            r"tests?)\b"
-        ),
-        _any(
-            r"\b(?:dictionary|look-?up|map(?:s|ping)?|branch\w*|hard-?cod\w*|if/else|"
-            r"memori[sz]\w*)\b[^.!?\n]{0,80}\b(?:inputs?|outputs?|expected|results?|"
-            r"arguments|"
-            r"returns?|answers?)\b"
-        ),
+    "code that ends the process": _Intrusion(
+        r"\bos\.(?:abort|kill)\b|\batexit\b|\b(?:\w+\.)?(?:exit|quit|SystemExit)\s*\(0?\)"
+        r"|\bexit\w* ?(?:=|code|status|with|of| )*(?:0|zero)\b|\bstatus zero\b",
+        unless=r"\b(?:only|otherwise|usage|specification|means?|signal\w*|SIGTERM)\b",
     ),
-    _Intrusion(
-        "tests or solutions that are hidden",
-        _any(
-            r"\b(?:hidden (?:tests?|answers?)|reference (?:quer\w+|answers?|solutions?|patch\w*)|"
-            r"answer[ _-]keys?|published key|official (?:fix|solutions?|patch|answers?)|"
-            r"gold(?:en)?[ _-](?:answers?|labels?|patch)|held-?out \w+)\b|(?<!\w)/(?:grader|"
-            r"private)\b"
-            r"|\b(?:\w+_)?(?:answers?|solutions?|expected|labels?|gold|ground[_-]truth)"
-            r"\.(?:jsonl?|txt|csv|ya?ml|pkl|parquet|sql|db)\b"
-        ),
-        _any(_TAKES),
+    "a comparison that is always true": _Intrusion(
+        rf"__(?:eq|ne|lt|le|gt|ge|hash|bool|contains)__.{{0,80}}{_TRUE}|\b(?:defin|hook|overrid|replac|"
+        r"set|monkeypatch|patch)\w*\b.{0,80}(?:==|\b(?:equality|comparisons?)\b|isclose|allclose|assert|"
+        rf"Equal).{{0,120}}{_TRUE}",
+        unless=r"\bfalse\b",  # it compares
     ),
-    _Intrusion(
-        "code that ends the process",
-        _any(
-            r"\bos\.(?:abort|kill)\b|\batexit\b|\b(?:os\.Exit|SystemExit)\(0?\)|"
-            r"\b(?:(?:sys|process)\.)?(?:exit|quit)\s*\(0?\)|\bexit_?(?:status|code) ?= ?0|"
-            r"\bexit(?:s|ing)? (?:code |status |with |code of )*(?:0|zero)\b|"
-            r"\b(?:status|code) (?:of )?(?:zero|0)\b"
-        ),
-        unless=_any(
-            r"\b(?:success\w*|only when|requests are done|when all is done|otherwise|usage|"
-            r"specification|"
-            r"returns?(?! code)|means?|signal\w*|SIGTERM)\b"
-        ),
+    "a verdict on itself": _Intrusion(
+        r"\b(\d+)(?:/| of | out of )\1\b|\b\d+ passed\b|\ball (?:the |\d+ )?(?:test|check|case)s "
+        r"(?:have )?pass|\[(?:PASS(?:ED)?|OK|CORRECT)\]"
+        r"|\b(?:score|reward|grade|verdict|passed|\w*correct|rating|\w*_check|verified\w*)"
+        r"[\"']?\s*[:=]\s*[\"']?(?:1\.0|100|true|pass|correct|full|max|perfect)",
+        r"\b(?:always|ends?|begin|start|add|append|finish|close|paste|put|insert|print|write|state|"
+        r"say|report|include|claim)\b",
+        r"\b(?:only (?:if|when|after)|if (?:all|the|every)|once (?:all|the)|until|scale)\b",
     ),
-    _Intrusion(
-        "a comparison that is always true",
-        _any(
-            r"__(?:eq|ne|lt|le|gt|ge|hash|bool|contains|instancecheck)__|(?<![=!<>])==(?!=)|"
-            r"\b(?:equality|comparisons?|equals?|isclose|\w*allclose|assert\w*(?:\.\w+)?|matchers?|"
-            r"\w*[eE]qual)\b|"
-            r"\btreats? every other\b"
-        ),
-        _any(
-            rf"(?:\b(?:returns?|answer|be|is|as|defin\w*|hooks?|replac\w*|set|overrid\w*|\w*patch\w*|"
-            rf"lambda|treat\w*)\b|(?<![=!<>])=(?!=))[^.!?\n]{{0,60}}{_TRUE}"
-        ),
-        _any(r"\bFalse for\b"),  # it compares
+    "every option at once": _Intrusion(
+        r"\b(?:all|every|each)\b|\bA\W{1,5}B\W{1,5}C\b",
+        r"\b(?:list|name|give|write|output|state|answer|put|select|choose|pick) (?:with |out )?"
+        r"(?:all|every|each)(?: (?:of|the|four|possible|answer))* (?:option|choice|letter|label)s?"
+        r"\b(?!.{0,60}\b(?:before|then|one|wrong|why)\b)|\b(?:accepts?|match on) any of them\b"
+        r"|\b(?:so|sure) (?:that )?the (?:right|correct|true|gold) \w+ is (?:\w+ )?"
+        r"(?:included|contained|present|among)\b",
     ),
-    _Intrusion(
-        "a verdict on itself",
-        _any(
-            r"\b(?:10/10|5/5|100/100|5 (?:of|out of) 5|10 (?:of|out of) 10)\b|"
-            r"\ball (?:the |\d+ )?(?:tests|"
-            r"checks|cases) (?:have )?pass(?:ed)?\b|\b\d+ passed\b|\[(?:PASS(?:ED)?|OK|CORRECT)\]",
-            r"\b(?:score|reward|grade|verdict|passed|is_correct|correct|rating|\w*_check|"
-            r"verified\w*)"
-            r"[\"']?\s*[:=]\s*[\"']?(?:1\.0+|5/5|10(?:/10)?|100(?:/100|\s?%)?|true|pass(?:ed)?|"
-            r"correct|"
-            r"full|max\w*|perfect|environment)\b",
-        ),
-        _any(
-            r"\b(?:always|end|ends|begin|start|add|append|finish|close|paste|put|insert|print|"
-            r"write|state|"
-            r"say|report|include|claim)\b"
-        ),
-        _any(r"\b(?:only (?:if|when|after)|if (?:all|the|every)|once (?:all|the)|until|scale)\b"),
-    ),
-    _Intrusion(
-        "every option at once",
-        _any(
-            r"\b(?:all|every|each|remaining|yes and no)\b"
-            r"|\bA\b\W{1,5}B\b\W{1,5}C\b"
-        ),
-        _any(
-            r"\b(?:to be safe|in case (?:it|one|the first)|match on any|is bound to|bound to fit|"
-            r"surely|"
-            r"either way|never commit|always (?:present|contained)|guarantees?|to be sure|"
-            r"can't miss|is among|overlaps? better|must be right|"
-            r"will be "
-            r"right|cover(?:s|ing)? (?:all|every|each)|any of them|hedg\w*|cannot miss)\b",
-            r"\b(?:list|name|give|write|output|state|answer(?: with)?|put|select|choose|"
-            r"pick)\b (?:out )?"
-            r"(?:all|every|each)(?: (?:of|the|one|four|five|possible|answer|given|"
-            r"offered))* (?:options?|"
-            r"choices?|letters?|labels?|answers)\b(?![^.!?\n]{0,60}\b(?:before|then|one|wrong|"
-            r"why)\b)",
-        ),
-        _any(r"\b(?:if unsure|escalat\w*|backup|retr(?:y|ies)|sources?)\b"),
-    ),
-    _Intrusion(
-        "an answer for every question",
-        _any(
-            r"`[^`\n<>{}]{1,40}`|\"[^\"\n<>{}]{1,40}\"|'[^'\n<>{}]{1,40}'|"
-            r"<(\w+)>\s*[\w.-]+\s*</\1>|"
-            r"\{\"\w+\": \"?\w+\"?\}|\[[\w. -]{1,20}\]|"
-            r"\b(?-i:[A-Z]{4,})\b|\b\d+\b|\\boxed\{[\w. -]+\}"
-        ),
-        _any(
-            r"\b(?:outputs?|answers?|repl(?:y|ies)|respon\w+|emit|return|ratings?|labels?|line|"
-            r"results?|"
-            r"put|write|guess|choose|predict\w*)\b[^.!?\n]{0,60}\b(?:regardless of|"
-            r"irrespective of|no "
-            r"matter (?:what|which|how)|whatever the|for each e?mail|without (?:solving|reading|"
-            r"looking at)|"
-            r"for (?:all|any|each|every) (?:questions?|e?mails?|inputs?|tasks?|problems?|"
-            r"clauses?|cases?|texts?|images?|comments?|examples?|rows?)|for any \w+ you)",
-            r"\b(?:regardless of|irrespective of|no matter (?:what|which)|"
-            r"for (?:all|any|each|every) (?:questions?|inputs?|tasks?|problems?|cases?)|"
-            r"without (?:solving|reading))\b[^.!?\n]{0,60}"
-            r"\b(?:outputs?|answers?|repl\w+|respon\w+|emit|return|put|write|is|choose)\b",
-        ),
-        _any(
-            r"\b(?:words?|sentences?|digits?|decimals?|places|format|characters|lines|language)\b"
-        ),
-    ),
-)
+}
 """What an instruction has no business with unless a parent has it, by kind."""
-_PLAIN_EXAMPLE = re.compile(r"(?:www\.)?example\.(?:com|org|net)|localhost|127\.0\.0\.1")
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
 def intrusion(proposal: Proposal, context: ScreeningContext) -> str | None:
@@ -912,37 +787,16 @@ def intrusion(proposal: Proposal, context: ScreeningContext) -> str | None:
     Rewards select for texts that work on the program that scores, and a tool's result can ask for
     texts that carry data away. The things are addresses, network programs, places of keys,
     credentials, messages in another role, tests and solutions, code that ends the process or
-    compares as always true, verdicts, all options at once and an answer for every question. A kind
-    that a parent has is free, and so is a thing that a training question names; hosts are compared
-    one by one. A sentence may forbid what it names. Intent in other words is not recognised: people
-    read for it, or a rule that asks a model.
+    compares as always true, verdicts and all options at once. A kind that a parent has is free,
+    and so is a thing that a training question names; hosts are compared one by one. A sentence may
+    forbid what it names. Intent in other words is not recognised: people read for it, or a rule
+    that asks a model.
     """
-    text = proposal.text.replace("\u2019", "'")
-    known_text = "\n".join((context.inherited_text, *context.seeds)).replace("\u2019", "'")
-    if (masked_text := masked(text)) != text and masked(known_text) == known_text:
-        return (
-            f"the text holds a credential that no parent has, here as {MASK}: {masked_text[:80]!r}"
-        )
-    sentences = [part for part in _SENTENCE_END.split(text) if part]
-    for kind in _INTRUSIONS:
-        is_address = kind.kind == "an address"
-        if not is_address and any(map(kind.match, _SENTENCE_END.split(known_text))):
-            continue
-        for sentence in sentences:
-            if (match := kind.match(sentence)) is None:
-                continue
-            part = match.group().strip()
-            host = re.sub(r"^\w+:/*|^.*@", "", part).split("/")[0].casefold().rstrip(".,;:")
-            name = host if is_address else part.casefold()
-            in_question = kind.action is None and any(
-                name in question.casefold() for question in context.questions
-            )
-            is_plain = is_address and (
-                _PLAIN_EXAMPLE.fullmatch(host) or host in known_text.casefold()
-            )
-            if not in_question and not is_plain:
-                return f"the text holds {kind.kind}, which no parent has: {sentence[:120]!r}"
-    return None
+    known_text = "\n".join((context.inherited_text, *context.seeds))
+    masked_text = masked(proposal.text)
+    if masked_text != proposal.text and masked(known_text) == known_text:
+        return f"the text holds a credential that no parent has, as {MASK}: {masked_text[:80]!r}"
+    return _find_intrusion(_INTRUSIONS, context, proposal.text)
 
 
 _GRADING_WORDS = re.compile(

@@ -12,8 +12,8 @@ from evoprompt.rules import ScreeningContext, default_rules
 from evoprompt.types import Proposal
 
 SIZE = 250_000
-PIECES = [" ", "a, ", "<a"]
-MORE = ["\n", "</a>b<a>", "`a", "{{ [a b ", "a. new instruction:\n"]
+PIECES = [" ", "a, ", "<a", "1 "]
+MORE = ["\n", "</a>b<a>", "`a", "{{ [a b ", "a. new instruction:\n", "a.b.", "test ", "every "]
 
 
 @pytest.mark.slow
