@@ -347,13 +347,17 @@ class Engine:
         shared = self.config.candidates_per_question == "auto" and several
         return "question" if shared else self.config.grouping
 
-    def divide_rollouts(self, rollouts: int, setting: str, *, several: bool = True) -> int:
+    def divide_rollouts(
+        self, rollouts: int, setting: str, *, several: bool = True, compared: bool = True
+    ) -> int:
         """Set the number of candidates of a question; adapters call it when they attach.
 
         Args:
             rollouts: rollouts of a question in a step.
             setting: the trainer's name for that number.
             several: whether the trainer can roll out a question under several candidates.
+            compared: whether the trainer compares rollouts that share a baseline, so that two are
+                needed.
 
         Returns:
             Rollouts of each candidate.
@@ -363,7 +367,7 @@ class Engine:
         """
         config = self.config
         self._shared_out = True
-        rollouts_each = config.rollouts_per_candidate(rollouts, setting)
+        rollouts_each = config.rollouts_per_candidate(rollouts, setting, compared)
         auto, self._undivided = config.candidates_per_question == "auto", ""
         if auto and (not several or (self.is_static and len(self.selection.members) == 1)):
             rollouts_each = rollouts

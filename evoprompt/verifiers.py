@@ -224,10 +224,10 @@ class InTraining(Verifier):
     greatest lead is admitted, and the other candidates are compared with it. To become the
     incumbent takes odds of 5 : 1.
 
-    Where a question has one candidate, as under veRL, candidates on trial have questions of their
-    own, which are compared through the mean of the step. That takes some four times the rollouts
-    for a decision, and a candidate joins at 5 : 1: with 2 : 1, five times as many worse ones join
-    and whole runs gain less. Extra rollouts on shared questions decide sooner, but the policy
+    Where a question has one candidate, candidates on trial have questions of their own, which are
+    compared through the mean of the step. That takes some four times the rollouts for a decision,
+    and a candidate joins at 5 : 1: with 2 : 1, five times as many worse ones join and whole runs
+    gain less. Extra rollouts on shared questions decide sooner, but the policy
     learns nothing from them (docs/selection.md).
 
     Args:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from tinker_cookbook.utils import logtree
 
-from evoprompt.hosting.binding import Outcomes
+from evoprompt.hosting.binding import Outcomes, RolloutOutcome
 from evoprompt.hosting.rows import ASKED_BY_ENVIRONMENT, digest_of
 from evoprompt.support.errors import InputError
 from evoprompt.types import Assignment, Question
@@ -67,7 +67,7 @@ class Batch:
         return sum(not group.finished for group in self.groups)
 
     async def open_groups(self, policy: object) -> None:
-        """Wait until every group has its candidate; the first caller's policy verifies."""
+        """Wait until every group has its candidates; the first caller's policy verifies."""
         if self._opening is None:
             self._opening = asyncio.ensure_future(self._open(policy))
         await asyncio.shield(self._opening)
@@ -85,7 +85,7 @@ class Batch:
             raise
 
     async def _ask(self, policy: object) -> None:
-        """Draw a candidate for each group, unless making its environments failed."""
+        """Draw candidates for each group, unless making its environments failed."""
         envs_by_group = {
             number: envs
             for number, group in enumerate(self.groups)
@@ -109,12 +109,18 @@ class Batch:
             rolled = self._verification.roll(assignments, policy)
             return asyncio.run_coroutine_threadsafe(rolled, loop).result()
 
+        binding = self.setup.binding
+        rollouts = max(sizes, default=0)
+        if rollouts > 1:
+            rollouts = binding.engine.divide_rollouts(rollouts, "the size of a group")
         # In a thread, for rollouts of verification run here.
-        begin, rollouts = self.setup.binding.begin, max(sizes, default=1)
         with logtree.scope_disable():
-            assignments = await asyncio.to_thread(begin, questions, rollouts, rollout)
-        for (number, envs), assignment in zip(envs_by_group.items(), assignments, strict=True):
-            self.groups[number].assignment = assignment
+            drawn = iter(
+                await asyncio.to_thread(binding.begin, questions, max(rollouts, 1), rollout)
+            )
+        several = binding.engine.selection.candidates_per_question
+        for number, envs in envs_by_group.items():
+            self.groups[number].assignments = [next(drawn) for _ in range(several)]
             # Here and not when they are rolled out: a strategy might leave an error out.
             self.groups[number].prepared(envs)
 
@@ -150,14 +156,15 @@ class Batch:
         self._require_instructions()
         setup, assignment_outcomes = self.setup, []
         for group in self.groups:
-            if group.assignment is not None:
-                group_rewards = group.rewards()
-                trajectories, envs = (
-                    group.trajectories[: len(group_rewards)],
-                    group.ended[: len(group_rewards)],
-                )
-                group_outcomes = outcomes(trajectories, group_rewards, envs, setup.tokenizer)
-                assignment_outcomes.append((group.assignment, group_outcomes))
+            rewards = group.rewards() if group.assignments else []
+            envs, count = group.ended[: len(rewards)], len(rewards)
+            rolled = outcomes(group.trajectories[:count], rewards, envs, setup.tokenizer)
+            of_assignment: dict[str, list[RolloutOutcome | None]] = {
+                assignment.id: [] for assignment in group.assignments
+            }
+            for env, outcome in zip(envs, rolled, strict=True):
+                of_assignment[group.assignment_of(env).id].append(outcome)
+            assignment_outcomes += [(each, of_assignment[each.id]) for each in group.assignments]
         setup.binding.end(assignment_outcomes)
         numbers = setup.binding.metrics()
         for group in self.groups:
@@ -169,10 +176,14 @@ class Batch:
         if binding.placed:
             return
         has_instruction = [
-            holds(self.setup.tokenizer, trajectory.transitions[0].ob, group.assignment.candidate)
+            holds(
+                self.setup.tokenizer,
+                trajectory.transitions[0].ob,
+                group.assignment_of(env).candidate,
+            )
             for group in self.groups
-            if group.assignment
-            for trajectory in group.trajectories
+            if group.assignments
+            for trajectory, env in zip(group.trajectories, group.ended, strict=True)
             if trajectory.transitions
         ]
         if has_instruction:

@@ -1,9 +1,11 @@
-"""Builders around the cookbook's own: one question and one candidate each."""
+"""Builders around the cookbook's own: one question each, and a candidate for each rollout."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from typing import Any, Protocol
 
 from tinker_cookbook.rl.rollout_strategy import RolloutResult, RolloutStrategy
@@ -52,12 +54,12 @@ class Setup:
 
 
 class Group(EnvGroupBuilder):  # type: ignore[misc]
-    """Builder of environments with the instruction of a candidate in their prompts.
+    """Builder of environments with the instruction of a candidate in the prompts of each.
 
     Args:
         inner: the builder of the dataset.
         setup: setup of the training.
-        candidate: the candidate, if it is known already.
+        candidate: the candidate of all environments, if it is known already.
     """
 
     def __init__(
@@ -68,13 +70,13 @@ class Group(EnvGroupBuilder):  # type: ignore[misc]
         self._report = setup.binding.engine.log.report_wait
         self._known = candidate
 
-    def candidate(self) -> Candidate:
-        """Return the candidate; read whenever environments are made."""
+    def candidates(self, envs: Sequence[object]) -> Sequence[Candidate]:
+        """Return the candidate of each of ``envs``; read whenever environments are made."""
         assert self._known is not None
-        return self._known
+        return [self._known] * len(envs)
 
     async def make_envs(self) -> Sequence[object]:
-        """Return the environments of the builder, with the instruction in their prompts."""
+        """Return the environments of the builder, with an instruction in the prompts of each."""
         return self.prepared(await self.build())
 
     async def build(self) -> Sequence[object]:
@@ -83,13 +85,12 @@ class Group(EnvGroupBuilder):  # type: ignore[misc]
             return await self.inner.make_envs()
 
     def prepared(self, envs: Sequence[object]) -> Sequence[object]:
-        """``envs`` with the instruction in their prompts.
+        """``envs`` with an instruction in the prompts of each.
 
         Raises:
             EvopromptError: it cannot be placed there.
         """
-        candidate = self.candidate()
-        for env in envs:
+        for env, candidate in zip(envs, self.candidates(envs), strict=True):
             question_of(env)  # refuses those in which nothing can be placed
             place(env, candidate, self._render)
             _name_steps(env, self._report)
@@ -111,6 +112,31 @@ class Group(EnvGroupBuilder):  # type: ignore[misc]
     def logging_tags(self) -> list[str]:
         """Return the builder's tags."""
         return self.inner.logging_tags()
+
+
+class _Rollout:
+    """Rollout of an environment, by the task that it runs in.
+
+    Args:
+        env: the environment, whose first observation begins the rollout.
+    """
+
+    def __init__(self, env: Any) -> None:
+        self.env = env
+        self._task: asyncio.Task[Any] | None = None
+        begin = env.initial_observation
+
+        async def begun() -> Any:
+            self._task = asyncio.current_task()
+            return await begin()
+
+        env.initial_observation = begun
+
+    @property
+    def has_failed(self) -> bool:
+        """Return whether the rollout has ended without a trajectory."""
+        task = self._task
+        return task is not None and task.done() and (task.cancelled() or bool(task.exception()))
 
 
 def _name_steps(env: Any, report: Report) -> None:
@@ -144,9 +170,9 @@ class TestGroup(Group):
         self._record_end = record_end
         self._rewards: Sequence[float] = ()
 
-    def candidate(self) -> Candidate:
-        """Return the best candidate."""
-        return self._setup.binding.engine.best
+    def candidates(self, envs: Sequence[object]) -> Sequence[Candidate]:
+        """Return the best candidate for each."""
+        return [self._setup.binding.engine.best] * len(envs)
 
     async def make_envs(self) -> Sequence[object]:
         """Return the environments, with the purpose of an evaluation."""
@@ -188,12 +214,12 @@ class TrainingGroup(Group):
 
     Args:
         inner: the builder of the dataset.
-        batch: the batch of the group, which draws its candidate and is notified of its end.
+        batch: the batch of the group, which draws its candidates and is notified of its end.
 
     Attributes:
         batch: the batch of the group.
         envs: made and not yet rolled out; an error if they could not be made.
-        assignment: what it was asked; None where nothing could be.
+        assignments: what it was asked, one for each candidate; none where nothing could be.
         trajectories: of the rollouts that came to an end.
         ended: their environments.
         shown: metrics of a trajectory, which the cookbook averages over those that have them.
@@ -206,7 +232,7 @@ class TrainingGroup(Group):
         super().__init__(inner, batch.setup)
         self.batch = batch
         self.envs: Sequence[object] | BaseException | None = None
-        self.assignment: Assignment | None = None
+        self.assignments: Sequence[Assignment] = ()
         self.trajectories: list[HostTrajectory] = []
         self.ended: Sequence[object] = ()
         self.shown: dict[str, float] = {}
@@ -214,12 +240,29 @@ class TrainingGroup(Group):
         self.is_mixed = False
         self._graded = False
         self._added: list[float] | None = None
+        self._rolled: list[tuple[_Rollout, Assignment]] = []
 
-    def candidate(self) -> Candidate:
-        """Return the candidate of the assignment."""
-        # No candidate was drawn if making the environments failed at first and succeeded later.
-        assignment, engine = self.assignment, self.batch.setup.binding.engine
-        return assignment.candidate if assignment else engine.best
+    def candidates(self, envs: Sequence[object]) -> Sequence[Candidate]:
+        """Return the candidate of each, in the order of the assignments.
+
+        A strategy that repeats a failed rollout takes the first environment of a new group for it,
+        which gets the candidate of that rollout.
+        """
+        if not self.assignments:
+            # Making the environments failed at first and succeeded later.
+            return [self.batch.setup.binding.engine.best] * len(envs)
+        order = [each for each in self.assignments for _ in range(each.rollouts)]
+        failed = [pair for pair in self._rolled if pair[0].has_failed]
+        for pair in failed[:1]:
+            self._rolled.remove(pair)
+            order.insert(0, pair[1])
+        rollouts = list(zip(map(_Rollout, envs), cycle(order)))
+        self._rolled += rollouts
+        return [assignment.candidate for _, assignment in rollouts]
+
+    def assignment_of(self, env: object) -> Assignment:
+        """Return the assignment that ``env`` was made for."""
+        return next(assignment for rollout, assignment in self._rolled if rollout.env is env)
 
     async def make_envs(self) -> Sequence[object]:
         """Those that the batch has prepared, once, and new ones for a second try."""

@@ -11,10 +11,11 @@ from evoprompt.hosting.attachment import (
     methods_of,
     require_attributes,
     require_methods,
+    require_question_baseline,
     require_version,
 )
 from evoprompt.hosting.prompts import ShowsTools
-from evoprompt.support.errors import AttachError
+from evoprompt.support.errors import AttachError, InputError
 from evoprompt_tinker.host import MINIMUM, TESTED, HostConfig
 
 if TYPE_CHECKING:
@@ -60,13 +61,12 @@ def _require_served(config: HostConfig, request: AttachRequest) -> None:
             "and groups are regrouped, so that no batch is a step of the engine; required: "
             "async_config=None; train in step, or with stream_minibatch_config"
         )
-    several = request.engine.config.candidates_per_question
-    if several != "auto" and several > 1:
-        raise AttachError(
-            f"candidates_per_question is {several}, but in tinker-cookbook a question is one "
-            "EnvGroupBuilder, whose rollouts share one prompt and one baseline; required: 1; put "
-            "the question into the batch several times to see it under several candidates"
+    try:
+        require_question_baseline(
+            request.engine.config, "tinker-cookbook compares the rollouts of an EnvGroupBuilder"
         )
+    except InputError as error:
+        raise AttachError(str(error)) from error
     if isinstance(request.render, ShowsTools):
         raise AttachError(
             "the render function shows descriptions of tools, which the cookbook's environments "

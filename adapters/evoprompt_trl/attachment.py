@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from typing import Any
@@ -15,7 +15,7 @@ from evoprompt.hosting.binding import Binding, Outcomes, RolloutOutcome, rolling
 from evoprompt.hosting.prompts import ShowsTools
 from evoprompt.hosting.rows import row_of
 from evoprompt.log.evaluation import REWARD
-from evoprompt.support.errors import InputError, warn
+from evoprompt.support.errors import warn
 from evoprompt.types import Assignment, Candidate, Question
 from evoprompt_trl.checkpoint import CheckpointCallback
 from evoprompt_trl.collectives import Collectives
@@ -57,11 +57,7 @@ class TrlAttachment(Binding):
 
     def __init__(self, trainer: TrlTrainer, request: AttachRequest) -> None:
         engine, render = request.engine, request.render
-        served = (
-            getattr(trainer, "use_vllm", False) and getattr(trainer, "vllm_mode", "") == "server"
-        )
-        self._layout = Layout.of(trainer.num_generations, engine, several=not served)
-        _require_own_prompts(served, self._layout)
+        self._layout = Layout.of(trainer.num_generations, engine)
         self._host = trainer
         self._collectives = Collectives(trainer.accelerator)
         if self._collectives.is_leader:
@@ -112,6 +108,9 @@ class TrlAttachment(Binding):
         ):
             self.replace(trainer, name, around(getattr(trainer, name)))
         self.replace(trainer, "log", log_with_ours)
+        if getattr(trainer, "use_vllm", False) and getattr(trainer, "vllm_mode", "") == "server":
+            generation: Any = vars(trainer)["vllm_generation"]
+            self.replace(generation, "generate", _with_every_prompt(generation.generate))
         if tools is not None:
             self.replace(trainer, TOKENIZE, tools.around_tokenize(getattr(trainer, TOKENIZE)))
         for name, wrapper in self._checkpoint.wrappers().items():
@@ -296,10 +295,16 @@ def _own_tools(trainer: TrlTrainer, engine: Engine) -> OwnTools | None:
     return tools
 
 
-def _require_own_prompts(served: bool, layout: Layout) -> None:
-    if served and layout.baseline > layout.assignment:
-        raise InputError(
-            "grouping is 'question' with vllm_mode 'server', which sends only every "
-            f"{layout.baseline}th prompt and would lose the other candidates of a question; "
-            "required: one prompt per group; use vllm_mode 'colocate' or grouping 'candidate'"
-        )
+def _with_every_prompt(generate: Callable[..., Any]) -> Callable[..., Any]:
+    """Return TRL's sampling from a vLLM server, with every prompt sent once.
+
+    TRL sends each ``num_generations``-th prompt of a batch, as it takes those between for copies;
+    the rollouts of a question may have different instructions, and conversations after a tool call
+    differ anyway.
+    """
+
+    def generate_each(*args: Any, num_generations: int, **settings: Any) -> Any:
+        del num_generations
+        return generate(*args, num_generations=1, **settings)
+
+    return generate_each

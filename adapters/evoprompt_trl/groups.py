@@ -33,19 +33,18 @@ class Layout:
     baseline: int
 
     @classmethod
-    def of(cls, generations: int, engine: Engine, several: bool = True) -> Layout:
+    def of(cls, generations: int, engine: Engine) -> Layout:
         """Return the layout for a trainer with ``generations`` rollouts per question.
 
         Args:
             generations: the trainer's ``num_generations``.
             engine: engine that sets the number of candidates.
-            several: whether the rollouts that share a baseline may have several prompts.
 
         Raises:
             InputError: the rollouts cannot be divided so that every baseline compares at least
                 two.
         """
-        rollouts = engine.divide_rollouts(generations, "num_generations", several=several)
+        rollouts = engine.divide_rollouts(generations, "num_generations")
         baseline = rollouts if engine.grouping == "candidate" else generations
         return cls(generations, rollouts, baseline)
 

@@ -42,9 +42,6 @@ TOKENIZE = "_tokenize_prompts"
 LOADED_STEP = "_last_loaded_step"
 """Says which weights vLLM holds; there is none without vLLM. The host ``trl`` sets it, too."""
 
-SINGLE_TURN = "_generate_single_turn"
-"""Takes ``num_generations`` where TRL samples correctly for tools from a vLLM server."""
-
 INSTRUCTION_COLUMN = "evoprompt_instruction"
 """Column by which reward functions are given the instruction; environments are not."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 from typing import TYPE_CHECKING, cast
 
@@ -15,7 +14,7 @@ from evoprompt.hosting.attachment import (
     require_version,
 )
 from evoprompt.support.errors import AttachError
-from evoprompt_trl.host import BUFFERS, MINIMUM, SINGLE_TURN, TESTED, TrlTrainer
+from evoprompt_trl.host import BUFFERS, MINIMUM, TESTED, TrlTrainer
 
 if TYPE_CHECKING:
     from evoprompt.hosting.attachment import Attachment, AttachRequest
@@ -49,20 +48,6 @@ def evoprompt_attach(request: AttachRequest) -> Attachment | None:
     require_version("trl", version, MINIMUM, TESTED)
     require_methods(trainer, methods_of(TrlTrainer), remedy)
     require_attributes(trainer, BUFFERS, remedy)
-    _require_tools_on_server(trainer, version)
     from evoprompt_trl.attachment import TrlAttachment
 
     return TrlAttachment(cast("TrlTrainer", trainer), request)
-
-
-def _require_tools_on_server(trainer: object, version: str) -> None:
-    """Refuse TRL 1.11 and older with a server: after a tool call they lose rollouts of a group."""
-    server = getattr(trainer, "use_vllm", False) and getattr(trainer, "vllm_mode", "") == "server"
-    method = getattr(type(trainer), SINGLE_TURN, None)
-    sound = callable(method) and "num_generations" in inspect.signature(method).parameters
-    if server and getattr(trainer, "tools", None) and not sound:
-        raise AttachError(
-            f"TRL {version} has tools with vllm_mode 'server', in which it sends only every "
-            "num_generations-th conversation after a tool call; required: vllm_mode 'colocate', "
-            f'or a newer TRL, pip install "trl=={TESTED}.*"'
-        )

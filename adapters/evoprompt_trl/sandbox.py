@@ -16,7 +16,7 @@ import torch
 from evoprompt_trl.host import BUFFERS, LOADED_STEP, TrlTrainer
 
 _SETTINGS: dict[str, Any] = {
-    # Every prompt is sampled once; a vLLM server drops all but each num_generations-th prompt.
+    # Every prompt is sampled once.
     "num_generations_eval": 1,
     # Neither the reference model nor the sampler's probabilities matter to a reward.
     "beta": 0.0,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, cast
 
@@ -17,7 +17,7 @@ from evoprompt.support.waiting import monitor
 from evoprompt.types import Assignment
 from evoprompt_verl import columns
 from evoprompt_verl.checkpoint import StepFolders
-from evoprompt_verl.context import EXTRA, PROMPT, with_context
+from evoprompt_verl.context import EXTRA, PROMPT, PROMPTS, with_context
 from evoprompt_verl.dataset import prompts_of, reward_of
 from evoprompt_verl.host import (
     ATTRIBUTES,
@@ -30,13 +30,21 @@ from evoprompt_verl.host import (
     Metrics,
     VerlTrainer,
 )
-from evoprompt_verl.outcomes import OutcomeReader, headed, of_assignments, session_of
+from evoprompt_verl.outcomes import (
+    OutcomeReader,
+    Session,
+    headed,
+    of_assignments,
+    session_of,
+    sessions_of,
+)
+from evoprompt_verl.preflight import ROLLOUT_N, is_compared, shares_questions
 from evoprompt_verl.prompt_tracker import PromptTracker
 from evoprompt_verl.prompts import VerlPrompts
 from evoprompt_verl.verification import ReplicaVerification
 from evoprompt_verl.waiting import Workers
 
-_LOOKED_AT = 8  # number of groups of the first step with prompts to inspect
+_LOOKED_AT = 8  # number of rollouts of the first step with prompts to inspect
 
 
 class VerlAttachment(Binding):
@@ -46,8 +54,8 @@ class VerlAttachment(Binding):
     nothing of veRL itself is changed. Every training step goes through these:
 
     1. the trainer sends the prompts of the step to the agent loops: if evolution is due, evolve;
-       verification runs with the weights of the replicas; then draw candidates and put an
-       instruction into each prompt, before veRL multiplies it into its group;
+       verification runs with the weights of the replicas; then draw candidates, and send a prompt
+       for each rollout along, of which the workers take one for each rollout of the group;
     2. the trainer takes the finished groups out of the queue: read the rewards, and tell.
 
     Args:
@@ -107,11 +115,32 @@ class VerlAttachment(Binding):
             getattr(trainer.reward_loop_manager, "reward_loop_workers", workers or ()),
             getattr(manager, "agent_loop_workers", ()),
         )
+        self._rollouts = self._divide_rollouts()
         self._scores_while_rolling_out = workers is not None
         if not self._scores_while_rolling_out:
             self._score_originally = self.replace(trainer, "_compute_reward_colocate", self._score)
         self._verification = ReplicaVerification(
             trainer, self._queue, generate, self._wait_for_sample, self._prompts, self._reader
+        )
+
+    def _divide_rollouts(self) -> int:
+        """Return the rollouts of each candidate of a question."""
+        config, engine = self._host.config, self.engine
+        reason = ""
+        if not self._workers.place_prompts:
+            reason = "a worker of its agent loops is no Ray actor that answers"
+        elif not shares_questions(config):
+            reason = "actor_rollout_ref.actor.use_prefix_grouper is True"
+        if reason and engine.config.candidates_per_question != 1 and not engine.is_static:
+            self.notice(
+                f"each question has one instruction, since {reason}; that takes some four times "
+                "the rollouts to tell two instructions apart"
+            )
+        return engine.divide_rollouts(
+            int(config.actor_rollout_ref.rollout.n),
+            ROLLOUT_N,
+            several=not reason,
+            compared=is_compared(config),
         )
 
     def _limit_instructions(self) -> None:
@@ -143,27 +172,37 @@ class VerlAttachment(Binding):
 
     def _generate(self, prompts: TensorDict) -> None:
         validate = bool(columns.setting(prompts, "validate", False))
+        assignments = [] if validate else self._assign(prompts)
+        candidates = [[each.candidate for each in of_prompt] for of_prompt in assignments]
         if validate:
-            candidates = [self.engine.best] * len(prompts)
-        else:
-            candidates = [assignment.candidate for assignment in self._assign(prompts)]
+            candidates = [[self.engine.best]] * len(prompts)
         messages = columns.column(prompts, PROMPT)
         fitted_prompts = self._prompts.fit_questions(messages, candidates)
         uids = columns.column(prompts, columns.UID)
-        left_out = [uid for uid, prompt in zip(uids, fitted_prompts, strict=True) if prompt is None]
-        if left_out:
+        kept_rows = [row for row, fitted in enumerate(fitted_prompts) if fitted]
+        if left_out := [
+            uid for uid, fitted in zip(uids, fitted_prompts, strict=True) if not fitted
+        ]:
             self._leave_out(left_out, validate)
-        rows = zip(uids, fitted_prompts, messages, strict=True)
-        self._tracker.forget(uid for uid, prompt, message in rows if prompt is message)
-        kept_rows = [row for row, prompt in enumerate(fitted_prompts) if prompt is not None]
-        rendered = [prompt for prompt in fitted_prompts if prompt is not None]
+        self._tracker.forget(
+            uids[row] for row in kept_rows if fitted_prompts[row][0] is messages[row]
+        )
         batch = columns.selected(prompts, kept_rows) if left_out else prompts
-        changed: dict[str, list[Any]] = {PROMPT: rendered}
+        changed: dict[str, list[Any]] = {PROMPT: [fitted_prompts[row][0] for row in kept_rows]}
+        if any(len(fitted_prompts[row]) > 1 for row in kept_rows):
+            changed[PROMPTS] = [
+                [
+                    (candidate.instruction, prompt)
+                    for candidate, prompt in zip(candidates[row], fitted_prompts[row], strict=True)
+                    for _ in range(self._rollouts)
+                ]
+                for row in kept_rows
+            ]
         if EXTRA in batch:
             extras = columns.column(batch, EXTRA)
             purpose: Purpose = "evaluate" if validate else "train"
             changed[EXTRA] = [
-                with_context(extra, purpose, candidates[row].instruction, messages[row])
+                with_context(extra, purpose, candidates[row][0].instruction, messages[row])
                 for extra, row in zip(extras, kept_rows, strict=True)
             ]
         self._generate_originally(columns.with_columns(batch, changed))
@@ -179,25 +218,23 @@ class VerlAttachment(Binding):
             f"{self._host.config.data.max_prompt_length}; raise it, or drop such long questions"
         )
 
-    def _assign(self, prompts: TensorDict) -> list[Assignment]:
-        """Return the assignment of each prompt; a pending one, as after a resume, is kept."""
+    def _assign(self, prompts: TensorDict) -> list[list[Assignment]]:
+        """Return the assignments of each prompt; pending ones, as after a resume, are kept."""
         if columns.ROLLOUTS in prompts:
             raise InputError(
                 f"the dataset has a column {columns.ROLLOUTS!r}, a number of rollouts for each "
                 "question; required: the same for all, actor_rollout_ref.rollout.n; drop it"
             )
         uids, pending = columns.column(prompts, columns.UID), self.engine.assignments.pending
-        known_assignments = [self._tracker.find(uid, pending) for uid in uids]
-        questions = zip(columns.questions(prompts), known_assignments, strict=True)
-        new = [question for question, assignment in questions if assignment is None]
-        rollouts = int(self._host.config.actor_rollout_ref.rollout.n)
-        drawn_assignments = iter(self.begin(new, rollouts, self._verification.roll))
-        assignments = [
-            next(drawn_assignments) if assignment is None else assignment
-            for assignment in known_assignments
-        ]
-        for uid, assignment in zip(uids, assignments, strict=True):
-            self._tracker.note(uid, assignment)
+        assignments = [self._tracker.find(uid, pending) for uid in uids]
+        questions = zip(columns.questions(prompts), assignments, strict=True)
+        new = [question for question, known in questions if not known]
+        drawn = iter(self.begin(new, self._rollouts, self._verification.roll))
+        several = self.engine.selection.candidates_per_question
+        for known in assignments:
+            known += [] if known else [next(drawn) for _ in range(several)]
+        for uid, of_prompt in zip(uids, assignments, strict=True):
+            self._tracker.note(uid, of_prompt)
         self._asked_any = True
         return assignments
 
@@ -249,7 +286,9 @@ class VerlAttachment(Binding):
         self._collected = []
         return dict(self.metrics())
 
-    def _inspect_prompts(self, batch: HostBatch, assignments: Mapping[str, Assignment]) -> None:
+    def _inspect_prompts(
+        self, batch: HostBatch, assignments: Mapping[str, Sequence[Assignment]]
+    ) -> None:
         """Inspect the first prompts of the policy."""
         if not self._asked_any:
             raise AttachError(
@@ -257,19 +296,25 @@ class VerlAttachment(Binding):
                 "engine; required: prompts that go through the generate_sequences of the agent "
                 "loop manager that fit was given; attach to the trainer that trains"
             )
-        first: dict[str, str] = {}
+        by_session = {
+            session: assignment
+            for assignment, sessions in sessions_of(assignments)
+            for session in sessions
+        }
+        first: dict[Session, str] = {}
         for key in batch.keys:
-            (uid, _), output = session_of(key)
-            if output == 0 and uid in assignments:
-                first.setdefault(uid, key)
+            session, output = session_of(key)
+            if output == 0 and session in by_session:
+                first.setdefault(session, key)
         keys = list(first.values())[:_LOOKED_AT]
         if not keys:
             return
         prompt_ids = self._queue.kv_batch_get(keys, batch.partition_id, ["prompts"])["prompts"]
         has_instruction = []
-        for uid, ids in zip(first, prompt_ids.unbind(0), strict=False):
-            before = self._prompts.render_question(assignments[uid].question)
-            after = self._prompts.write(before, assignments[uid].candidate)
+        for session, ids in zip(first, prompt_ids.unbind(0), strict=False):
+            assignment = by_session[session]
+            before = self._prompts.render_question(assignment.question)
+            after = self._prompts.write(before, assignment.candidate)
             has_instruction.append(self._prompts.reached(ids.tolist(), before, after))
         self.require_instruction_in_prompts(
             has_instruction,

@@ -17,6 +17,10 @@ PROMPT = "raw_prompt"
 EXTRA = "extra_info"
 """Column that veRL hands to reward functions."""
 
+PROMPTS = "evoprompt_prompts"
+"""Column of the instruction and the prompt of each rollout of a row, if it has several candidates.
+"""
+
 _PURPOSE = "evoprompt_purpose"
 _INSTRUCTION = "evoprompt_instruction"
 _OWN_PROMPT = "evoprompt_prompt"  # only until the rollout ends
@@ -38,6 +42,25 @@ def with_context(
         return extra
     purpose_field = {} if purpose == "train" else {_PURPOSE: purpose}
     return {**extra, _INSTRUCTION: instruction, _OWN_PROMPT: prompt, **purpose_field}
+
+
+def of_rollout(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns of one rollout of a row: with the prompt of its own candidate.
+
+    >>> prompts = [("Look.", ["Look.", "Why?"]), ("Think.", ["Think.", "Why?"])]
+    >>> row = {"raw_prompt": ["Look.", "Why?"], "evoprompt_prompts": prompts, "session_id": 1}
+    >>> of_rollout({**row, "extra_info": {"index": 3}})
+    {'raw_prompt': ['Think.', 'Why?'], 'session_id': 1, 'extra_info': {'index': 3, \
+'evoprompt_instruction': 'Think.'}}
+    """
+    prompts = row.get(PROMPTS)
+    if prompts is None:
+        return dict(row)
+    instruction, prompt = prompts[row["session_id"]]
+    columns = {name: value for name, value in row.items() if name != PROMPTS} | {PROMPT: prompt}
+    if isinstance(row.get(EXTRA), Mapping):
+        columns[EXTRA] = {**row[EXTRA], _INSTRUCTION: instruction}
+    return columns
 
 
 def restore_prompt(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 from numbers import Real
 from statistics import fmean
 from typing import TYPE_CHECKING
@@ -104,13 +105,13 @@ class OutcomeReader:
     def read(
         self,
         batch: HostBatch,
-        assignments: Mapping[str, Assignment] | None = None,
+        assignments: Mapping[str, Sequence[Assignment]] | None = None,
     ) -> dict[Session, RolloutOutcome]:
         """Return the outcome of every session with a trajectory in ``batch``.
 
         Args:
             batch: batch of finished groups.
-            assignments: assignments by uid whose rollouts are read; none if not given.
+            assignments: those by uid whose rollouts are read; none if not given.
         """
         final = final_keys(batch.keys)
         if not final:
@@ -120,14 +121,9 @@ class OutcomeReader:
         outcomes = dict(zip(final, _outcomes(data, extras), strict=True))
         # In the order of asking: which groups end first is a race between processes.
         scored = {
-            session: (
-                assignment.candidate.id,
-                assignment.question.id,
-                session[1],
-                reward,
-            )
-            for uid, assignment in (assignments or {}).items()
-            for session in ((uid, rollout) for rollout in range(assignment.rollouts))
+            session: (assignment.candidate.id, assignment.question.id, rollout, reward)
+            for assignment, sessions in sessions_of(assignments or {})
+            for rollout, session in enumerate(sessions)
             if session in outcomes and (reward := outcomes[session].reward) is not None
         }
         config = self._config
@@ -156,16 +152,33 @@ class OutcomeReader:
         }
 
 
+def sessions_of(
+    assignments: Mapping[str, Sequence[Assignment]],
+) -> list[tuple[Assignment, list[Session]]]:
+    """Return each assignment with its sessions, which are numbered through for each uid.
+
+    Args:
+        assignments: those of each prompt by its uid, in the order of its rollouts.
+    """
+    pairs = []
+    for uid, of_prompt in assignments.items():
+        numbers = count()
+        for assignment in of_prompt:
+            sessions = [(uid, next(numbers)) for _ in range(assignment.rollouts)]
+            pairs.append((assignment, sessions))
+    return pairs
+
+
 def of_assignments(
-    assignments: Mapping[str, Assignment], outcomes: Mapping[Session, RolloutOutcome]
+    assignments: Mapping[str, Sequence[Assignment]], outcomes: Mapping[Session, RolloutOutcome]
 ) -> list[tuple[Assignment, Outcomes]]:
-    """Yield each assignment, by uid of its prompt, with its outcomes.
+    """Return each assignment with its outcomes.
 
     A rollout that left nothing in the queue failed.
     """
     return [
-        (assignment, [outcomes.get((uid, rollout)) for rollout in range(assignment.rollouts)])
-        for uid, assignment in assignments.items()
+        (assignment, [outcomes.get(session) for session in sessions])
+        for assignment, sessions in sessions_of(assignments)
     ]
 
 

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from omegaconf import DictConfig, OmegaConf
 
 from evoprompt.config import EngineConfig
+from evoprompt.hosting.attachment import require_question_baseline
 from evoprompt.lm.budget import Charge
 from evoprompt.plugins import build
 from evoprompt.support.errors import InputError
@@ -24,6 +25,7 @@ from evoprompt_verl.versions import check_versions
 
 MANAGER = "evoprompt_verl.hydra_entry.EvolvingAgentLoopManager"
 _MANAGER_KEY = "actor_rollout_ref.rollout.agent.agent_loop_manager_class"
+ROLLOUT_N = "actor_rollout_ref.rollout.n"
 _SAMPLING = ("temperature", "top_p", "top_k")
 _UNCOMPARED = ("gae", "reinforce_plus_plus", "remax")
 """Advantage estimators of veRL that do not compare the rollouts of a question with each other."""
@@ -118,14 +120,15 @@ def check_trainer(config: DictConfig, engine: EngineConfig) -> None:
                 f"skip.{name}.enable is True: cached rollouts would be attributed to instructions "
                 "they were not made under; required: False; drop the override"
             )
-    several = engine.candidates_per_question
-    if several != "auto" and several > 1:
+    require_question_baseline(engine, "veRL compares the rollouts of a prompt")
+    if engine.candidates_per_question not in ("auto", 1) and not shares_questions(config):
         raise InputError(
-            f"candidates_per_question is {several}, but veRL makes the group of a question from "
-            "one prompt; required: 1; drop the setting, or train with TRL"
+            f"candidates_per_question is {engine.candidates_per_question} and "
+            "actor_rollout_ref.actor.use_prefix_grouper is True: veRL then takes the prompts of a "
+            "group for equal; required: False; drop the override, or set candidates_per_question "
+            "to 1"
         )
-    compared = config.algorithm.adv_estimator not in _UNCOMPARED
-    engine.rollouts_per_candidate(int(rollout.n), "actor_rollout_ref.rollout.n", compared)
+    engine.rollouts_per_candidate(int(rollout.n), ROLLOUT_N, is_compared(config))
     differing = [name for name in _SAMPLING if rollout.val_kwargs[name] != rollout[name]]
     if differing:
         name = differing[0]
@@ -135,6 +138,16 @@ def check_trainer(config: DictConfig, engine: EngineConfig) -> None:
             "verified through veRL's validation path and must be sampled as in training; set "
             f"val_kwargs.{name}={rollout[name]}"
         )
+
+
+def shares_questions(config: DictConfig) -> bool:
+    """Return whether the rollouts of a group may have different prompts."""
+    return not OmegaConf.select(config, "actor_rollout_ref.actor.use_prefix_grouper")
+
+
+def is_compared(config: DictConfig) -> bool:
+    """Return whether the advantage of a rollout depends on the others of its question."""
+    return config.algorithm.adv_estimator not in _UNCOMPARED
 
 
 def check_services(addresses: Sequence[str]) -> None:

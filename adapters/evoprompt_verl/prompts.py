@@ -8,6 +8,7 @@ with the run's own tokenizer, before it is handed over.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any, cast
 
 from omegaconf import DictConfig, OmegaConf
@@ -100,21 +101,24 @@ class VerlPrompts(PromptWriter):
                 raise InputError(refusal)
 
     def fit_questions(
-        self, questions: Sequence[Messages], candidates: Sequence[Candidate]
-    ) -> list[Prompt | None]:
-        """Return each question under its candidate; None where that is too long.
+        self, questions: Sequence[Messages], candidates: Sequence[Sequence[Candidate]]
+    ) -> list[list[Prompt]]:
+        """Return each question under each of its candidates; none if one of these is too long.
 
         If all are, the shortest question is there without an instruction: veRL stops where a whole
         batch has failed.
         """
-        rendered_prompts = [self.write(q, c) for q, c in zip(questions, candidates, strict=True)]
-        fitted_prompts = [
-            prompt if length <= self.longest_allowed else None
-            for prompt, length in zip(rendered_prompts, self.lengths(rendered_prompts), strict=True)
-        ]
+        pairs = zip(questions, candidates, strict=True)
+        rendered_prompts = [self.write(question, c) for question, of_one in pairs for c in of_one]
+        rendered = zip(rendered_prompts, self.lengths(rendered_prompts), strict=True)
+        fitted_prompts: list[list[Prompt]] = []
+        for of_question in candidates:
+            prompts = list(islice(rendered, len(of_question)))
+            is_fitting = all(length <= self.longest_allowed for _, length in prompts)
+            fitted_prompts.append([prompt for prompt, _ in prompts] if is_fitting else [])
         if not any(fitted_prompts):
             row = min(range(len(questions)), key=lambda row: _characters(questions[row]))
-            fitted_prompts[row] = questions[row]
+            fitted_prompts[row] = [questions[row]]
         return fitted_prompts
 
     def longest_question(self) -> int:

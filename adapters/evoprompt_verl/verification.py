@@ -53,9 +53,9 @@ class ReplicaVerification:
 
     def roll(self, assignments: Sequence[Assignment]) -> list[Outcomes]:
         """Return the outcomes of each assignment."""
-        by_uid = {str(uuid.uuid4()): assignment for assignment in assignments}
+        by_uid = {str(uuid.uuid4()): [assignment] for assignment in assignments}
         rows = []
-        for uid, assignment in by_uid.items():
+        for uid, [assignment] in by_uid.items():
             row = row_of(assignment.question)
             own_prompt = self._prompts.render_question(assignment.question)
             prompt = self._prompts.write(own_prompt, assignment.candidate)

@@ -1,8 +1,8 @@
-"""Changes of veRL's workers, where rewards are computed.
+"""Changes of veRL's workers, where prompts are rolled out and rewards are computed.
 
 A worker records its open calls (:mod:`evoprompt.support.waiting`), and the trainer's process asks
-all workers for them while it waits for rollouts. What scores a rollout gets the prompt of the
-dataset.
+all workers for them while it waits for rollouts. Each rollout of a question gets the prompt of its
+own candidate, and what scores it gets the prompt of the dataset.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ import ray
 from evoprompt.support.calls import calling
 from evoprompt.support.text import format_error
 from evoprompt.support.waiting import monitor
-from evoprompt_verl.context import restore_prompt
+from evoprompt_verl.context import of_rollout, restore_prompt
 
 _CALL = "__ray_call__"
+_RUN = "_run_agent_loop"
 _LOG = logging.getLogger("evoprompt")
 _TIMEOUT = 5.0  # seconds for workers to respond; a busy one responds to a later question
 
@@ -29,18 +30,26 @@ class Workers:
     Args:
         rewards: the workers of rewards.
         loops: the workers of agent loops.
+
+    Attributes:
+        place_prompts: whether each worker of agent loops gives a rollout the prompt of its own
+            candidate, so that a question can have several.
     """
 
     def __init__(self, rewards: Iterable[object], loops: Iterable[object]) -> None:
         self._has_warned = False
         reward_actors = [worker for worker in rewards if hasattr(worker, _CALL)]
-        loop_actors = [worker for worker in loops if hasattr(worker, _CALL)]
+        all_loops = list(loops)
+        loop_actors = [worker for worker in all_loops if hasattr(worker, _CALL)]
+        others = [worker for worker in all_loops if not hasattr(worker, _CALL)]
         self._actors = [*reward_actors, *loop_actors]
         # Ray lets a later call overtake one that an asynchronous actor has not begun: no rollout is
         # scored before these have returned, however long a worker takes to start.
         with monitor.watching(_describe_start):
             self._call(reward_actors, name_rewards, timeout=None)
-            self._call(loop_actors, score_by_own_prompts, timeout=None)
+            prepared = self._call(loop_actors, prepare_loops, timeout=None)
+        prepared += [prepare_loops(worker) for worker in others if hasattr(worker, _RUN)]
+        self.place_prompts = bool(all_loops) and len(prepared) == len(all_loops)
 
     def overdue(self) -> str:
         """Return the line about a call that does not return in a worker; empty if there is none."""
@@ -95,17 +104,26 @@ def name_rewards(worker: Any) -> None:
     manager.run_single = run_named
 
 
-def score_by_own_prompts(worker: Any) -> None:
-    """Let a worker of agent loops score, and store, rollouts with the prompts of the dataset."""
-    original = worker._agent_loop_postprocess
-    if getattr(original, "has_own_prompts", False):
-        return
+def prepare_loops(worker: Any) -> bool:
+    """Let a worker of agent loops roll out, score and store each rollout with its own prompt.
 
-    async def postprocess(output: Any, validate: bool, **row: Any) -> Any:
-        return await original(output, validate, **restore_prompt(row))
+    Returns:
+        True, so that the caller knows which workers have done it.
+    """
+    run, postprocess = worker._run_agent_loop, worker._agent_loop_postprocess
+    if getattr(run, "has_own_prompts", False):
+        return True
 
-    postprocess.has_own_prompts = True  # type: ignore[attr-defined]
-    worker._agent_loop_postprocess = postprocess
+    async def run_with_prompt(*args: Any, **row: Any) -> Any:
+        return await run(*args, **of_rollout(row))
+
+    async def postprocess_without_instruction(output: Any, validate: bool, **row: Any) -> Any:
+        return await postprocess(output, validate, **restore_prompt(row))
+
+    run_with_prompt.has_own_prompts = True  # type: ignore[attr-defined]
+    worker._run_agent_loop = run_with_prompt
+    worker._agent_loop_postprocess = postprocess_without_instruction
+    return True
 
 
 def _leave_to_trainer(line: str) -> None:

@@ -461,7 +461,6 @@ class Plan:
             is released only at the end of the process.
         rollouts_per_question: rollouts of one question in one step, over all its candidates; None
             if unknown.
-        several: whether a question can have several candidates in a step.
         notices: messages for the user before the start, with remedies.
         iterations: maximum number of requests to the proposer if the host itself optimizes; None if
             an engine evolves.
@@ -480,7 +479,6 @@ class Plan:
     rollouts_per_step: int | None = None
     isolated: bool = False
     rollouts_per_question: int | None = None
-    several: bool = True
     notices: Sequence[str] = ()
     iterations: int | None = None
     expected_iterations: int | None = None

@@ -208,7 +208,7 @@ def _arm(directory: RunDirectory, arm: str, probe: bool, spending: SpendTracker)
     host = host_for(task, config.host_of(arm))
     plan = host.plan(task, trial_of(config, trial, directory.trial(trial)))
     if (group := plan.rollouts_per_question) is not None:
-        engine.divide_rollouts(group, "host.rollouts_per_question", several=plan.several)
+        engine.divide_rollouts(group, "host.rollouts_per_question")
         trials = engine.generations.trials
         trials.questions, trials.rollouts = (plan.rollouts_per_step or group) // group, group
     scale, rounds = engine.generations.scale(), engine.generations.most_rounds(waits=False)

@@ -18,6 +18,7 @@ from filelock import FileLock, Timeout
 from packaging.version import Version
 from pydantic import JsonValue
 
+from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
 from evoprompt.hosting.binding import Binding, Prompts, Resume
 from evoprompt.hosting.prompts import Render, ShowsTools, system_message
@@ -259,6 +260,24 @@ def require_version(name: str, version: str, minimum: str, tested: str) -> None:
         warn(
             f"{name} {version} is newer than {tested}, the newest that evoprompt was tested with; "
             f'should anything look odd: pip install "{name}=={tested}.*"'
+        )
+
+
+def require_question_baseline(config: EngineConfig, host: str) -> None:
+    """Refuse several candidates a question with a baseline each, where the host has one for all.
+
+    Args:
+        config: numbers of the engine.
+        host: who compares what, as the beginning of a sentence.
+
+    Raises:
+        InputError: a question has several candidates, and the grouping is by candidate.
+    """
+    several = config.candidates_per_question
+    if several not in ("auto", 1) and config.grouping == "candidate":
+        raise InputError(
+            f"candidates_per_question is {several} with grouping 'candidate', but {host} with each "
+            "other; required: grouping 'question'; set it, or drop both settings"
         )
 
 

@@ -69,8 +69,8 @@ class AdapterContract:
     score = "`"
     """What a writer is told of the score begins with this."""
 
-    mixes_candidates = True
-    """Whether the rollouts of a question may be shared out among several candidates."""
+    separates_baselines = True
+    """Whether each candidate of a question may have a baseline of its own."""
 
     @pytest.fixture(scope="class")
     @classmethod
@@ -216,15 +216,11 @@ class AdapterContract:
         groups_each: int,
     ) -> None:
         """Grouping by candidate, each has a baseline of its own; by question, all have one."""
-        if not self.mixes_candidates:
+        if engine is SIDE_BY_SIDE and not self.separates_baselines:
             trainer, built = host.trainer(tmp_path), engine.build()
             before = host.fingerprint(trainer)
-            if engine is ONE_BASELINE:  # "auto", which is one where there cannot be several
-                evoprompt.attach(trainer, built).detach()
-                assert built.grouping == "candidate"
-            else:
-                with pytest.raises(evoprompt.EvopromptError, match="candidates_per_question is "):
-                    evoprompt.attach(trainer, built)
+            with pytest.raises(evoprompt.EvopromptError, match="required: grouping 'question'"):
+                evoprompt.attach(trainer, built)
             assert host.fingerprint(trainer) == before
             return
         run = self.done(host, Job(engine, steps=5, silent=("q3",)), tmp_path)

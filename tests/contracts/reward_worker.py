@@ -50,9 +50,14 @@ class LoopWorker:
 
     async def run(self, row: dict[str, Any]) -> list[Any]:
         """Return what the policy was given, and what the reward manager was."""
-        policy = dict(row)
+        await self._run_agent_loop({}, {}, agent_name="single_turn", **row)
+        return self.read
+
+    async def _run_agent_loop(
+        self, sampling: object, trajectory: object, *, agent_name: str, **row: Any
+    ) -> None:
+        self.read.append(row)
         await self._agent_loop_postprocess("an output", False, **row)
-        return [policy, *self.read]
 
     async def _agent_loop_postprocess(self, output: Any, validate: bool, **row: Any) -> None:
         self.read.append(row)

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,7 @@ class Observer:
     engine: evoprompt.Engine | None = None
     told: list[list[Trajectory]] = field(default_factory=list)
     asked: dict[int, dict[str, list[str]]] = field(default_factory=dict)
+    rewards: dict[tuple[str, int], float] = field(default_factory=dict)
     evaluated: list[tuple[str, str]] = field(default_factory=list)
 
 
@@ -82,6 +84,7 @@ class Capital(ProblemEnv):  # type: ignore[misc]
         self.observer, self.batch, self.name = observer, batch, f"q{number}"
         self.country = COUNTRIES[number % len(COUNTRIES)]
         self.training = training
+        self.place: int | None = None  # in its group, where that is of the training
 
     def get_question(self) -> str:
         return f"what is the capital of {self.country} ?"
@@ -108,6 +111,7 @@ class Capital(ProblemEnv):  # type: ignore[misc]
             # Environments are made again for verification; the first to ask are those of training.
             rows = self.observer.asked.setdefault(self.batch, {}).setdefault(self.name, [])
             if len(rows) < GROUP and self.training:
+                self.place = len(rows)
                 rows.append(instruction)
         return observation, stop
 
@@ -116,7 +120,10 @@ class Capital(ProblemEnv):  # type: ignore[misc]
             os.kill(os.getpid(), signal.SIGKILL)
         if self.name in self.observer.job.silent:
             raise RuntimeError(f"{self.name} cannot be scored")
-        return await super().step(action, extra=extra)
+        result = await super().step(action, extra=extra)
+        if self.place is not None:
+            self.observer.rewards[self.name, self.place] = result.reward
+        return result
 
 
 def _system(text: str) -> dict[str, str]:
@@ -266,24 +273,23 @@ def _batches(
 ) -> list[list[Row]]:
     """What the environments were asked, beside what the cookbook's own files say of rewards."""
     batches = []
-    silent, unscored = observer.job.silent, (None, 0.0)
+    silent = observer.job.silent
     for step, advantages in zip(steps, service.advantages, strict=True):
         file = directory / "log" / f"iteration_{step:06d}" / "train_rollout_summaries.jsonl"
         scored = [line["total_reward"] for line in lines(file)]
         assert len(scored) == len(advantages)
         found = iter(zip(scored, advantages, strict=True))
-        names = [f"q{QUESTIONS * step + place}" for place in range(QUESTIONS)]
-        batches.append(
-            [
-                Row(
-                    name,
-                    instruction,
-                    *(unscored if name in silent else next(found)),
+        rows = []
+        for name in (f"q{QUESTIONS * step + place}" for place in range(QUESTIONS)):
+            asked = observer.asked[step][name]
+            # In the order in which rollouts ended; equal rewards of a group have equal advantages.
+            trained = {} if name in silent else dict(islice(found, len(asked)))
+            for place, instruction in enumerate(asked):
+                reward = None if name in silent else observer.rewards[name, place]
+                rows.append(
+                    Row(name, instruction, reward, 0.0 if reward is None else trained[reward])
                 )
-                for name in names
-                for instruction in observer.asked[step][name]
-            ]
-        )
+        batches.append(rows)
     return batches
 
 

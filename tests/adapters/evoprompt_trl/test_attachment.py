@@ -20,13 +20,6 @@ def engine(**settings: Any) -> evoprompt.Engine:
     return evoprompt.Engine(["be brief"], config=evoprompt.EngineConfig(**settings))
 
 
-def test_a_server_that_drops_repeated_prompts_cannot_mix_candidates_in_a_group() -> None:
-    mixed = engine(candidates_per_question=2, grouping="question")
-    served = trainer(use_vllm=True, vllm_mode="server")
-    with pytest.raises(InputError, match="sends only every 4th prompt"):
-        TrlAttachment(served, AttachRequest(served, mixed, system_message))
-
-
 @pytest.mark.parametrize("generations", [1, 3])
 def test_a_refused_trainer_is_not_touched(generations: int) -> None:
     refused: Any = SimpleNamespace(num_generations=generations)

@@ -86,23 +86,6 @@ def test_a_trl_newer_than_those_tested_is_announced(trl: ModuleType) -> None:
         evoprompt.attach(Trainer(), engine())
 
 
-class OnServer(Trainer):
-    """Samples from a vLLM server, with tools, as TRL did until 1.11."""
-
-    use_vllm, vllm_mode, tools = True, "server", (len,)
-
-    def __init__(self) -> None:
-        vars(self).update({name: {} for name in BUFFERS})
-
-    def _generate_single_turn(self, prompt_ids: Any, images: Any) -> None: ...
-
-
-def test_tools_on_a_server_that_would_lose_rollouts_are_refused(trl: ModuleType) -> None:
-    vars(trl)["__version__"] = "1.11.0"
-    with pytest.raises(AttachError, match=r"TRL 1.11.0 has tools with vllm_mode 'server', in whi"):
-        evoprompt.attach(OnServer(), engine())
-
-
 @pytest.mark.parametrize("base", [object, Trainer], ids=["of its own", "derived"])
 def test_the_asynchronous_trainer_is_refused_with_the_reason_whichever_module_it_is_in(
     base: type, trl: ModuleType

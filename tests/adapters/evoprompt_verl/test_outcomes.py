@@ -59,7 +59,7 @@ def read(
     batch: Any = SimpleNamespace(keys=keys, partition_id="train")
     config = EngineConfig(failures_per_request=each)
     reader = OutcomeReader(queue, tokenizer, config)
-    return reader.read(batch, {assignment.id: assignment for assignment in assignments})
+    return reader.read(batch, {assignment.id: [assignment] for assignment in assignments})
 
 
 def test_numbers_of_the_reward_function_become_metrics() -> None:
@@ -96,7 +96,7 @@ def test_feedback_of_the_reward_function_goes_with_what_is_read() -> None:
     found = read(Queue(rows), list(rows), assignments)
     said = ["expected 12, got 13", "right", "", ""]
     assert [outcome.feedback for outcome in found.values()] == said
-    pairs = of_assignments({assignment.id: assignment for assignment in assignments}, found)
+    pairs = of_assignments({assignment.id: [assignment] for assignment in assignments}, found)
     told = [one for asked, outcomes in pairs for one in trajectories(asked, outcomes)]
     assert [trajectory.feedback for trajectory in told] == said
 
@@ -116,7 +116,7 @@ def test_a_reward_that_is_no_number_is_neither_a_success_nor_a_reason_to_end(rew
     assignment = asked("u")
     read_rollouts = read(Queue(rows), list(rows), (assignment,))
     assert [bool(one.turns) for one in read_rollouts.values()] == [False, True]
-    pairs = of_assignments({assignment.id: assignment}, read_rollouts)
+    pairs = of_assignments({assignment.id: [assignment]}, read_rollouts)
     records = [one for given, outcomes in pairs for one in trajectories(given, outcomes)]
     assert [record.reward for record in records[:2]] == [None, 1.0]
     assert f"the reward was {reward}" in records[0].failure

@@ -49,7 +49,7 @@ def test_a_task_brings_what_a_run_needs(changed: Changed) -> None:
             "no instruction would be placed",
             "evoprompt.agent_loop_manager_class",
         ),
-        ("evoprompt.candidates_per_question", 2, "from one prompt", "train with TRL"),
+        ("evoprompt.candidates_per_question", 2, "compares the rollouts", "'question'; set it"),
         ("evoprompt.instructions", [], "no seed instruction", "evoprompt.instructions="),
         ("evoprompt.required", ["<answer>"], "lacks <answer>", "change the seed"),
         (

@@ -95,10 +95,16 @@ def test_proposals_may_have_what_the_longest_question_leaves() -> None:
 def test_what_does_not_fit_is_left_out_but_never_everything() -> None:
     seed = Candidate("c0", {"i": "x " * 5})
     questions = [asking(count) for count in (3, 60, 50)]
-    found = writer(10).fit_questions(questions, [seed] * 3)
-    assert [one is not None for one in found] == [True, False, False]
-    bare = writer(10).fit_questions(questions[1:], [seed] * 2)
-    assert bare == [None, questions[2]]
+    found = writer(10).fit_questions(questions, [[seed]] * 3)
+    assert [len(prompts) for prompts in found] == [1, 0, 0]
+    bare = writer(10).fit_questions(questions[1:], [[seed]] * 2)
+    assert bare == [[], [questions[2]]]
+
+
+def test_a_question_is_left_out_if_one_of_its_candidates_leaves_no_room() -> None:
+    short, long = (Candidate(f"c{count}", {"i": "x " * count}) for count in (1, 9))
+    found = writer(10).fit_questions([asking(3)] * 3, [[short, short], [short, long], [long, long]])
+    assert [len(prompts) for prompts in found] == [2, 0, 0]
 
 
 def test_proposals_are_limited_by_the_longest_question_that_has_room() -> None:

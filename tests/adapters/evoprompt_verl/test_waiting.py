@@ -60,6 +60,28 @@ def test_an_exit_of_a_reward_function_is_an_error_in_its_worker() -> None:
     assert overdue_lines(worker) == []
 
 
+def test_each_rollout_in_a_worker_gets_the_prompt_of_its_own_candidate(cluster: None) -> None:
+    kind: Any = ray.remote(LoopWorker)
+    own = [{"role": "user", "content": "Why?"}]
+    texts = ["Look first.", "Think first."]
+    prompts = [(text, [{"role": "system", "content": text}, *own]) for text in texts]
+    extra = with_context({"index": 3}, "train", texts[0], own)
+    row = {"raw_prompt": prompts[0][1], "extra_info": extra, "evoprompt_prompts": prompts}
+    worker = kind.remote()
+    assert Workers([], [worker]).place_prompts
+    for session, text in enumerate(texts):
+        policy, scored = ray.get(worker.run.remote({**row, "session_id": session}))[-2:]
+        assert policy["raw_prompt"] == prompts[session][1]
+        assert scored["raw_prompt"] == own
+        assert scored["extra_info"] == {"index": 3, "evoprompt_instruction": text}
+        assert "evoprompt_prompts" not in policy
+
+
+@pytest.mark.parametrize("workers", [[], ["of another kind"]])
+def test_a_manager_without_known_workers_places_one_prompt_for_all(workers: list[Any]) -> None:
+    assert not Workers([], workers).place_prompts
+
+
 def test_what_scores_in_a_worker_gets_the_prompt_of_the_dataset(cluster: None) -> None:
     kind: Any = ray.remote(LoopWorker)
     worker = kind.remote()
@@ -68,7 +90,7 @@ def test_what_scores_in_a_worker_gets_the_prompt_of_the_dataset(cluster: None) -
         Workers([], [worker])
     extra = with_context({"index": 3}, "verify", "Look first.", own)
     row = {"uid": "u", "raw_prompt": [{"role": "system", "content": "Look first."}, *own]}
-    policy, scored = ray.get(worker.run.remote({**row, "extra_info": extra}))
+    policy, scored = ray.get(worker.run.remote({**row, "extra_info": extra}))[-2:]
     assert policy["raw_prompt"] == row["raw_prompt"]
     assert scored["raw_prompt"] == own
     assert scored["extra_info"] == {

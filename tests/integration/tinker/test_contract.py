@@ -17,7 +17,7 @@ import evoprompt
 
 
 class TestTinkerAdapter(AdapterContract):
-    mixes_candidates = False
+    separates_baselines = False
     score = "`check_answer`: The share of words below five letters."
 
     @pytest.fixture(scope="class")

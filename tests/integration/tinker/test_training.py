@@ -7,6 +7,7 @@ import itertools
 import json
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import torch
 from contract_runs import (
     ADMITS_NOBODY,
     EVOLVING,
+    ONE_BASELINE,
     STATIC,
     EngineSpec,
     Job,
@@ -57,6 +59,33 @@ def test_a_batch_that_streams_is_a_step_too(tmp_path: Path) -> None:
     rewards = [t.reward for step in told for t in step if t.reward is not None]
     assert sorted(trained) == pytest.approx(sorted(rewards))
     assert any(event["event"] == "verified" for event in engine.log)
+
+
+@pytest.mark.parametrize("broken", [0, 2, 3])
+def test_a_rollout_that_is_repeated_has_the_instruction_of_the_one_that_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: int
+) -> None:
+    """The cookbook takes the first environment of a new group for it."""
+    failed: list[str] = []
+    step = Capital.step
+
+    async def breaks_once(env: Any, action: Any, **settings: Any) -> Any:
+        if env.place == broken and env.name == "q2" and not failed:
+            failed.append(env.name)
+            raise ConnectionError("the sandbox is gone")
+        return await step(env, action, **settings)
+
+    monkeypatch.setattr(Capital, "step", breaks_once)
+    tolerant = RetryOnFailure(max_retries=1)
+    given, _ = _configured(tmp_path, steps=2, rollout_error_tolerance=tolerant)
+    engine = replace(ONE_BASELINE, seeds=("be brief", "think", "look it up", "answer")).build()
+    told = note_tells(engine)
+    evoprompt.attach(given, engine)
+    _run(given, tmp_path)
+    assert failed
+    rollouts = [t for step_told in told for t in step_told if t.question.id == "q2"]
+    assert len({t.candidate.id for t in rollouts}) == 4
+    assert all(t.reward is not None for t in rollouts)
 
 
 def test_a_batch_whose_groups_all_fail_is_told_so(tmp_path: Path) -> None:

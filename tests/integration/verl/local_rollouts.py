@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -65,10 +66,11 @@ class Notes:
 
 
 class LocalManager:
-    """The agent loops: answers every prompt at once."""
+    """The agent loops: answers every prompt at once, by a worker in this process."""
 
     def __init__(self, trainer: Any, queue: MemoryQueue, notes: Notes) -> None:
         self.trainer, self.queue, self.notes = trainer, queue, notes
+        self.agent_loop_workers = [LocalWorker(self)]
 
     def generate_sequences(self, prompts: Any) -> None:
         """Rolls ``prompts`` out, worker by worker, into the queue."""
@@ -79,7 +81,9 @@ class LocalManager:
                     {
                         name: value[row].data
                         for name, value in chunk.items()
-                        if not isinstance(value, torch.Tensor) and value.batch_size
+                        if not isinstance(value, torch.Tensor)
+                        and value.batch_size
+                        and name != "validate"
                     },
                     validate,
                 )
@@ -93,24 +97,32 @@ class LocalManager:
         trainer, partition = self.trainer, "val" if validate else "train"
         rollout = trainer.config.actor_rollout_ref.rollout
         count = prompt.pop("__rollout_n__", rollout.val_kwargs.n if validate else rollout.n)
-        messages, uid = prompt["raw_prompt"], prompt["uid"]
-        instruction = next((m["content"] for m in messages if m["role"] == "system"), "")
-        text = " ".join(message["content"] for message in messages)
-        silent = prompt["id"] in self.notes.job.silent
+        worker, uid = self.agent_loop_workers[0], prompt["uid"]
+        trajectory = {"validate": validate}
         for session in range(count):
-            key = f"{uid}_{session}_0"
-            seed = _number(text, session, partition, trainer.weights_version)
-            good = torch.rand(LENGTH, generator=torch.Generator().manual_seed(seed))
-            letters = good < trainer.policy.chance(text)
-            reward = None if silent else float(letters.sum())
-            if not validate:
-                self.notes.asked.append(Session(key, prompt["id"], instruction, reward))
-            else:
-                self.note_validation(instruction)
-            if reward is not None:
-                self.put(key, partition, prompt, letters, reward)
+            rolled = worker._run_agent_loop({}, trajectory, **prompt, session_id=session)
+            with suppress(StopIteration):
+                rolled.send(None)  # nothing in it waits
+        silent = prompt["id"] in self.notes.job.silent
         status = "failure" if silent else "finished"
         self.queue.kv_batch_put([uid], partition, tags=[{"status": status}])
+
+    def answer(self, prompt: dict[str, Any], validate: bool) -> tuple[torch.Tensor, float | None]:
+        """One rollout of a prompt: its letters, and its reward."""
+        trainer, partition = self.trainer, "val" if validate else "train"
+        messages, session = prompt["raw_prompt"], prompt["session_id"]
+        instruction = next((m["content"] for m in messages if m["role"] == "system"), "")
+        text = " ".join(message["content"] for message in messages)
+        seed = _number(text, session, partition, trainer.weights_version)
+        good = torch.rand(LENGTH, generator=torch.Generator().manual_seed(seed))
+        letters = good < trainer.policy.chance(text)
+        reward = None if prompt["id"] in self.notes.job.silent else float(letters.sum())
+        if not validate:
+            key = f"{prompt['uid']}_{session}_0"
+            self.notes.asked.append(Session(key, prompt["id"], instruction, reward))
+        else:
+            self.note_validation(instruction)
+        return letters, reward
 
     def note_validation(self, instruction: str) -> None:
         """Only the trainer's own validation counts, not the engine's verification."""
@@ -131,17 +143,19 @@ class LocalManager:
         key: str,
         partition: str,
         prompt: Mapping[str, Any],
+        shown: Any,
         letters: torch.Tensor,
         reward: float,
     ) -> None:
-        """The trajectory, with the fields and tags of veRL's own agent loop worker."""
+        """The trajectory of the prompt ``shown``, with veRL's own fields and tags."""
         ids = self.trainer.tokenizer("".join(GOOD if good else BAD for good in letters))
         responses = torch.tensor(ids["input_ids"])
         scores = torch.zeros(LENGTH)
         scores[-1] = reward
         fields = {
             **prompt,
-            "prompts": torch.tensor(self.rendered(prompt["raw_prompt"])),
+            "prompts": torch.tensor(self.rendered(shown)),
+            "shown_prompt": shown,
             "responses": responses,
             "response_mask": torch.ones(LENGTH, dtype=torch.long),
             "rm_scores": scores,
@@ -157,3 +171,23 @@ class LocalManager:
             "max_global_steps": version,
         }
         self.queue.kv_batch_put([key], partition, [fields], [tag])
+
+
+class LocalWorker:
+    """A worker of agent loops, with the methods of veRL's own that run one rollout."""
+
+    def __init__(self, manager: LocalManager) -> None:
+        self.manager = manager
+
+    async def _run_agent_loop(
+        self, _sampling: object, trajectory: dict[str, Any], **row: Any
+    ) -> None:
+        letters, reward = self.manager.answer(row, trajectory["validate"])
+        if reward is not None:
+            output = (letters, reward, row["raw_prompt"])
+            await self._agent_loop_postprocess(output, trajectory["validate"], **row)
+
+    async def _agent_loop_postprocess(self, output: Any, validate: bool, **row: Any) -> None:
+        letters, reward, shown = output
+        key = f"{row['uid']}_{row['session_id']}_0"
+        self.manager.put(key, "val" if validate else "train", row, shown, letters, reward)

@@ -89,7 +89,7 @@ class Local:
         """One step along the gradient, and notes of what was trained on."""
         data = self.queue.kv_batch_get(batch.keys, "train")
         advantages = [float(row[0]) for row in data["advantages"].unbind(0)]
-        prompts = data["raw_prompt"]
+        prompts = data["shown_prompt"]
         losses = []
         for messages, advantage, ids in zip(prompts, advantages, data["responses"], strict=True):
             text = " ".join(message["content"] for message in messages)

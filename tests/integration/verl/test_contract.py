@@ -14,7 +14,7 @@ pytestmark = [
 
 
 class TestVerlAdapter(AdapterContract):
-    mixes_candidates = False
+    separates_baselines = False
     score = ""  # the local host rewards without a function that could be read
 
     @pytest.fixture(scope="class")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from evoprompt_verl.preflight import check_trainer
 from evoprompt_verl.prompt_budget import check_room, tokenizer_of
 from omegaconf import DictConfig, OmegaConf
@@ -78,7 +76,7 @@ def plan(task: Task, settings: VerlHostSettings, trial: Trial) -> Plan:
             span=_pass_tokens(settings, limits, config) if _reads_all(config) else 0,
             gpu=gpu_here(),
         )
-    training = training_plan(
+    return training_plan(
         task,
         settings,
         trial,
@@ -94,7 +92,6 @@ def plan(task: Task, settings: VerlHostSettings, trial: Trial) -> Plan:
         packages=_packages(config),
         load=load,
     )
-    return replace(training, several=False)
 
 
 def playable(task: Task, limits: Limits, config: DictConfig) -> EpisodeRunner:
