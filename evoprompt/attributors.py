@@ -275,8 +275,6 @@ class _Equations:
         questions: ids of the q questions in ``scores``, the latest at the end.
         scores: score of each candidate at each question, shape (q, n).
         squares: sum of the outer products of scores that were dropped, shape (n, n).
-        counts: for questions with one candidate, how often each was asked, shape (q,).
-        eases: sum of their rewards at those steps beyond the level of the step, shape (q,).
         level: mean reward of the last steps under a candidate of average effect; None before one.
         residuals: sum of the squared residuals within questions and steps.
         freedom: degrees of freedom of ``residuals``.
@@ -288,8 +286,6 @@ class _Equations:
     questions: list[str] = field(default_factory=list)
     scores: _Array = field(default_factory=lambda: np.zeros((0, 0)))
     squares: _Array = field(default_factory=lambda: np.zeros((0, 0)))
-    counts: _Array = field(default_factory=lambda: np.zeros(0))
-    eases: _Array = field(default_factory=lambda: np.zeros(0))
     level: float | None = None
     residuals: float = 0.0
     freedom: float = 0.0
@@ -353,8 +349,6 @@ class _Equations:
             self.questions,
             memory * _rearranged(self.scores, order),
             memory**2 * _rearranged(_rearranged(self.squares, order).T, order).T,
-            self.counts,
-            self.eases,
             self.level,
             memory * self.residuals,
             memory * self.freedom,
@@ -407,9 +401,6 @@ class _Equations:
         """Add questions that had one candidate each; return them and their scores.
 
         They are compared through the mean of the step.
-
-        How easy a question was at earlier steps is taken out of its reward. Which candidate it has
-        does not depend on that, so leads become sharper and stay the same on average.
         """
         questions = sorted(cells)
         size = len(questions)
@@ -419,13 +410,7 @@ class _Equations:
             ((name, cell_rewards),) = cells[question].items()
             under[row, self.places[name]] = 1.0
             rewards[row] = math.fsum(cell_rewards) / len(cell_rewards)
-        rows = {question: row for row, question in enumerate(self.questions)}
-        known_rows = [rows.get(question, -1) for question in questions]
-        eases = np.array(
-            [self.eases[row] / (self.counts[row] + 1) if row >= 0 else 0.0 for row in known_rows]
-        )
-        level = float((rewards - eases).mean())
-        residuals = rewards - eases - level
+        residuals = rewards - rewards.mean()
         residuals[np.abs(residuals) <= rounding] = 0.0
         shares = under.mean(axis=0)
         self.information += np.diag(under.sum(axis=0)) - size * np.outer(shares, shares)
@@ -433,14 +418,7 @@ class _Equations:
         self.residuals += float(residuals @ residuals)
         self.freedom += size - 1
         surprise = math.sqrt(size / (size - 1)) * residuals  # the mean has taken its part of it
-        scores = surprise[:, None] * (under - shares)
-        self._keep(questions, np.zeros_like(scores))
-        rows = {question: row for row, question in enumerate(self.questions)}
-        at = [rows[question] for question in questions if question in rows]
-        kept_rows = [row for row, question in enumerate(questions) if question in rows]
-        self.counts[at] += 1
-        self.eases[at] += rewards[kept_rows] - level
-        return questions, scores
+        return questions, surprise[:, None] * (under - shares)
 
     def _keep(self, questions: Sequence[str], scores: Floats) -> None:
         """Add the scores of questions, and sum up the oldest questions."""
@@ -450,8 +428,6 @@ class _Equations:
         before = [rows.get(question, -1) for question in questions]
         added = scores + _rearranged(self.scores.T, before).T
         self.scores = np.vstack([self.scores[stays], added])
-        self.counts = np.append(self.counts[stays], _rearranged(self.counts[None], before)[0])
-        self.eases = np.append(self.eases[stays], _rearranged(self.eases[None], before)[0])
         self.questions = [question for question in self.questions if question not in latest] + [
             *questions
         ]
@@ -459,7 +435,6 @@ class _Equations:
         if excess > 0:
             self.squares = self.squares + self.scores[:excess].T @ self.scores[:excess]
             self.scores, self.questions = self.scores[excess:], self.questions[excess:]
-            self.counts, self.eases = self.counts[excess:], self.eases[excess:]
 
     def _move_level(
         self, rewards: Mapping[str, Mapping[str, list[float]]], extra: Collection[str]
@@ -496,8 +471,6 @@ class _Equations:
             self.questions,
             self.scores @ projection.T,
             projection @ self.squares @ projection.T,
-            self.counts,
-            self.eases,
             self.level,
             self.residuals,
             self.freedom,

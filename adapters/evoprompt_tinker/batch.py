@@ -159,11 +159,13 @@ class Batch:
             rewards = group.rewards() if group.assignments else []
             envs, count = group.ended[: len(rewards)], len(rewards)
             rolled = outcomes(group.trajectories[:count], rewards, envs, setup.tokenizer)
+            of_env = {id(env): outcome for env, outcome in zip(envs, rolled, strict=True)}
             of_assignment: dict[str, list[RolloutOutcome | None]] = {
                 assignment.id: [] for assignment in group.assignments
             }
-            for env, outcome in zip(envs, rolled, strict=True):
-                of_assignment[group.assignment_of(env).id].append(outcome)
+            for env, assignment in group.rolled_out:  # in the order in which they were begun
+                if id(env) in of_env:
+                    of_assignment[assignment.id].append(of_env[id(env)])
             assignment_outcomes += [(each, of_assignment[each.id]) for each in group.assignments]
         setup.binding.end(assignment_outcomes)
         numbers = setup.binding.metrics()
@@ -176,15 +178,11 @@ class Batch:
         if binding.placed:
             return
         has_instruction = [
-            holds(
-                self.setup.tokenizer,
-                trajectory.transitions[0].ob,
-                group.assignment_of(env).candidate,
-            )
+            holds(self.setup.tokenizer, trajectory.transitions[0].ob, candidates[id(env)])
             for group in self.groups
-            if group.assignments
+            for candidates in [{id(env): each.candidate for env, each in group.rolled_out}]
             for trajectory, env in zip(group.trajectories, group.ended, strict=True)
-            if trajectory.transitions
+            if trajectory.transitions and id(env) in candidates
         ]
         if has_instruction:
             binding.require_instruction_in_prompts(

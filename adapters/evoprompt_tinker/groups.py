@@ -260,9 +260,10 @@ class TrainingGroup(Group):
         self._rolled += rollouts
         return [assignment.candidate for _, assignment in rollouts]
 
-    def assignment_of(self, env: object) -> Assignment:
-        """Return the assignment that ``env`` was made for."""
-        return next(assignment for rollout, assignment in self._rolled if rollout.env is env)
+    @property
+    def rolled_out(self) -> list[tuple[object, Assignment]]:
+        """Return the environments with an assignment, in the order in which they were made."""
+        return [(rollout.env, assignment) for rollout, assignment in self._rolled]
 
     async def make_envs(self) -> Sequence[object]:
         """Those that the batch has prepared, once, and new ones for a second try."""

@@ -83,47 +83,6 @@ class TestQuestions:
             blocks.observe(step, shared)
         assert blocks.stats(better).weight > blocks.stats(lucky).weight + 0.1
 
-    def test_a_question_that_comes_again_is_known(self) -> None:
-        """Two equals are asked all questions; then one of them only those known to be hard."""
-        one, other = candidate(0), candidate(1)
-
-        def gap(renamed: int) -> float:
-            attributor = Adjusted()
-            hard, easy = [0.0, 0.0, 0.0, 1.0], [1.0, 1.0, 1.0, 0.0]
-            for step in range(1, 6):
-                for who in (one, other):
-                    told = [group(step, who, n, easy if n % 2 else hard) for n in range(8)]
-                    attributor.observe(step, [rollout for rollouts in told for rollout in rollouts])
-            for step in range(6, 11):
-                first = renamed * step
-                told = [group(step, one, first + n, hard) for n in range(0, 8, 2)]
-                told += [group(step, other, first + n, easy) for n in range(1, 8, 2)]
-                attributor.observe(step, [rollout for rollouts in told for rollout in rollouts])
-            return attributor.stats(other).weight - attributor.stats(one).weight
-
-        assert gap(renamed=100) > 0.05
-        assert abs(gap(renamed=0)) < gap(renamed=100) * 0.65
-
-    def test_what_pruned_candidates_showed_of_questions_stays(self) -> None:
-        """A pruned candidate was asked all; then equals are asked, one hard, one easy ones."""
-
-        def gap(renamed: int) -> float:
-            attributor = Adjusted()
-            hard, easy = [0.0] * 7 + [1.0], [1.0] * 7 + [0.0]
-            for step in range(1, 6):
-                told = [group(step, candidate(0), n, easy if n % 2 else hard) for n in range(8)]
-                attributor.observe(step, [rollout for rollouts in told for rollout in rollouts])
-            attributor.forget(["c0"])
-            assert attributor.stats(candidate(0)).groups == 0
-            told = [
-                group(6, candidate(1 + n % 2), renamed + n, easy if n % 2 else hard)
-                for n in range(8)
-            ]
-            attributor.observe(6, [rollout for rollouts in told for rollout in rollouts])
-            return attributor.stats(candidate(2)).weight - attributor.stats(candidate(1)).weight
-
-        assert 0 < gap(renamed=0) < gap(renamed=100) * 0.5
-
 
 class TestMemory:
     @pytest.mark.parametrize("candidates_per_question", [1, 2])
