@@ -44,7 +44,7 @@ from evoprompt_verl.prompts import VerlPrompts
 from evoprompt_verl.verification import ReplicaVerification
 from evoprompt_verl.waiting import Workers
 
-_LOOKED_AT = 8  # number of rollouts of the first step with prompts to inspect
+_LOOKED_AT = 8  # number of groups of the first step with prompts to inspect
 
 
 class VerlAttachment(Binding):
@@ -296,11 +296,15 @@ class VerlAttachment(Binding):
                 "engine; required: prompts that go through the generate_sequences of the agent "
                 "loop manager that fit was given; attach to the trainer that trains"
             )
-        by_session = {
-            session: assignment
-            for assignment, sessions in sessions_of(assignments)
-            for session in sessions
-        }
+        by_session: dict[Session, Assignment] = {}
+        for index, (uid, of_prompt) in enumerate(assignments.items()):
+            sessions = [
+                (session, assignment)
+                for assignment, of_one in sessions_of({uid: of_prompt})
+                for session in of_one
+            ]
+            session, assignment = sessions[index % len(sessions)]  # another place in each group
+            by_session[session] = assignment
         first: dict[Session, str] = {}
         for key in batch.keys:
             session, output = session_of(key)

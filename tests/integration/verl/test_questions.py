@@ -80,11 +80,17 @@ def test_rewards_that_are_no_numbers_are_counted(
     number = 0
 
     def put_value(
-        self: LocalManager, key: str, partition: str, prompt: Any, letters: Any, reward: float
+        self: LocalManager,
+        key: str,
+        partition: str,
+        prompt: Any,
+        shown: Any,
+        letters: Any,
+        reward: float,
     ) -> None:
         nonlocal number
         number += 1
-        put(self, key, partition, prompt, letters, reward if number % every else value)
+        put(self, key, partition, prompt, shown, letters, reward if number % every else value)
 
     monkeypatch.setattr(LocalManager, "put", put_value)
     trained = done(Job(STATIC, steps=1), tmp_path)

@@ -42,22 +42,29 @@ def test_new_instructions_are_verified_and_the_best_are_used(evolved: Training) 
     assert [event["trajectories"] for event in told] == [32] * 4
 
 
-def test_every_group_has_one_instruction_and_the_engine_chose_it(evolved: Training) -> None:
+def test_each_half_of_a_group_has_an_instruction_and_the_engine_chose_it(
+    evolved: Training,
+) -> None:
     draws = [event["draws"] for event in of_kind(evolved, "questions_assigned")]
     texts = {
         event["candidate"]: event["components"]["instruction"]
         for event in evolved.events()
         if event["event"] in ("seeded", "proposed") and event["candidate"]
     }
+    mixed = 0
     for rows, drawn in zip(evolved.dumped().values(), draws, strict=True):
-        used = []
+        used: list[str] = []
         for group in groups(rows).values():
             assert len(group) == 4
-            (instruction,) = {instruction_of(row) for row in group}
-            used.append(instruction)
+            ordered = sorted(group, key=lambda row: int(row["uid"].rsplit("_", 2)[1]))
+            for half in (ordered[:2], ordered[2:]):
+                (instruction,) = {instruction_of(row) for row in half}
+                used.append(instruction)
+            mixed += len(set(used[-2:])) > 1
         assert Counter(used) == Counter(
             {text: drawn.get(name, 0) for name, text in texts.items() if name in drawn}
         )
+    assert mixed
 
 
 def test_verls_own_loggers_show_the_population(evolved: Training) -> None:
