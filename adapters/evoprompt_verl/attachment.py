@@ -124,14 +124,22 @@ class VerlAttachment(Binding):
         )
 
     def _divide_rollouts(self) -> int:
-        """Return the rollouts of each candidate of a question."""
+        """Return the rollouts of each candidate of a question.
+
+        Raises:
+            InputError: a question is to have several candidates, and cannot.
+        """
         config, engine = self._host.config, self.engine
-        reason = ""
+        reason, several = "", engine.config.candidates_per_question
         if not self._workers.place_prompts:
-            reason = "a worker of its agent loops is no Ray actor that answers"
+            reason = "the workers of the agent loops are of a kind that evoprompt does not know"
         elif not shares_questions(config):
             reason = "actor_rollout_ref.actor.use_prefix_grouper is True"
-        if reason and engine.config.candidates_per_question != 1 and not engine.is_static:
+        if reason and several not in ("auto", 1):
+            raise InputError(
+                f"candidates_per_question is {several}, but {reason}; required: 1; drop the setting"
+            )
+        if reason and several == "auto" and not engine.is_static:
             self.notice(
                 f"each question has one instruction, since {reason}; that takes some four times "
                 "the rollouts to tell two instructions apart"
@@ -180,9 +188,8 @@ class VerlAttachment(Binding):
         fitted_prompts = self._prompts.fit_questions(messages, candidates)
         uids = columns.column(prompts, columns.UID)
         kept_rows = [row for row, fitted in enumerate(fitted_prompts) if fitted]
-        if left_out := [
-            uid for uid, fitted in zip(uids, fitted_prompts, strict=True) if not fitted
-        ]:
+        left_out = [uids[row] for row, fitted in enumerate(fitted_prompts) if not fitted]
+        if left_out:
             self._leave_out(left_out, validate)
         self._tracker.forget(
             uids[row] for row in kept_rows if fitted_prompts[row][0] is messages[row]
