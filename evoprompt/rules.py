@@ -653,6 +653,7 @@ _ALWAYS = (
     r"(?:for|to|in) (?:every|any|all|each) (?:question|problem|input|task|case|e?mail|text)s?)\b"
 )
 _OPEN = r"\b(?:if|when|unless|where|in case|or|words?|sentences?|digits?|decimals?|format|lines)\b"
+"""Words of a condition, a choice or a form, beside which no answer is fixed."""
 _CONSTANTS = {
     "a fixed answer": _Intrusion(
         rf"\balways {_SAYS} (?:\w+ ){{0,3}}?{_FIXED}(?=\W*$|[.!?,;]| and\b)",

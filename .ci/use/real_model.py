@@ -115,7 +115,7 @@ def train(model: str) -> None:
             ),
         )
         before = {name: one.detach().clone() for name, one in trainer.model.named_parameters()}
-        config = EngineConfig(prune_every=1, evolve_every=1, verify_questions=1, verify_rounds=1)
+        config = EngineConfig(prune_every=1, evolve_every=1, verify_questions=1, accept="top")
         engine = evoprompt.Engine([SEED], proposer=Shorter(), config=config)
         evoprompt.attach(trainer, engine)
         trainer.train()
