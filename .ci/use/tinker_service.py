@@ -121,4 +121,4 @@ if __name__ == "__main__":
         continue_to(int(sys.argv[2]), Path(sys.argv[1]))
     else:
         Path(sys.argv[1]).mkdir(parents=True, exist_ok=True)
-        main(Path(sys.argv[1]).resolve(), sys.argv[2])
+        main(Path(sys.argv[1]).resolve(), str(Path(sys.argv[2]).absolute()))
