@@ -313,10 +313,10 @@ class Engine:
     def metrics(self) -> dict[str, float]:
         """Finite numbers about population, rollouts, generations and proposer, by name."""
         candidate_stats = self.candidate_stats()
-        weights = [stats.weight for stats in candidate_stats]
+        weights = {stats.candidate.id: stats.weight for stats in candidate_stats}
         values = {
             "population_size": float(len(candidate_stats)),
-            "best_weight": max(weights),
+            "best_weight": weights[self.best.id],
             "training_rollouts": float(self.training_rollouts),
             "verification_rollouts": float(self.verification_rollouts),
             "rollouts_failed": float(self.failure_watch.failed),

@@ -291,6 +291,10 @@ class FailureWatch(SavedRecord):
 STRETCH = 20
 """Steps without a single failure, or with failures only, after which the user is warned."""
 
+CONSTANT_REWARDS = 400
+"""Equal rewards in a row after which the user is warned. A policy that solves one question in a
+hundred begins with so many failures in 2 % of runs."""
+
 _ROUNDING = 1e-6  # share of the range: rewards are sums in half or single precision
 
 
@@ -301,11 +305,15 @@ class RewardWatch(SavedRecord):
         failed: share of failures in each step of the stretch, 0 or 1; None outside of a stretch.
         steps: length of the stretch.
         outside: whether a reward was outside of the range.
+        constant: the only reward of the last steps; None where there were several.
+        num_constant: number of the rewards of these steps.
     """
 
     failed: int | None = None
     steps: int = 0
     outside: bool = False
+    constant: float | None = None
+    num_constant: int = 0
 
     def observe(
         self, config: EngineConfig, step: int, trajectories: Sequence[Trajectory]
@@ -314,7 +322,11 @@ class RewardWatch(SavedRecord):
         rewards = [t.reward for t in trajectories if t.reward is not None]
         if not rewards:
             return []
-        return [*self._outside(config, step, rewards), *self._stretch(config, step, rewards)]
+        return [
+            *self._outside(config, step, rewards),
+            *self._constant(step, rewards),
+            *self._stretch(config, step, rewards),
+        ]
 
     def _outside(self, config: EngineConfig, step: int, rewards: Sequence[float]) -> list[str]:
         low, high = config.reward_range
@@ -327,6 +339,18 @@ class RewardWatch(SavedRecord):
             f"[{low:g}, {high:g}]: what counts as a failure and how sharply candidates are "
             "distinguished follow from it; set reward_range to the least and the greatest "
             "reward there is"
+        ]
+
+    def _constant(self, step: int, rewards: Sequence[float]) -> list[str]:
+        only = rewards[0] if len(set(rewards)) == 1 else None
+        before = self.num_constant if only is not None and only == self.constant else 0
+        self.constant, self.num_constant = only, before + len(rewards)
+        if only is None or not before < CONSTANT_REWARDS <= self.num_constant:
+            return []
+        return [
+            f"all of the last {self.num_constant} rewards up to step {step} are {only:g}: neither "
+            "the policy nor an instruction can be improved by them; check that the reward function "
+            "reads the completion, and that the questions are neither too hard nor too easy"
         ]
 
     def _stretch(self, config: EngineConfig, step: int, rewards: Sequence[float]) -> list[str]:

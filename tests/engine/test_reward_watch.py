@@ -11,7 +11,7 @@ import pytest
 from evoprompt import EvopromptWarning
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
-from evoprompt.log.summaries import STRETCH
+from evoprompt.log.summaries import CONSTANT_REWARDS, STRETCH
 from evoprompt.proposers.sentences import SentenceEdit
 from evoprompt.testing import FakeTrainer, SampleTask, ScriptedPolicy
 from evoprompt.testing.samples import question
@@ -126,7 +126,26 @@ def test_steps_of_nothing_else_are_told_once_a_stretch(reward: float, words: str
     assert len(told(engine, [reward] * STRETCH)) == 1
 
 
+def test_equal_rewards_are_told_once_though_they_are_neither_failures_nor_few() -> None:
+    engine = build(evolve_until=0)
+    steps = -(-CONSTANT_REWARDS // len(QUESTIONS))
+    assert told(engine, [0.3] * (STRETCH - 1)) == []
+    messages = told(engine, [0.3] * (2 * steps))
+    (message,) = [text for text in messages if text.startswith("all of the last")]
+    assert "are 0.3: neither the policy nor an instruction" in message
+    assert [text for text in told(engine, [0.4, 0.3] * steps) if text.startswith("all")] == []
+
+
 def test_rewards_outside_of_the_range_are_told_once() -> None:
     engine = build(evolve_until=0)
     (message,) = told(engine, [0.5, 1.0 + 1e-9, 40.0, 0.0, 97.0])
     assert message.startswith("rewards of step 3 go from 40 to 40, reward_range is [0, 1]: ")
+
+
+def test_the_metric_of_the_best_is_its_own_weight_and_not_the_highest() -> None:
+    engine = Engine(["Note 0.", "Note 1."], config=EngineConfig(evolve_until=0))
+    assignments = engine.ask([question(number) for number in range(8)], 1)
+    engine.tell([Trajectory(one, float(one.candidate.id == "c1")) for one in assignments])
+    weights = {stats.candidate.id: stats.weight for stats in engine.candidate_stats()}
+    assert engine.best.id == "c0"
+    assert engine.metrics()["best_weight"] == weights["c0"] < weights["c1"]
