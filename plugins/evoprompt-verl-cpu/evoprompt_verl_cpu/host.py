@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
@@ -71,7 +70,7 @@ class VerlOnCpu(VerlHost):
 
     def plan(self, task: Task, trial: Trial) -> Plan:
         """Return the work and the needs of ``trial``, without memory and time."""
-        training = training_plan(
+        return training_plan(
             task,
             self.settings,
             trial,
@@ -86,4 +85,3 @@ class VerlOnCpu(VerlHost):
             checkpoints=None,
             packages=(),
         )
-        return replace(training, several=False)
