@@ -80,12 +80,15 @@ def test_what_the_reward_function_says_reaches_the_engine_with_the_rollouts_it_r
     failed = [one for one in read if one["metrics"]["reward/acc"] == 0.0]
     assert len(failed) > 10
     for one in failed:
-        assert one["feedback"] == f"expected blue, got {one['said'][-1].strip()}"
+        last_line = one["said"][-1].strip().rsplit("\n", 1)[-1].strip()
+        assert one["feedback"] == f"expected blue, got {last_line}"
     assert not any(one["feedback"] for one in told if not one["said"])
-    # By candidate: a text that was pruned may be written again while it is still out.
-    failures = Counter((one["step"], one["candidate"]) for one in failed)
-    shown = Counter((one["step"], one["candidate"]) for one in read if one not in failed)
-    assert all(shown[key] <= max(failures[key], 1) for key in shown), (shown, failures)
+    # Beside each failure one success, perhaps of another candidate on the same question; otherwise
+    # one of each candidate.
+    failures = Counter(one["step"] for one in failed)
+    shown = Counter(one["step"] for one in read if one not in failed)
+    candidates = Counter(step for step, _ in {(one["step"], one["candidate"]) for one in told})
+    assert all(shown[step] <= failures[step] + candidates[step] for step in shown)
 
 
 def test_late_results_are_credited_to_the_instruction_they_were_made_under(
