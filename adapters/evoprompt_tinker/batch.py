@@ -110,14 +110,12 @@ class Batch:
             return asyncio.run_coroutine_threadsafe(rolled, loop).result()
 
         binding = self.setup.binding
-        rollouts = max(sizes, default=0)
-        if rollouts > 1:
-            rollouts = binding.engine.divide_rollouts(rollouts, "the size of a group")
+        rollouts = binding.engine.divide_rollouts(
+            max(sizes, default=1), "the size of a group", compared=False
+        )
         # In a thread, for rollouts of verification run here.
         with logtree.scope_disable():
-            drawn = iter(
-                await asyncio.to_thread(binding.begin, questions, max(rollouts, 1), rollout)
-            )
+            drawn = iter(await asyncio.to_thread(binding.begin, questions, rollouts, rollout))
         several = binding.engine.selection.candidates_per_question
         for number, envs in envs_by_group.items():
             self.groups[number].assignments = [next(drawn) for _ in range(several)]

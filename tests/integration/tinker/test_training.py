@@ -88,6 +88,17 @@ def test_a_rollout_that_is_repeated_has_the_instruction_of_the_one_that_failed(
     assert all(t.reward is not None for t in rollouts)
 
 
+def test_a_group_that_has_fewer_rollouts_than_candidates_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tinker_host.GROUP", 1)
+    given, _ = _configured(tmp_path, steps=2)
+    settings = {**EVOLVING.settings, "candidates_per_question": 2, "grouping": "question"}
+    evoprompt.attach(given, replace(EVOLVING, settings=settings).build())
+    with pytest.raises(evoprompt.InputError, match="the size of a group is 1 with candidates_per"):
+        _run(given, tmp_path)
+
+
 def test_a_batch_whose_groups_all_fail_is_told_so(tmp_path: Path) -> None:
     given, _ = _configured(tmp_path, steps=4, silent=("q2", "q3"))
     engine = STATIC.build()
