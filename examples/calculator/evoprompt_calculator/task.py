@@ -23,7 +23,7 @@ from evoprompt.agents import (
     ToolCallProtocol,
     Tools,
 )
-from evoprompt.agents.tasks import Score
+from evoprompt.agents.tasks import REWARD, Score
 from evoprompt.components import Component
 from evoprompt.hookspecs import hookimpl
 from evoprompt.types import Question, Trajectory
@@ -71,6 +71,23 @@ class Calculator(NumberTask):
     def diagnose(self, trajectory: Trajectory) -> Sequence[str]:
         """Return the diagnoses of a failed trajectory; see ``bank.py``."""
         return diagnose(trajectory)
+
+
+class TwoStages(Calculator):
+    """Calculator with half of the reward for a call that finds the number.
+
+    Args:
+        settings: of the task.
+    """
+
+    main_metric = REWARD
+
+    def score(self, episode: Episode, question: Question) -> Score:
+        """1 for the right number and nothing else, and half for a call alone that finds it."""
+        score = super().score(episode, question)
+        results = "\n".join(turn.observation or "" for turn in episode.turns).splitlines()
+        is_half_right = not score.reward and question.answers[0] in results
+        return replace(score, reward=0.5) if is_half_right else score
 
 
 class CallIsAnswer(Protocol):
@@ -135,4 +152,4 @@ class OneCall(NumberTask):
 @hookimpl
 def evoprompt_components() -> Sequence[type[Component]]:
     """Return the tasks."""
-    return [Calculator, OneCall]
+    return [Calculator, OneCall, TwoStages]
