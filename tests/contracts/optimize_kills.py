@@ -34,12 +34,10 @@ HABITS = (
     "Spell out each date.",
     "Check the sign twice.",
     "Name your source.",
-    "Round at the end.",
-    "Quote the question first.",
 )
 KINDS = len(HABITS)
-TRAIN = [f"train question {n} about kind {n % KINDS}" for n in range(36)]
-VALIDATION = [f"another question {n} about kind {n % KINDS}" for n in range(24)]
+TRAIN = [f"train question {n} about kind {n % KINDS}" for n in range(16)]
+VALIDATION = [f"another question {n} about kind {n % KINDS}" for n in range(8)]
 SEED = {"even": "You see the even kinds.", "odd": "You see the odd kinds."}
 
 

@@ -113,7 +113,7 @@ def test_with_several_seeds(forks: Forks, tmp_path: Path) -> None:
 
 def test_killed_again_and_again(forks: Forks, whole: Path, tmp_path: Path) -> None:
     directory = tmp_path / "run"
-    for cut_at in (40, 60, 90, 120):
+    for cut_at in (40, 60, 80, 100):
         assert forks.run(begun(directory, cut_at=cut_at)) == -9
     done(forks, directory)
     assert result(directory) == result(whole)
