@@ -278,8 +278,9 @@ def test_wrong_settings_are_named(
         prepared(Adding(), tmp_path, **host)
 
 
-def test_a_pass_over_equal_rewards_is_not_made_and_changes_nothing(
-    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("loss_type", ["grpo", "dapo", "bnpo"])
+def test_rollouts_without_an_advantage_are_in_no_pass_and_that_changes_nothing(
+    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loss_type: str
 ) -> None:
     passes: list[torch.Tensor] = []
     loss: Any = GRPOTrainer._compute_loss
@@ -289,26 +290,31 @@ def test_a_pass_over_equal_rewards_is_not_made_and_changes_nothing(
         return loss(trainer, policy, inputs)
 
     monkeypatch.setattr(GRPOTrainer, "_compute_loss", counted)
-    found = []
-    for skipping in (True, False):
-        if not skipping:
+    rollouts, policies = [], []
+    for selecting in (True, False):
+        if not selecting:
             monkeypatch.setattr(host._Trainer, "compute_loss", GRPOTrainer.compute_loss)
         passes.clear()
         job = prepared(
             Least(),
-            tmp_path / str(skipping),
+            tmp_path / str(selecting),
             model=model,
             questions_per_step=4,
             rollouts_per_question=2,
-            micro_batch=2,
-            arguments={"beta": 0.0, "learning_rate": 1e-2},
+            micro_batch=4,
+            arguments={"beta": 0.0, "learning_rate": 0.1, "optim": "sgd", "loss_type": loss_type},
         )
+        before = weights(job)
         trained(Least(), job, EventLog())
-        found.append((len(passes), sum(bool(one.any()) for one in passes), weights(job)))
-    (made, useful, after), (every, useful_of_every, beside) = found
-    assert made == useful == useful_of_every
-    assert 0 < made < every
-    assert torch.equal(after, beside)
+        rollouts.append(torch.cat(passes))
+        policies.append(weights(job))
+    selected, every = rollouts
+    assert len(selected) < len(every) == 24
+    assert torch.equal(selected[selected != 0], every[every != 0])
+    assert selected.all() or loss_type == "bnpo"  # its mean is over the tokens of a pass
+    moved, beside = (after - before for after in policies)
+    assert moved.abs().max() > 0
+    torch.testing.assert_close(moved, beside, rtol=1e-3, atol=1e-7)
 
 
 def test_the_last_layer_is_given_whole_states_and_no_view(model: str, tmp_path: Path) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shutil
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 import transformers
@@ -368,24 +368,58 @@ class TrlTrainingJob(Policy):
 
 
 class _Trainer(GRPOTrainer):
-    """Trainer that makes no backward pass over rollouts without an advantage."""
+    """Trainer whose passes leave out rollouts without an advantage."""
 
     def compute_loss(
         self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any, **named: Any
     ) -> torch.Tensor:
-        """Return TRL's loss; 0, with its gradient, if no rollout of a pass has an advantage.
+        """Return TRL's loss; the pass is over the rollouts with an advantage, if there is any.
 
-        This is so if all rewards of each group are equal and there is no KL term. The pass costs
-        two thirds of such a rollout (.5 billion weights, 64 tokens on a CPU).
+        A rollout without one adds 0 to the gradient if there is no KL term, and TRL shuffles the
+        rollouts of all passes. Metrics such as the entropy are of the rollouts of the pass.
         """
         other = ("beta", "entropy_coef", "use_adaptive_entropy", "aux_loss_enabled")
         terms = [getattr(self, name, None) for name in other]  # not all in an older TRL
         alone = self.accelerator.num_processes == 1
-        if model.training and alone and not any(terms) and not inputs["advantages"].any():
+        advantages = inputs["advantages"]
+        if not model.training or not alone or any(terms) or advantages.dim() > 1:
+            return cast(torch.Tensor, super().compute_loss(model, inputs, *args, **named))
+        rows = advantages.nonzero().flatten()
+        if not len(rows):
             learning = [parameter for parameter in model.parameters() if parameter.requires_grad]
             return torch.stack([parameter.sum() for parameter in learning]).sum() * 0.0
-        loss: torch.Tensor = super().compute_loss(model, inputs, *args, **named)
-        return loss
+        share = 1.0
+        if self.loss_type in _SEPARABLE and self.top_entropy_quantile == 1.0:
+            inputs = _select_rollouts(inputs, rows)
+            share = 1.0 if self.loss_type == "dapo" else len(rows) / len(advantages)
+        return cast(torch.Tensor, super().compute_loss(model, inputs, *args, **named) * share)
+
+
+_SEPARABLE = ("grpo", "dr_grpo", "dapo")
+"""Types of loss in which a rollout adds the same beside any other: means over the rollouts of a
+pass, and a sum over their tokens (DAPO)."""
+
+
+def _select_rollouts(inputs: Mapping[str, Any], rows: torch.Tensor) -> dict[str, Any]:
+    """Return the inputs of some rollouts, without columns that are padding in all of them.
+
+    Args:
+        inputs: of a pass over texts, as TRL computes them.
+        rows: indices of the rollouts.
+    """
+    count, width = inputs["completion_ids"].shape
+    selected = {
+        name: value[rows] if torch.is_tensor(value) and value.shape[:1] == (count,) else value
+        for name, value in inputs.items()
+    }
+    start = int(selected["prompt_mask"].any(0).int().argmax())
+    end = width - int(selected["completion_mask"].any(0).flip(0).int().argmax())
+    for name, value in selected.items():
+        if name in ("prompt_ids", "prompt_mask"):
+            selected[name] = value[:, start:]
+        elif torch.is_tensor(value) and value.shape[1:] == (width,):
+            selected[name] = value[:, :end]
+    return selected
 
 
 def _copy_states(_head: torch.nn.Module, states: tuple[torch.Tensor, ...]) -> Any:
