@@ -181,6 +181,7 @@ def first(session: nox.Session) -> None:
 @nox.session(tags=["gate"], venv_backend="none")
 def tinker(session: nox.Session) -> None:
     """A training with a real tinker-cookbook, killed and resumed."""
+    session.env["PIP_NO_INDEX"] = None  # hashes/ has nothing of tinker-cookbook
     documented(session, "CONTRIBUTING.md", "tinker")
 
 

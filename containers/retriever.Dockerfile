@@ -5,16 +5,22 @@
 # Docker kills 10 seconds after it asked to end; with a longer --drain, give --stop-timeout.
 FROM python:3.12-slim@sha256:57cd7c3a7a273101a6485ba99423ee568157882804b1124b4dd04266317710de
 
+ENV PIP_NO_CACHE_DIR=1
 RUN useradd --create-home --uid 1000 evoprompt
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE constraints.txt ./
 COPY evoprompt evoprompt
 COPY adapters adapters
 COPY plugins/evoprompt-retrieval plugins/evoprompt-retrieval
+COPY hashes hashes
 ARG EXTRA=""
 ARG VERSION="0.1.0.dev0"
-RUN SETUPTOOLS_SCM_PRETEND_VERSION="$VERSION" pip install --no-cache-dir \
-    . "./plugins/evoprompt-retrieval$EXTRA" -c constraints.txt
+RUN if [ -z "$EXTRA" ]; then list=retriever.txt; else list=constraints.txt; fi \
+    && hashes/download /tmp/distributions "$list" \
+    && SETUPTOOLS_SCM_PRETEND_VERSION="$VERSION" pip install \
+    --no-index --find-links /tmp/distributions \
+    . "./plugins/evoprompt-retrieval$EXTRA" -c constraints.txt \
+    && rm -r /tmp/distributions
 
 USER 1000
 WORKDIR /home/evoprompt

@@ -12,15 +12,17 @@ RUN apt-get update \
     && apt-get install --yes --no-install-recommends git g++ \
     && rm -rf /var/lib/apt/lists/* \
     && useradd --create-home --uid 1000 evoprompt
-ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
+ENV PIP_NO_CACHE_DIR=1 NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
 WORKDIR /app
 COPY . .
 ARG HOST="trl"
 ARG VERSION="0.1.0.dev0"
-RUN SETUPTOOLS_SCM_PRETEND_VERSION="$VERSION" pip install --no-cache-dir \
+RUN hashes/download /tmp/distributions "constraints-$HOST-vllm.txt" \
+    && SETUPTOOLS_SCM_PRETEND_VERSION="$VERSION" pip install \
+    --no-index --find-links /tmp/distributions \
     -e ".[$HOST-vllm,lm,lora,tensorboard]" -e plugins/evoprompt-retrieval -e examples/tiny_policy \
     -e "examples/search_qa[data]" -c "constraints-$HOST-vllm.txt" \
-    && mkdir -p runs data && chown evoprompt runs data
+    && rm -r /tmp/distributions && mkdir -p runs data && chown evoprompt runs data
 
 USER 1000
 ENTRYPOINT ["evoprompt"]

@@ -135,6 +135,21 @@ def test_whatever_is_declared_is_pinned(file: str, requirements: tuple[str, ...]
     assert wanted - OURS.keys() <= names, "run .ci/constraints"
 
 
+@pytest.mark.parametrize(
+    "file", sorted((ROOT / "hashes").glob("*.txt")), ids=lambda file: file.stem
+)
+def test_what_ci_and_containers_install_has_hashes_of_the_pinned_versions(file: Path) -> None:
+    constraints = ROOT / file.name if (ROOT / file.name).exists() else ROOT / "constraints.txt"
+    versions = [re.split(" |$", pin)[0] for pin in constraints.read_text("utf-8").splitlines()]
+    lines = file.read_text(encoding="utf-8").splitlines()
+    hashed = [re.split(" ", line)[0] for line in lines]
+    assert set(hashed) <= set(versions), "run .ci/constraints"
+    if file.name == constraints.name:
+        assert set(versions) - set(hashed) <= {"#", "pywin32==312"}, "run .ci/constraints"
+    hashes = r"(?: --hash=sha256:[0-9a-f]{64})+(?: # source)?$"
+    assert all(re.search(hashes, line) for line in lines)
+
+
 RECIPES = ROOT / "examples" / "search_qa"
 GUIDES = {
     **dict.fromkeys(("qwen2.5-0.5b-trl", "qwen2.5-3b-trl", "qwen2.5-7b-trl"), "docs/search-qa.md"),
