@@ -29,6 +29,11 @@ class RewardRange:
     minimum: float = math.inf
     maximum: float = -math.inf
 
+    @property
+    def is_flat(self) -> bool:
+        """Return whether there are rewards, and all of them are the same."""
+        return self.minimum == self.maximum
+
     def add(self, reward: float) -> None:
         """Extend the range by a reward."""
         self.count += 1
@@ -100,8 +105,7 @@ class FlatRewardWatch:
 
     @property
     def _is_flat(self) -> bool:
-        rewards = self._rewards
-        return rewards.minimum == rewards.maximum < self._perfect - 1e-9
+        return self._rewards.is_flat and self._rewards.maximum < self._perfect - 1e-9
 
     @property
     def _is_lowest(self) -> bool:

@@ -238,9 +238,9 @@ class Loop:
             return self._perfect_reason() or FAILS_NOTHING
         new_candidates = self._request_candidates(parent, focus_items, rng)
         self._num_empty = 0 if new_candidates else self._num_empty + 1
-        if new_candidates:
-            self.population.count_repeats(parent, all(map(self.population.has, new_candidates)))
         improved_candidates = self.comparison.improving(new_candidates, parent, focus_items)
+        if new_candidates:
+            self.population.record_children(parent, improved_candidates)
         winner = self.comparison.winner(
             improved_candidates, self.incumbent, ahead=parent is self.incumbent
         )

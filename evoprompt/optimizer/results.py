@@ -41,6 +41,7 @@ class RewardTable:
     Attributes:
         meter: see above.
         failures: rollouts that failed, of all rollouts.
+        items: the questions that were measured, by id.
         rewards: range of all rewards.
         step: the iteration, for the journal.
         sure: repeated rollouts that must all agree before rewards count as free of chance.
@@ -55,6 +56,7 @@ class RewardTable:
     ) -> None:
         self.meter = meter
         self.failures = FailureCount()
+        self.items: dict[str, Item] = {}
         self.rewards = RewardRange()
         self.step = 0
         self.sure = SURE
@@ -83,6 +85,7 @@ class RewardTable:
         pairs_by_key: dict[Key, RolloutRequest] = {}
         for candidate, item in pairs:
             texts, name = self.digest(candidate), item.question.id
+            self.items[name] = item
             before = len(self._outcomes[texts].get(name, ()))
             if again or not before:
                 pairs_by_key[texts, name, before] = candidate, item

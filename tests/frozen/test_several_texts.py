@@ -13,12 +13,53 @@ from evoprompt.types import INSTRUCTION
 VALIDATION = [f"validation question {n}" for n in range(40)]
 
 
-@pytest.mark.parametrize(("name", "seed"), [("trap", 2000), ("trap", 2003), ("pair", 2001)])
-def test_a_text_that_blocks_the_way_is_left_again(name: str, seed: int) -> None:
+@pytest.mark.parametrize(
+    ("name", "seed", "calls"),
+    [
+        ("trap", 2000, 50),
+        ("trap", 2003, 100),
+        ("trap", 3009, 50),
+        ("trap", 3011, 100),
+        ("pair", 2001, 200),
+    ],
+)
+def test_a_text_that_blocks_the_way_is_left_again(name: str, seed: int, calls: int) -> None:
+    """The shortcut comes early in *trap* 3009, and as the first text in 3011."""
     problem = WORLDS[name](seed)
     result = optimized(problem, 2000, seed)
     assert problem.truth(result.best.components) >= problem.target
-    assert result.proposer_calls < 250
+    assert result.proposer_calls < calls
+
+
+def test_two_texts_that_improve_on_each_other_do_not_hold_the_search() -> None:
+    """The best text fails one question in five; two others solve it, and half of the rest each."""
+
+    def metric(example: str, output: str) -> float:
+        number = int(example.split()[2])
+        if number % 5 == 0:
+            return float("Guess" not in output)
+        return float("Guess" in output or ("odd" in output) == bool(number % 2))
+
+    def write(request: ProposalRequest) -> str:
+        text = request.parents[0].candidate.text
+        if request.step == 1:
+            return f"{text} Guess."
+        if "Guess" in text:
+            return f"{text} Sentence {request.step} is of no use."
+        return text.replace("odd", "even") if "odd" in text else text.replace("even", "odd")
+
+    result = learn(
+        lambda text, _: text,
+        metric,
+        seed_instruction="You answer even questions.",
+        valset=VALIDATION,
+        proposer=Writes(write),
+        patience=60,
+        budget=2000,
+    )
+    assert result.best.text == "You answer even questions. Guess."
+    texts = {stats.candidate.text for stats in result.candidates}
+    assert {"You answer even questions.", "You answer odd questions."} <= texts
 
 
 def test_without_noise_a_gain_at_one_question_in_forty_is_accepted() -> None:
@@ -89,9 +130,12 @@ def test_where_nothing_new_comes_of_the_best_text_one_that_tied_with_it_is_the_p
         parents.append(request.parents[0].candidate.text)
         return f"{parents[-1]} Never mind."
 
-    learn(lambda text, _: text, lambda example, _: 0.5, proposer=Writes(write), patience=14)
-    assert set(parents[:10]) == {SEED}
-    assert f"{SEED} Never mind." in parents[10:]
+    def metric(example: str, output: str) -> float:
+        return 0.5 if example in TRAIN[::2] else 0.25
+
+    learn(lambda text, _: text, metric, proposer=Writes(write), patience=24)
+    assert set(parents[:20]) == {SEED}
+    assert f"{SEED} Never mind." in parents[20:]
 
 
 @pytest.mark.parametrize("components", [1, 3])
