@@ -216,11 +216,11 @@ def notebooks(session: nox.Session) -> None:
 
 @shared(tags=["nightly"])
 def kills(session: nox.Session) -> None:
-    """A kill at every operation on files, and a full disk."""
+    """A kill at every operation on files, and a full disk; classes are spread over the workers."""
     development(session)
     named = "-k 'test_kills or killed_at_any_file' -m 'nightly or not nightly'"
     where = "tests plugins/evoprompt-retrieval/tests"
-    shell(session, f"pytest {named} {where}", KILL_POINTS="all")
+    shell(session, f"pytest --dist=loadscope {named} {where}", KILL_POINTS="all")
 
 
 @shared(tags=["nightly"])
