@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from transformers import (
     AutoTokenizer,
+    DynamicCache,
     GenerationConfig,
     PreTrainedTokenizerBase,
     StoppingCriteria,
 )
+from transformers.cache_utils import DynamicLayer
 
 from evoprompt.agents import Action, Sampling
 from evoprompt.support.errors import InputError
@@ -89,45 +93,103 @@ def missing(model: str, error: Exception) -> InputError:
     )
 
 
-@torch.no_grad()
-def generate(
-    model: torch.nn.Module,
-    tokenizer: PreTrainedTokenizerBase,
-    contexts: Sequence[Sequence[int]],
-    sampling: Sampling,
-    choice: Mapping[str, object],
-) -> list[Action]:
-    """Return one action after each context, all in one batch.
+class Generator:
+    """Generator of actions that keeps keys and values for the next turn of the same contexts.
+
+    Made for one play, as it does not notice new weights. It reads a batch from the beginning that
+    its contexts share, unless each continues a context of the batch before. It keeps no keys of
+    a model that has other layers than full attention.
 
     Args:
-        model: a causal language model, on any device.
         tokenizer: of the model; has a token for padding.
-        contexts: token ids.
-        sampling: the end of an action.
-        choice: sampling settings; see :func:`choices`.
+        keeps_keys: whether it keeps keys; not with several processes, which read equally often.
     """
-    # Padding is never attended to, and some models have no token for it.
-    ends = end_tokens(model, tokenizer)
-    pad = tokenizer.pad_token_id if tokenizer.eos_token_id is None else tokenizer.eos_token_id
-    config = GenerationConfig(  # type: ignore[no-untyped-call]
-        max_new_tokens=sampling.max_tokens,
-        pad_token_id=pad,
-        eos_token_id=ends or None,
-        disable_compile=True,
-        **choice,
-    )
-    width = max(map(len, contexts))
-    device = next(model.parameters()).device
-    ids = torch.tensor([[*[pad] * (width - len(row)), *row] for row in contexts])
-    read = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in contexts])
-    row_ends = _RowEnds(tokenizer, sampling.stop, ends, width, len(contexts))
-    generated = model.generate(  # type: ignore[operator]
-        input_ids=ids.to(device),
-        attention_mask=read.to(device),
-        generation_config=config,
-        stopping_criteria=[row_ends],
-    )[:, width:].tolist()
-    return [Action(row[:end]) for row, end in zip(generated, row_ends.lengths, strict=True)]
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, *, keeps_keys: bool) -> None:
+        self._tokenizer, self._keeps_keys = tokenizer, keeps_keys
+        self._contexts: list[list[int]] = []
+        self._ids = self._mask = torch.empty(0)
+        self._cache: DynamicCache | None = None
+
+    @torch.no_grad()
+    def __call__(
+        self,
+        model: torch.nn.Module,
+        contexts: Sequence[list[int]],
+        sampling: Sampling,
+        choice: Mapping[str, object],
+    ) -> list[Action]:
+        """Return one action after each context, all in one batch.
+
+        Args:
+            model: a causal language model, on any device.
+            contexts: token ids.
+            sampling: the end of an action.
+            choice: sampling settings; see :func:`choices`.
+        """
+        # Padding is never attended to, and some models have no token for it.
+        tokenizer = self._tokenizer
+        ends = end_tokens(model, tokenizer)
+        pad = tokenizer.pad_token_id if tokenizer.eos_token_id is None else tokenizer.eos_token_id
+        config = GenerationConfig(  # type: ignore[no-untyped-call]
+            max_new_tokens=sampling.max_tokens,
+            pad_token_id=pad,
+            eos_token_id=ends or None,
+            disable_compile=True,
+            **choice,
+        )
+        ids, mask = self._begin(model, contexts, "cache_implementation" in choice)
+        counts = mask.sum(1).tolist()
+        unread = [row[count:] for row, count in zip(contexts, counts, strict=True)]
+        width = max(map(len, unread))
+        new_ids = ids.new_tensor([[*[pad] * (width - len(row)), *row] for row in unread])
+        new_mask = ids.new_tensor([[0] * (width - len(row)) + [1] * len(row) for row in unread])
+        ids, mask = torch.cat([ids, new_ids], 1), torch.cat([mask, new_mask], 1)
+        start = ids.shape[1]
+        row_ends = _RowEnds(tokenizer, sampling.stop, ends, start, len(contexts))
+        self._ids = model.generate(  # type: ignore[operator]
+            input_ids=ids,
+            attention_mask=mask,
+            past_key_values=self._cache,
+            generation_config=config,
+            stopping_criteria=[row_ends],
+        )
+        generated = self._ids[:, start:].tolist()
+        actions = [row[:end] for row, end in zip(generated, row_ends.lengths, strict=True)]
+        self._contexts = [old + new for old, new in zip(contexts, actions, strict=True)]
+        places = torch.arange(self._ids.shape[1] - start, device=ids.device)
+        is_in_action = places < ids.new_tensor(row_ends.lengths)[:, None]
+        self._mask = torch.cat([mask, is_in_action.long()], 1)
+        return [Action(action) for action in actions]
+
+    def _begin(
+        self, model: torch.nn.Module, contexts: Sequence[list[int]], has_own_cache: bool
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the tokens with known keys, and their mask; select the rows of the keys."""
+        device = next(model.parameters()).device
+        rows = [self._row(context) for context in contexts]
+        if self._cache is not None and None not in rows:
+            self._cache.batch_select_indices(torch.tensor(rows, device=device))
+            length = self._cache.get_seq_length()  # the last token of a batch has no key yet
+            return self._ids[rows, :length], self._mask[rows, :length]
+        cache, shared = DynamicCache(config=cast(Any, model.config)), 0
+        self._cache = None
+        is_full_attention = all(type(layer) is DynamicLayer for layer in cache.layers)
+        if self._keeps_keys and is_full_attention and not has_own_cache:
+            ends = min(contexts)[:-1], max(contexts)
+            shared = sum(accumulate(map(operator.eq, *ends), operator.and_))
+        prefix = torch.tensor([contexts[0][:shared]], dtype=torch.long, device=device)
+        if shared:
+            model(input_ids=prefix, past_key_values=cache, use_cache=True)
+            cache.batch_repeat_interleave(len(contexts))
+            self._cache = cache
+        ids = prefix.repeat(len(contexts), 1)
+        return ids, torch.ones_like(ids)
+
+    def _row(self, context: list[int]) -> int | None:
+        """Return the row of the batch before that ``context`` continues."""
+        rows = enumerate(self._contexts)
+        return next((row for row, begin in rows if begin == context[: len(begin)] != context), None)
 
 
 def end_tokens(model: torch.nn.Module, tokenizer: PreTrainedTokenizerBase) -> list[int]:

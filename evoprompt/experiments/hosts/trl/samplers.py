@@ -14,7 +14,7 @@ from trl.models.utils import unwrap_model_for_generation
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from evoprompt.agents import Action, Episode, Sampling
-from evoprompt.experiments.hosts.trl.generation import choices, generate
+from evoprompt.experiments.hosts.trl.generation import Generator, choices
 from evoprompt.experiments.hosts.trl.generation import greedy as likeliest
 
 
@@ -66,7 +66,7 @@ class VllmSampler:
 
 
 class TransformersSampler:
-    """Sampler by the trainer's own model, on any device.
+    """Sampler by the trainer's own model, on any device; made for one play.
 
     Args:
         trainer: with the model and the settings of generation.
@@ -78,7 +78,8 @@ class TransformersSampler:
         self, trainer: GRPOTrainer, tokenizer: PreTrainedTokenizerBase, at_once: int
     ) -> None:
         self._trainer = trainer
-        self._tokenizer = tokenizer
+        one_process = trainer.accelerator.num_processes == 1
+        self._generate = Generator(tokenizer, keeps_keys=one_process)
         self._at_once = at_once
 
     def __call__(
@@ -93,5 +94,5 @@ class TransformersSampler:
         with unwrap_model_for_generation(trainer.model_wrapped, trainer.accelerator) as model:
             for start in range(0, len(contexts), self._at_once):
                 chunk = contexts[start : start + self._at_once]
-                actions += generate(model, self._tokenizer, chunk, sampling, choice)
+                actions += self._generate(model, chunk, sampling, choice)
         return actions

@@ -11,7 +11,7 @@ from evoprompt_search_qa import protocol
 from transformers import AutoModelForCausalLM
 from trl.trainer.grpo_trainer import GRPOTrainer
 
-from evoprompt.agents import Episode, Sampling
+from evoprompt.agents import Action, Episode, Sampling
 from evoprompt.experiments.hosts.trl.generation import tokenizer_of
 from evoprompt.experiments.hosts.trl.samplers import (
     TransformersSampler,
@@ -36,6 +36,7 @@ def trainer(model: Path, **settings: object) -> GRPOTrainer:
         unwrap_model=lambda wrapped, **_: wrapped,
         state=SimpleNamespace(deepspeed_plugin=None),
         device=torch.device("cpu"),
+        num_processes=1,
     )
     usual = {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": None, "repetition_penalty": 1.0}
     args = SimpleNamespace(generation_kwargs=settings.pop("generation_kwargs", None))
@@ -82,6 +83,30 @@ def test_an_action_is_what_the_model_says_alone_up_to_a_closing_tag(
     found = [action.ids for action in sampler(episodes(*asked), sampling(24), greedy=True)]
     assert found == [greedy_by_hand(model, ids, 24) for ids in asked]
     assert any("</search>" in tokenizer.decode(ids) for ids in found)
+
+
+def test_turns_that_keep_their_keys_are_those_of_contexts_that_are_read_anew(model: Path) -> None:
+    tokenizer = tokenizer_of(str(model))
+    played = trainer(model)
+    policy: Any = played.model_wrapped
+    read_tokens: list[int] = []
+    policy.register_forward_pre_hook(
+        lambda _, __, given: read_tokens.append(given["input_ids"].numel()), with_kwargs=True
+    )
+    play = TransformersSampler(played, tokenizer, 64)
+    open_episodes = episodes(*contexts(model), *contexts(model, ["What?", *QUESTIONS]))
+    texts = ("Aro", "Bem is far", "it", "x" * 6, "no")
+    for dropped in (1, 0, 2):
+        before = len(read_tokens)
+        actions = [action.ids for action in play(open_episodes, sampling(24), greedy=True)]
+        assert actions == [greedy_by_hand(model, one.context, 24) for one in open_episodes]
+        whole = sum(len(one.context) for one in open_episodes)
+        assert max(read_tokens[before:]) < whole / 2 or not before
+        for episode, action, text in zip(open_episodes, actions, texts, strict=False):
+            episode.add_action(Action(action), "")
+            episode.show(tokenizer.encode(f" {text}"), "")
+        del open_episodes[dropped]
+    assert len({len(episode.context) for episode in open_episodes}) == 2
 
 
 def test_a_penalty_holds_in_evaluation_too_and_the_models_own_settings_never(model: Path) -> None:
