@@ -155,8 +155,13 @@ def test_a_value_says_on_how_many_rollouts_it_rests(
 
 @pytest.mark.report
 @pytest.mark.usefixtures("half_fails")
-def test_a_value_of_a_report_says_on_how_many_rollouts_it_rests(tmp_path: Path) -> None:
+def test_a_value_of_a_run_and_its_report_says_on_how_many_rollouts_it_rests(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "run.yaml").write_text(YAML, encoding="utf-8")
     assert evoprompt("run", str(tmp_path / "run.yaml"), "-o", str(tmp_path / "out")) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if "validation share" in line]
+    assert lines
+    assert all("1.000 with c0 over 50% of the questions; the others have" in line for line in lines)
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert re.search(r"<td>1\.000 over 10 of 20 rollouts; the other 10 have no score</td>", page)

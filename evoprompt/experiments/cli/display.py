@@ -118,6 +118,8 @@ def line_of(event: Event, texts: Mapping[str, str], budget: int) -> str:
         case Evaluated(main_metric=MainMetric() as main_metric):
             value = event.metrics[main_metric.name]
             line = f"{event.split} {main_metric.label} {value:.3f} with {event.candidate}"
+            if share := event.metrics.get("unscored"):
+                line += f" over {1 - share:.0%} of the questions; the others have no score"
             whole = " (steps are whole)" if event.rollouts > budget else ""
             return f"{line}; rollouts {event.rollouts:,} of {budget:,}{whole}"
         case Notice():
