@@ -218,9 +218,9 @@ class RunDirectory:
             InputError: nothing can be written there.
         """
         try:
-            if not self.about.exists():
-                write_whole(self.about, to_json(About.now()))
             write_whole(self.root / "config.yaml", yamlfile.dump(self.config.resolved()))
+            if not self.about.exists():  # a run that was killed here is resumed
+                write_whole(self.about, to_json(About.now()))
         except OSError as error:
             raise InputError(
                 f"{self.root} cannot be written to: {error.strerror}; required: a directory with "

@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import warnings
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
@@ -20,7 +21,7 @@ from evoprompt.experiments.runner import run
 from evoprompt.experiments.summary import SeedSummary
 from evoprompt.log.events import Notice
 from evoprompt.support.errors import EvopromptWarning, InputError
-from evoprompt.support.storage import STATE_FILE
+from evoprompt.support.storage import STATE_FILE, write_whole
 
 pytestmark = pytest.mark.usefixtures("fake_task")
 
@@ -172,6 +173,25 @@ class TestStopping:
         assert outcome.interrupted
         assert not outcome.summary.arms
         assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.parametrize("files", [0, 1])
+def test_a_run_that_is_killed_while_it_begins_can_begin_again(
+    files: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = config(arms=["static"])
+
+    def write_or_die(path: Path, text: str) -> None:
+        if len([*tmp_path.iterdir()]) == files:
+            raise KeyboardInterrupt
+        write_whole(path, text)
+
+    with monkeypatch.context() as patch, suppress(KeyboardInterrupt):
+        patch.setattr("evoprompt.experiments.directory.write_whole", write_or_die)
+        RunDirectory.new(tmp_path, settings).write_config()
+    begun = (tmp_path / "config.yaml").exists()
+    (RunDirectory.resumed if begun else RunDirectory.new)(tmp_path, settings).write_config()
+    assert {path.name for path in tmp_path.iterdir()} == {"config.yaml", "about.json"}
 
 
 def test_only_a_checkpoint_with_the_engine_s_state_counts(tmp_path: Path) -> None:
