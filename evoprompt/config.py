@@ -264,7 +264,7 @@ class EngineConfig(CheckedSettings):
 
         Raises:
             InputError: the rollouts cannot be divided evenly, or a baseline would have a single
-            one.
+                one.
         """
         candidates = self.candidates_for(rollouts)
         if compared and rollouts < 2:
