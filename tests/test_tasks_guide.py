@@ -42,7 +42,7 @@ def test_the_commands_install_check_train_and_evaluate(tmp_path: Path) -> None:
     run(new)
     assert "Successfully installed letters-0.1.0" in run(install)
     assert re.search(
-        r"task +letters 0\.1\.0\s+letters +An example to make your own: counts", run(listing)
+        r"task +letters 0\.1\.0\s+letters +Example task, to make your own: count", run(listing)
     )
     assert "FAIL" not in run(check)
     # The model of the document is not on this machine, and a dry run says so.
