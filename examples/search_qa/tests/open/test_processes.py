@@ -37,7 +37,7 @@ def test_two_processes_train_one_policy_and_only_the_first_writes(
             "proposer": "sentence-edit",
         },
         "arms": ["coevolve"],
-        "budget": 16,
+        "budget": 32,
         "evaluate_every": 8,
         "keep_policies": True,
     }
@@ -54,7 +54,7 @@ def test_two_processes_train_one_policy_and_only_the_first_writes(
     assert ended.returncode == 0, ended.stdout + ended.stderr
     summary = json.loads((tmp_path / "out" / "summary.json").read_text(encoding="utf-8"))
     (seed,) = summary["arms"]["coevolve"]["seeds"]
-    assert seed["rollouts"] >= 16
+    assert seed["rollouts"] >= 32
     assert seed["test"]["metrics"]["tool_calls"] > 0
     events = list(read_events(tmp_path / "out/trials/coevolve/seed-0/events.jsonl"))
     told = [event for event in events if event["event"] == "step_completed"]
