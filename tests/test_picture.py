@@ -1,4 +1,4 @@
-"""The README's picture is that of its numbers, and those are of a run with today's settings."""
+"""Pictures are those of their numbers; the README's are of a run with today's settings."""
 
 from __future__ import annotations
 
@@ -25,3 +25,10 @@ def test_the_picture_of_words_and_weights_is_that_of_the_answers() -> None:
     results = made["PageResults"](ROOT / "examples/sql/results")
     picture = made["PICTURE"].read_text(encoding="utf-8")
     assert picture == made["draw"](results), "python .ci/words_and_weights.py"
+
+
+def test_the_picture_of_the_handover_is_that_of_its_numbers() -> None:
+    made = runpy.run_path(str(ROOT / ".ci/handover.py"))
+    numbers = json.loads(made["NUMBERS"].read_text(encoding="utf-8"))
+    picture = made["NUMBERS"].with_suffix(".svg").read_text(encoding="utf-8")
+    assert picture == made["draw"](numbers), "python .ci/handover.py"
