@@ -368,41 +368,6 @@ class Chatty(Problem):
         return " ".join([habit(rng.randrange(200, 10_000)), *remembered])
 
 
-class Rare(Problem):
-    """One failure in twelve has another cause than the others.
-
-    Three causes share the other eleven twelfths. Half of the questions are right from the start.
-
-    Args:
-        seed: of its questions and of the writer.
-        validation: validation questions.
-        is_hopeless: whether no habit helps against the three frequent causes.
-    """
-
-    _EASY = -1
-
-    def __init__(self, seed: int, validation: int = 40, is_hopeless: bool = False) -> None:
-        self._is_hopeless = is_hopeless
-        name = "rare, others hopeless" if is_hopeless else "rare"
-        super().__init__(Family(name, rules=4), seed, train=200, validation=validation)
-
-    def _draw(self, rng: random.Random, identity: int) -> Asked:
-        (rule,) = rng.choices((self._EASY, 0, 1, 2, 3), (36, 3, 11, 11, 11))
-        return Asked(identity, (rule,), 0.0)
-
-    def answer(self, texts: Texts, question: Asked) -> tuple[float, str]:
-        """Return the reward, and the cause of a failure."""
-        (rule,) = question.needs
-        if rule == self._EASY:
-            return 1.0, ""
-        if rule and self._is_hopeless:
-            return 0.0, f"beyond the model: {_NOUNS[rule]}"
-        (name,) = self.names
-        if self.habits[rule] in texts[name]:
-            return 1.0, ""
-        return 0.0, f"missing: {name}: {self.habits[rule]}"
-
-
 SENTENCES = tuple(habit(index) for index in range(13))
 STAGES = ("find", "answer")
 _KINDS = 4

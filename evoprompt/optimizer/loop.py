@@ -89,7 +89,7 @@ class Loop:
         self._seeds = [self.writer.seed(seed) for seed in self.seeds]
         self.incumbent = self._seeds[0]
         self.population = TextPopulation(self.results)
-        self.population.add(self.incumbent, is_spare=True)
+        self.population.add_incumbent(self.incumbent)
         self.stats: dict[str, CandidateStats] = {}
         self.curve: list[Point] = []
         self.iteration = 0
@@ -163,14 +163,14 @@ class Loop:
         winner = self.comparison.winner(candidates, self.incumbent, ahead=False)
         for candidate in candidates:
             self.stats[candidate.id] = self._stats_of(candidate)
-            self.population.add(candidate, is_spare=True)
+            self.population.add_incumbent(candidate)
         if winner is not None:
             self._replace_incumbent(winner)
 
     def _replace_incumbent(self, candidate: Candidate) -> None:
         """Make ``candidate`` the incumbent."""
         self.incumbent = candidate
-        self.population.add(candidate, is_spare=True)
+        self.population.add_incumbent(candidate)
         self.comparison.deepen(candidate)
         self._record_incumbent()
 
@@ -247,7 +247,7 @@ class Loop:
         names = [item.question.id for item in focus_items]
         for child in new_candidates:
             lead = self.results.lead(child, parent, names)
-            self.population.add(child, is_spare=abs(lead.value) < 1e-9 and lead.stderr < math.inf)
+            self.population.add(child, has_tied=abs(lead.value) < 1e-9 and lead.stderr < math.inf)
             self.failures.record_items(child, focus_items)
             self._record_verification(child, child is winner, focus_items)
         new_trajectories = self.failures.trajectories(new_candidates)

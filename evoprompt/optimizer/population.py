@@ -27,8 +27,9 @@ class TextPopulation:
     """Population of texts, from which parents are drawn where the incumbent brings nothing new.
 
     A member has a greater reward than the incumbent on at least one question that both have
-    rewards for. If there is no such text and the incumbent is exhausted, the members are earlier
-    incumbents, and texts that tied with their parent on the failures that the proposer read.
+    rewards for. If there is no such text and the incumbent is exhausted, the members are seeds and
+    earlier incumbents; if these are exhausted, texts that tied with their parent on the failures
+    that the proposer read.
 
     Args:
         results: has the rewards.
@@ -37,22 +38,27 @@ class TextPopulation:
     def __init__(self, results: RewardTable) -> None:
         self._results = results
         self._candidates: dict[str, Candidate] = {}
-        self._spare: set[str] = set()
+        self._incumbents: set[str] = set()
+        self._tied: set[str] = set()
         self._num_fruitless: defaultdict[str, int] = defaultdict(int)
         self._improved: defaultdict[str, list[Candidate]] = defaultdict(list)
 
-    def add(self, candidate: Candidate, is_spare: bool) -> None:
+    def add_incumbent(self, candidate: Candidate) -> None:
+        """Add a seed or an incumbent."""
+        self.add(candidate)
+        self._incumbents.add(self._results.digest(candidate))
+
+    def add(self, candidate: Candidate, has_tied: bool = False) -> None:
         """Add a candidate; the first one with the same texts represents it.
 
         Args:
             candidate: a text that was tried.
-            is_spare: whether it may be a parent if no text has a greater reward than the incumbent
-                on any question.
+            has_tied: whether it tied with its parent on the failures that the proposer read.
         """
         digest = self._results.digest(candidate)
         self._candidates.setdefault(digest, candidate)
-        if is_spare:
-            self._spare.add(digest)
+        if has_tied:
+            self._tied.add(digest)
 
     def record_children(self, parent: Candidate, improved: Sequence[Candidate]) -> None:
         """Record what a request brought.
@@ -84,8 +90,11 @@ class TextPopulation:
         }
         if parent := self._draw_better([*candidates.values()], incumbent, rng):
             return parent
-        spares = [candidate for digest, candidate in candidates.items() if digest in self._spare]
-        return rng.choice(spares) if spares and self._is_exhausted(incumbent) else incumbent
+        if self._is_exhausted(incumbent):
+            for digests in (self._incumbents, self._tied):
+                if spares := [candidates[digest] for digest in candidates if digest in digests]:
+                    return rng.choice(spares)
+        return incumbent
 
     def _is_exhausted(self, parent: Candidate) -> bool:
         return self._num_fruitless[self._results.digest(parent)] >= _MAX_FRUITLESS
