@@ -278,7 +278,7 @@ def test_wrong_settings_are_named(
         prepared(Adding(), tmp_path, **host)
 
 
-@pytest.mark.parametrize("loss_type", ["grpo", "dapo", "bnpo"])
+@pytest.mark.parametrize("loss_type", ["grpo", "dr_grpo", "dapo", "bnpo"])
 def test_rollouts_without_an_advantage_are_in_no_pass_and_that_changes_nothing(
     model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loss_type: str
 ) -> None:
