@@ -85,6 +85,15 @@ class TestQuestions:
 
 
 class TestMemory:
+    def test_a_forgotten_candidate_has_no_group_and_begins_anew(self) -> None:
+        attributor = Adjusted()
+        played(attributor, [0.0, 2.0], steps=5)
+        assert attributor.stats(candidate(1)).groups > 1
+        attributor.forget([candidate(1).id])
+        assert attributor.stats(candidate(1)).groups == 0
+        attributor.observe(6, group(6, candidate(1), 1, [1.0, 0.0]))
+        assert attributor.stats(candidate(1)).groups == 1
+
     @pytest.mark.parametrize("candidates_per_question", [1, 2])
     def test_fades_by_half_in_a_half_life(self, candidates_per_question: int) -> None:
         """Two trade places half-way: the later half counts for more, the more so if it fades."""
