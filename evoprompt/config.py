@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from evoprompt.support.errors import InputError
 from evoprompt.support.validation import CheckedSettings
@@ -36,7 +36,7 @@ PRESETS: dict[Any, dict[str, Any]] = {"default": {}, "inspo": INSPO}
 """What each preset changes."""
 
 
-class Approval(CheckedSettings):
+class Approval(CheckedSettings, frozen=True):
     """Setting for admissions that wait for the answer of a person.
 
     Attributes:
@@ -44,8 +44,6 @@ class Approval(CheckedSettings):
         timeout: seconds that training waits for answers in one generation.
         default: the answer where none was given.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     mode: Literal["auto", "ask"] = "auto"
     timeout: float = Field(default=600.0, ge=0, le=86_400, allow_inf_nan=False)
@@ -57,7 +55,7 @@ class Approval(CheckedSettings):
         return {"mode": value} if isinstance(value, str) else value
 
 
-class EngineConfig(CheckedSettings):
+class EngineConfig(CheckedSettings, frozen=True):
     """Every number of the engine; symbols are the paper's (arXiv 2512.01945).
 
     ``EngineConfig(preset="inspo")`` is Algorithm 1 with the departures listed in docs/papers.md
@@ -65,8 +63,6 @@ class EngineConfig(CheckedSettings):
     in the fields of :data:`INSPO`, each documented below with its reason. A field given explicitly
     wins over the preset.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     preset: Preset = Field(
         default="default", description="the method; settings given beside it win"

@@ -30,7 +30,7 @@ PROPOSER_SYNTAX = ProposerSyntax(
 """The overrides of a veRL command that set the proposer."""
 
 
-class VerlSettings(EngineSection):
+class VerlSettings(EngineSection, frozen=True):
     """Settings of the engine, flat, and further settings of a veRL run.
 
     Attributes:

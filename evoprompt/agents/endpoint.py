@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, JsonValue, model_validator
 
 from evoprompt.agents.agent import EpisodeSteps, Sample, Sampling
 from evoprompt.agents.conversation import (
@@ -46,16 +46,12 @@ def _text_or_none(value: object) -> str | None:
     return str(value) if isinstance(value, str | int) else None
 
 
-class _Function(BaseModel):
-    model_config = ConfigDict(extra="allow")
-
+class _Function(BaseModel, extra="allow"):
     name: Annotated[str, BeforeValidator(lambda name: _text_or_none(name) or "")] = ""
     arguments: JsonValue = None
 
 
-class _ToolCall(BaseModel):
-    model_config = ConfigDict(extra="allow")
-
+class _ToolCall(BaseModel, extra="allow"):
     function: Annotated[
         _Function, BeforeValidator(lambda value: value if isinstance(value, dict) else {})
     ] = Field(default_factory=_Function)
@@ -63,10 +59,8 @@ class _ToolCall(BaseModel):
     type: JsonValue = "function"
 
 
-class _Message(BaseModel):
+class _Message(BaseModel, extra="allow"):
     """Message of a server; the next request repeats its further fields, too."""
-
-    model_config = ConfigDict(extra="allow")
 
     content: JsonValue = None
     refusal: JsonValue = None

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
+from pydantic import BaseModel, JsonValue, ValidationError
 
 from evoprompt.agents.tokenizer import described
 from evoprompt.hosting.prompts import (
@@ -30,7 +30,7 @@ PROBES = ("What is the capital of France?", " {{ two }}\n\nlines, an é and 東�
 """Questions whose tokens show whether an export makes the same prompts as the training."""
 
 
-class Recipe(BaseModel):
+class Recipe(BaseModel, frozen=True, extra="forbid"):
     """Best candidate, and the form of the training's prompts.
 
     Attributes:
@@ -53,8 +53,6 @@ class Recipe(BaseModel):
         trainer: name of the trainer.
         task: name of the task; empty if the trainer has its own dataset.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     candidate: str
     components: dict[str, str]

@@ -9,14 +9,14 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from evoprompt.support.validation import read_json
 
 _PATIENCE = 20  # seconds to wait for another program
 
 
-class About(BaseModel):
+class About(BaseModel, frozen=True, extra="forbid"):
     """The form of ``about.json``.
 
     Attributes:
@@ -26,8 +26,6 @@ class About(BaseModel):
             empty outside of a repository.
         machine: that it was begun on.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     begun: datetime
     version: str

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, variance
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from evoprompt.agents.tasks import Method
 from evoprompt.experiments.answers import EvaluationFolder, QuestionKind, RecordedAnswer
@@ -22,7 +22,7 @@ need no tool, or short ones, would be favoured among the remaining questions."""
 _SHOWN = 500  # answers of each method and kind on the page
 
 
-class TableCell(BaseModel):
+class TableCell(BaseModel, frozen=True):
     """One number of the table.
 
     Attributes:
@@ -32,8 +32,6 @@ class TableCell(BaseModel):
         scored: number of questions with a score.
         unscored: number of questions without a score; they count neither as right nor as wrong.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     value: float | None
     low: float | None = None
@@ -48,7 +46,7 @@ class TableCell(BaseModel):
         return text + (f" ({self.unscored} unscored)" if self.unscored else "")
 
 
-class Table(BaseModel):
+class Table(BaseModel, frozen=True):
     """Methods by kinds of questions.
 
     Attributes:
@@ -57,8 +55,6 @@ class Table(BaseModel):
         rows: the cells of each method, by its title.
         calls: mean number of tool calls a question, such as searches, by title.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     title: str
     columns: tuple[str, ...]

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from evoprompt.agents import CallMany, ChatTokenizer, Episode, EpisodeSteps, Limits, encode
 from evoprompt.agents.episode import Broken, Result
@@ -45,7 +45,7 @@ class EvaluationStoppedError(EvopromptError, RuntimeError):
     """Too many questions could not be scored; the answers so far are stored."""
 
 
-class RecordedAnswer(BaseModel):
+class RecordedAnswer(BaseModel, frozen=True, extra="forbid"):
     """Answer of a policy to a question, by one method.
 
     Attributes:
@@ -58,8 +58,6 @@ class RecordedAnswer(BaseModel):
         metrics: further metrics.
         error: reason why it could not be scored; empty if it was.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     method: str
     id: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from evoprompt.experiments.directory import TrialDirectory
 from evoprompt.experiments.summary import Points, to_json
@@ -15,7 +15,7 @@ from evoprompt.support.validation import read_json
 _RECORD = "kept.json"
 
 
-class SavedPolicy(BaseModel):
+class SavedPolicy(BaseModel, frozen=True, extra="forbid"):
     """Policy as it was when it was saved; the record is written next to it.
 
     Attributes:
@@ -23,8 +23,6 @@ class SavedPolicy(BaseModel):
         best: the components of the best instruction.
         test: the evaluation of that instruction on the test split.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     rollouts: int
     best: dict[str, str]

@@ -14,7 +14,6 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import (
     BaseModel,
-    ConfigDict,
     Field,
     ValidationError,
     field_validator,
@@ -54,7 +53,7 @@ def _this_machine() -> Settings:
     return {"name": "local"}
 
 
-class RunConfig(BaseModel):
+class RunConfig(BaseModel, frozen=True, extra="forbid"):
     """A whole run: every arm with every seed, at the same budget.
 
     Attributes:
@@ -80,8 +79,6 @@ class RunConfig(BaseModel):
         smoke: settings that win over the rest of the file, but not over ``--set``, when the run is
             only to show that everything works; true says that this is such a run.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     task: Choice
     host: Choice

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from evoprompt.agents.tasks import Task, TrainingJob
 from evoprompt.engine import Engine
@@ -25,7 +25,7 @@ _RECORD = "distilled.json"
 _MEASURED = 256  # rollouts, for the divergence: its standard error is a twentieth of it
 
 
-class Distilled(BaseModel):
+class Distilled(BaseModel, frozen=True, extra="forbid"):
     """Measurements of a distillation without its test; stored in the folder of its trial.
 
     Attributes:
@@ -34,8 +34,6 @@ class Distilled(BaseModel):
         divergence: mean KL divergence from the base model over tokens of these rollouts, in nats:
             of the policy ``with`` its instruction and ``without`` it, and ``distilled``.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     without: Sequence[QuestionOutcome]
     kept: int

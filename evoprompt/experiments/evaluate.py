@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from evoprompt.agents.tasks import Policy, Task, TrainingJob, Trial
 from evoprompt.experiments.answers import AGENT, RecordedAnswer, methods_of
@@ -46,7 +46,7 @@ class Subject:
     instruction: Written | None
 
 
-class EvaluationResult(BaseModel):
+class EvaluationResult(BaseModel, frozen=True):
     """Result of an evaluation; the form of ``evoprompt eval --json``.
 
     Attributes:
@@ -59,8 +59,6 @@ class EvaluationResult(BaseModel):
         main_metric: metric of the value.
         evaluation: the value, by kind of question, and further metrics.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     arm: str
     seed: int

@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, JsonValue, field_validator
+from pydantic import BaseModel, JsonValue, field_validator
 
 from evoprompt.agents import Episode
 from evoprompt.agents.tasks import Score, Task
@@ -45,7 +45,7 @@ _SHARES = {"train": 0.5, "validation": 0.75, "test": 1.0}
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
 
-class QuestionSettings(BaseModel):
+class QuestionSettings(BaseModel, extra="forbid"):
     """File of questions, and the metric of answers to them.
 
     Attributes:
@@ -59,8 +59,6 @@ class QuestionSettings(BaseModel):
             or ``module:function``, a function of the row and the output that returns a number or
             a Score, at most 1. Of a list of metrics the mean counts.
     """
-
-    model_config = ConfigDict(extra="forbid")
 
     data: Path
     prompt: Path

@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from evoprompt.agents import Episode, TextTokenizer
 from evoprompt.agents.tasks import Task
@@ -51,7 +51,7 @@ _ROW = re.compile(r"^\| ([^|]+?) \| (-?\d?\.\d+ [±(][^|]*\)) \|", re.MULTILINE)
 _NAME = re.compile(r"(?P<first>.+?)(?: - (?P<second>.+?))?(?: \((?P<kind>.+)\))?")
 
 
-class AnswerSource(BaseModel):
+class AnswerSource(BaseModel, frozen=True, extra="forbid"):
     """Answers of one policy under one instruction.
 
     Attributes:
@@ -63,8 +63,6 @@ class AnswerSource(BaseModel):
         split: of the questions.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     answers: str
     sha256: str
     task: Choice
@@ -72,9 +70,7 @@ class AnswerSource(BaseModel):
     method: str = AGENT
 
 
-class _Form(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
+class _Form(BaseModel, frozen=True, extra="forbid"):
     version: int
     page: str
     cells: dict[str, AnswerSource]

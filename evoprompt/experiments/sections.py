@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from evoprompt.experiments.settings import merge
 from evoprompt.hosting.section import Settings
@@ -19,7 +19,7 @@ MOST_ROLLOUTS = 10**12
 Instructions = tuple[str | dict[str, str], ...]
 
 
-class Arm(BaseModel):
+class Arm(BaseModel, frozen=True, extra="forbid"):
     """Arm to compare, as differences from the run's own sections.
 
     Attributes:
@@ -34,8 +34,6 @@ class Arm(BaseModel):
             ``after`` makes under its best instruction, shown under the first of ``instructions``,
             the task's by default. Nothing evolves.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     engine: Settings = Field(default_factory=dict)
     host: Settings = Field(default_factory=dict)

@@ -10,7 +10,6 @@ from typing import Annotated
 
 from pydantic import (
     BaseModel,
-    ConfigDict,
     Field,
     NonNegativeFloat,
     NonNegativeInt,
@@ -30,7 +29,7 @@ Points = Sequence[tuple[int, float]]
 """(rollouts, main metric) of several evaluations."""
 
 
-class SeedSummary(BaseModel):
+class SeedSummary(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     """Result of one arm with one seed.
 
     Attributes:
@@ -49,8 +48,6 @@ class SeedSummary(BaseModel):
             validation of all evaluations; None for the last policy, if only that is saved.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
     seed: int
     main_metric: MainMetric
     test: Evaluation
@@ -68,16 +65,14 @@ class SeedSummary(BaseModel):
         return legible(self.best)
 
 
-class ArmSummary(BaseModel):
+class ArmSummary(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     """Finished seeds of one arm, and their main metric on the test split."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     seeds: Sequence[SeedSummary]
     test: Spread
 
 
-class Summary(BaseModel):
+class Summary(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     """Results of a whole run.
 
     Attributes:
@@ -85,8 +80,6 @@ class Summary(BaseModel):
         target: value of the main metric to reach, if one was set.
         arms: by name, in the order of the configuration.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     main_metric: MainMetric | None
     target: float | None

@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, BeforeValidator, TypeAdapter, ValidationError
 
 from evoprompt.agents.tasks import Task
 from evoprompt.components import BuildContext
@@ -56,7 +56,7 @@ def _as_list(value: Any) -> Any:
     return value if isinstance(value, list | tuple) else [value]
 
 
-class _Line(BaseModel):
+class _Line(BaseModel, frozen=True, allow_inf_nan=False):
     """Line of a file of traces; its other fields are not read.
 
     Attributes:
@@ -67,8 +67,6 @@ class _Line(BaseModel):
         reward: the higher the better, 1 for perfect.
         feedback: of a person or a metric.
     """
-
-    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
     question: str = ""
     messages: list[dict[str, Any]] = []

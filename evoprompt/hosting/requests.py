@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from evoprompt.engine import Engine
 from evoprompt.log.events import Intervened, Notice
@@ -32,7 +32,7 @@ WAITING = "waiting.json"
 """Name of the file with the candidates that wait for an answer; there while they do."""
 
 
-class UserRequest(BaseModel):
+class UserRequest(BaseModel, frozen=True, extra="forbid"):
     """Request of a person.
 
     Attributes:
@@ -45,8 +45,6 @@ class UserRequest(BaseModel):
         by: name of the person; ``"timeout"`` after a timeout.
         step: engine step at which it was carried out; None until then.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     id: str
     action: Action

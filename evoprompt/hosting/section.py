@@ -24,7 +24,7 @@ def _default_proposer() -> Settings:
     return {"name": "sentence-edit"}
 
 
-class EngineSection(EngineConfig):
+class EngineSection(EngineConfig, frozen=True):
     """Engine in a configuration: its numbers and the components that are set.
 
     Attributes:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from evoprompt.lm.keys import require_address
 from evoprompt.support.credentials import masked_data
@@ -21,10 +21,8 @@ _DAY = 86_400.0  # seconds
 Temperature = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-class Prices(CheckedSettings):
+class Prices(CheckedSettings, frozen=True):
     """Prices in USD per million tokens."""
-
-    model_config = ConfigDict(frozen=True)
 
     input: float = Field(ge=0, allow_inf_nan=False, description="of input tokens")
     output: float = Field(ge=0, allow_inf_nan=False, description="of output tokens")
@@ -34,17 +32,15 @@ class Prices(CheckedSettings):
         return (input_tokens * self.input + output_tokens * self.output) / 1e6
 
 
-class BudgetSettings(CheckedSettings):
+class BudgetSettings(CheckedSettings, frozen=True):
     """Hard limits over all calls of a run, retries included; None for no limit."""
-
-    model_config = ConfigDict(frozen=True)
 
     calls: int | None = Field(default=None, ge=0, description="requests sent")
     tokens: int | None = Field(default=None, ge=0, description="input and output tokens")
     usd: float | None = Field(default=None, ge=0, allow_inf_nan=False, description="money in USD")
 
 
-class LmSettings(CheckedSettings):
+class LmSettings(CheckedSettings, frozen=True):
     """Settings of a language model, by its name in DSPy and litellm.
 
     Keys come only from the environment: the provider's own variable (``OPENAI_API_KEY``), or the
@@ -52,8 +48,6 @@ class LmSettings(CheckedSettings):
     only, so a server at ``api_base`` gets the key that ``api_key_env`` names, or none. The name of
     a model alone is accepted as settings: ``lm: openai/gpt-4.1-mini``.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     model: str = Field(
         min_length=1,

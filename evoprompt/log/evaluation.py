@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from statistics import fmean, stdev
 from typing import NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from evoprompt.support.errors import InputError
 from evoprompt.support.failures import FailureCount
@@ -178,10 +178,8 @@ def value_of(score: Score, main_metric: MainMetric) -> float:
     return score.metrics[main_metric.name]
 
 
-class Spread(BaseModel):
+class Spread(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     """Mean and standard deviation over seeds; the latter is None for one seed."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     mean: float
     std: float | None

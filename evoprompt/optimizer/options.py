@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from pydantic import ConfigDict, Field, StrictBool, StrictInt
+from pydantic import Field, StrictBool, StrictInt
 
 from evoprompt.support.validation import CheckedSettings
 
 
-class OptimizeOptions(CheckedSettings):
+class OptimizeOptions(CheckedSettings, frozen=True, allow_inf_nan=False):
     """Settings of :func:`~evoprompt.optimize` and :class:`~evoprompt.CoEvolve`, seldom changed.
 
     Attributes:
@@ -41,8 +41,6 @@ class OptimizeOptions(CheckedSettings):
     Raises:
         InputError: a setting is unknown or cannot be used.
     """
-
-    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
     seed: StrictInt = 0
     seeds: StrictInt = Field(default=1, ge=1)

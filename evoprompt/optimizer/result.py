@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, computed_field
+from pydantic import BaseModel, Field, computed_field
 
 from evoprompt.lm.budget import Charge
 from evoprompt.log.evaluation import Spread
@@ -75,7 +75,9 @@ class LimitedMetric(NamedTuple):
         )
 
 
-class OptimizationResult(BaseModel):
+class OptimizationResult(
+    BaseModel, frozen=True, arbitrary_types_allowed=True, ser_json_inf_nan="strings"
+):
     """Result of :func:`~evoprompt.optimize`; printed without its candidates, curve, log and runs.
 
     Attributes:
@@ -108,8 +110,6 @@ class OptimizationResult(BaseModel):
         program_cost: cost of the program's own models; None if it is not counted.
         runs: the optimization with each seed, this one among them, if there were several.
     """
-
-    model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True, ser_json_inf_nan="strings")
 
     best: Candidate
     value: float

@@ -19,7 +19,7 @@ _MAX_NAME = 100  # characters of a setting's name in a message
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
-class CheckedSettings(BaseModel, extra="forbid"):
+class CheckedSettings(BaseModel, frozen=True, extra="forbid"):
     """Settings that users also write in Python; an error names the setting that was probably meant.
 
     Raises:

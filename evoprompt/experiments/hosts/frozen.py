@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, Field, JsonValue
 
 from evoprompt.agents import Limits, Tools
 from evoprompt.agents.tasks import POLICY, Need, Plan, Task, Trial, limits_of
@@ -54,7 +54,7 @@ _MAX_PROMPTS = 256  # that an estimate reads
 _ANSWER_SHARE = 4  # an answer is expected to take this part of the limit of a turn
 
 
-class FrozenSettings(BaseModel):
+class FrozenSettings(BaseModel, frozen=True, extra="forbid"):
     """Settings of the host ``frozen``.
 
     Attributes:
@@ -77,8 +77,6 @@ class FrozenSettings(BaseModel):
         perfect: the greatest possible reward.
         max_concurrency: rollouts at a time.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     model: str = ""
     base_url: str | None = None

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, Field, JsonValue
 
 from evoprompt.agents import Limits
 from evoprompt.agents.tasks import Task, Trial, limits_of
 from evoprompt.support.errors import InputError
 
 
-class LoraSettings(BaseModel):
+class LoraSettings(BaseModel, frozen=True, extra="forbid"):
     """Adapters of low rank that are trained in place of the weights, with TRL's own defaults.
 
     Attributes:
         rank: of the adapters, which every linear layer but the last has.
         alpha: their scale is ``alpha / rank``.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     rank: int = Field(default=16, ge=1)
     alpha: int = Field(default=32, ge=1)
@@ -33,7 +31,7 @@ class LoraSettings(BaseModel):
         return self.rank * 0.00112
 
 
-class HostSettings(BaseModel):
+class HostSettings(BaseModel, frozen=True, extra="forbid"):
     """Host section of a configuration: the settings that all hosts share.
 
     Attributes:
@@ -55,8 +53,6 @@ class HostSettings(BaseModel):
             rate.
         arguments: further settings of the trainer, by its own names.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     host: ClassVar[str]
     example: ClassVar[str]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, Field, JsonValue
 
 
-class GymSettings(BaseModel):
+class GymSettings(BaseModel, frozen=True, extra="forbid"):
     """Settings of the task ``reasoning-gym``.
 
     Attributes:
@@ -19,8 +19,6 @@ class GymSettings(BaseModel):
             action is the answer, for models that do not keep to tags.
         turn_tokens: most tokens of an answer, its reasoning included.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     dataset: str
     arguments: dict[str, JsonValue] = Field(default_factory=dict)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Self
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from evoprompt.support.errors import InputError, UnwritableError
 from evoprompt.support.storage import write_whole
@@ -19,7 +19,7 @@ from evoprompt.support.storage import write_whole
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-class Manifest(BaseModel):
+class Manifest(BaseModel, frozen=True, extra="forbid"):
     """Manifest of a part of an index; written last, so that it confirms the part's other files.
 
     Attributes:
@@ -29,7 +29,6 @@ class Manifest(BaseModel):
         settings: of the part.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     fingerprint: str
     source: str
     passages: int

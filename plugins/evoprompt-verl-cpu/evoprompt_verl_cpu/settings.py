@@ -7,7 +7,7 @@ from pydantic import Field
 from evoprompt.experiments.hosts.verl.settings import VerlHostSettings
 
 
-class CpuSettings(VerlHostSettings):
+class CpuSettings(VerlHostSettings, frozen=True):
     """Host section of a configuration: :class:`VerlHostSettings` with other defaults.
 
     Attributes:

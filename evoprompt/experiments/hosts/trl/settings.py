@@ -14,7 +14,7 @@ from evoprompt.support.errors import InputError
 _HALF = ("bfloat16", "float16")
 
 
-class TrlSettings(HostSettings):
+class TrlSettings(HostSettings, frozen=True):
     """Host section of a configuration; ``arguments`` are those of ``trl.GRPOConfig``.
 
     Attributes:

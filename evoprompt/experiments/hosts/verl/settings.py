@@ -9,7 +9,7 @@ from pydantic import Field
 from evoprompt.experiments.hosts.settings import HostSettings
 
 
-class VerlHostSettings(HostSettings):
+class VerlHostSettings(HostSettings, frozen=True):
     """Host section of a configuration; ``arguments`` are settings of veRL.
 
     Attributes:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from evoprompt_retrieval.plan import search_server
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, Field, JsonValue
 
 from evoprompt.agents import ChatTokenizer, Episode, Limits, Protocol
 from evoprompt.agents.tasks import Need, Score, Task
@@ -36,7 +36,7 @@ SEED = (
 """Names every tag, the order of thinking and searching, and the form of the answer."""
 
 
-class OpenQaSettings(BaseModel):
+class OpenQaSettings(BaseModel, frozen=True, extra="forbid"):
     """Settings of the task.
 
     Attributes:
@@ -61,8 +61,6 @@ class OpenQaSettings(BaseModel):
             which then counts as a search (``retry``, Search-R1's agent), or the episode ends.
         instruction: the seed; by default one in the manner of Search-R1.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     model: str = ""
     train: Path
