@@ -51,7 +51,6 @@ class RolloutFn(Protocol):
             ``rollouts`` trajectories per assignment, in any order. A rollout that failed has
             ``reward=None``.
         """
-        ...
 
 
 class Population(Component, ABC):

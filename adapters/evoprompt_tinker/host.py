@@ -24,15 +24,12 @@ class HostTokenizer(Protocol):
     @property
     def all_special_tokens(self) -> list[str]:
         """Return the tokens that are no text."""
-        ...
 
     def encode(self, text: str, add_special_tokens: bool = ...) -> list[int]:
         """Return the tokens of a text."""
-        ...
 
     def decode(self, token_ids: list[int], skip_special_tokens: bool = ...) -> str:
         """Text of tokens."""
-        ...
 
 
 class HostAction(Protocol):
@@ -68,21 +65,17 @@ class HostBuilder(Protocol):
 
     async def make_envs(self) -> Sequence[object]:
         """Return the environments of a group."""
-        ...
 
     async def compute_group_rewards(
         self, trajectory_group: list[HostTrajectory], env_group: Sequence[object]
     ) -> list[Reward]:
         """Return the rewards that are added to those of the steps."""
-        ...
 
     async def cleanup(self) -> None:
         """Clean up after the end of a group."""
-        ...
 
     def logging_tags(self) -> list[str]:
         """Return the names under which metrics are averaged."""
-        ...
 
 
 class HostDataset(Protocol):
@@ -90,11 +83,9 @@ class HostDataset(Protocol):
 
     def get_batch(self, index: int) -> Sequence[HostBuilder]:
         """Return the builders of a batch, the same ones for the same index."""
-        ...
 
     def __len__(self) -> int:
         """Return the number of batches of an epoch."""
-        ...
 
 
 class HostStrategy(Protocol):
@@ -103,11 +94,9 @@ class HostStrategy(Protocol):
     @property
     def catches_group_errors(self) -> bool:
         """Return whether a failed group is left out."""
-        ...
 
     async def execute(self, env_group_builder: Any, policy: Any) -> Any:
         """Roll a group out with the policy."""
-        ...
 
 
 class HostTermination(Protocol):
@@ -132,8 +121,6 @@ class HostConfig(Protocol):
 
     def effective_rollout_strategy(self) -> HostStrategy:
         """Return the strategy of a training."""
-        ...
 
     def effective_termination(self) -> HostTermination | None:
         """Return the rule for rewards of rollouts that a limit ended."""
-        ...

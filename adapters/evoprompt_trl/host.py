@@ -95,19 +95,15 @@ class TrlTrainer(Protocol):
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Send ``logs`` to every reporter."""
-        ...
 
     def train(self, resume_from_checkpoint: str | bool | None = None) -> object:
         """Trains, from a checkpoint if one is named."""
-        ...
 
     def add_callback(self, callback: TrainerCallback) -> None:
         """Add a callback."""
-        ...
 
     def remove_callback(self, callback: TrainerCallback) -> None:
         """Remove a callback."""
-        ...
 
 
 def tokenizer_of(trainer: TrlTrainer) -> Tokenizer:

@@ -135,21 +135,17 @@ class HostQueue(Protocol):
         tags: list[dict[str, Any]] | None = None,
     ) -> object:
         """Add fields and tags to keys."""
-        ...
 
     def kv_batch_get(
         self, keys: list[str], partition_id: str, select_fields: list[str]
     ) -> TensorDict:
         """Return the fields of keys, one row per key."""
-        ...
 
     def kv_list(self, partition_id: str) -> dict[str, dict[str, dict[str, Any]]] | None:
         """Return the tags of all keys of a partition, by partition and key."""
-        ...
 
     def kv_clear(self, keys: list[str], partition_id: str) -> None:
         """Remove keys."""
-        ...
 
 
 class HostReplayBuffer(Protocol):
@@ -159,7 +155,6 @@ class HostReplayBuffer(Protocol):
         self, global_steps: int, partition_id: str, batch_size: int
     ) -> tuple[HostBatch, Metrics]:
         """``batch_size`` groups that ended, and numbers about them."""
-        ...
 
 
 class HostManager(Protocol):
@@ -167,7 +162,6 @@ class HostManager(Protocol):
 
     def generate_sequences(self, prompts: TensorDict) -> None:
         """Start the rollouts of ``prompts``; the results go to the queue."""
-        ...
 
 
 class HostRewardLoop(Protocol):
@@ -176,7 +170,6 @@ class HostRewardLoop(Protocol):
     @property
     def reward_loop_worker_handles(self) -> Sequence[object] | None:
         """Return the workers that score during rollouts; None if a model scores afterwards."""
-        ...
 
 
 class HostWeights(Protocol):
@@ -184,11 +177,9 @@ class HostWeights(Protocol):
 
     def sleep_replicas(self) -> None:
         """Free the replicas' memory."""
-        ...
 
     def update_weights(self, global_steps: int | None = None) -> object:
         """Wake the replicas with the policy's weights."""
-        ...
 
 
 class VerlTrainer(Protocol):
@@ -207,7 +198,6 @@ class VerlTrainer(Protocol):
 
     def fit(self, agent_loop_manager: HostManager) -> None:
         """Train to the end."""
-        ...
 
     def _save_checkpoint(self) -> None: ...
 

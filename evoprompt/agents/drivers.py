@@ -19,11 +19,9 @@ class ToolCaller(Protocol):
 
     def __call__(self, calls: Sequence[ToolCall], /) -> Sequence[Result]:
         """Return the results of calls of many episodes, in order; an exception ends all of them."""
-        ...
 
     async def one(self, call: ToolCall, /) -> Result:
         """Return the result of one call without blocking; an exception ends its episode."""
-        ...
 
 
 class Sampler(Protocol):
@@ -33,7 +31,6 @@ class Sampler(Protocol):
         self, episodes: Sequence[Episode], sampling: Sampling, *, greedy: bool
     ) -> Sequence[Action | Broken]:
         """Return one action after the context of each episode."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,12 +94,10 @@ class TrainingJob(Interface):
     @property
     def trainer(self) -> object:
         """Return the host's own trainer object, to which the engine is attached."""
-        ...
 
     @property
     def render(self) -> Render:
         """Return the function that places the instruction in prompts, for ``attach``."""
-        ...
 
     def train(self, engine: Engine, on_evaluation: Callable[[Evaluation], None]) -> None:
         """Train until ``engine.rollouts`` reaches the budget.
@@ -109,22 +107,18 @@ class TrainingJob(Interface):
         call ``evaluate`` and ``save``. A resumed training continues from its newest checkpoint,
         engine included, and does not repeat earlier evaluations.
         """
-        ...
 
     def save(self, folder: Path) -> None:
         """Write the current policy to ``folder`` in the host's format, completely or not at all."""
-        ...
 
     def stop(self) -> None:
         """Make a running ``train`` save a checkpoint and return after the current step."""
-        ...
 
     def evaluate(self, instruction: Written, split: str) -> Evaluation:
         """Evaluate the policy under ``instruction``, decoding greedily.
 
         Training continues as it would have without the evaluation.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)

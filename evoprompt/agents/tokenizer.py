@@ -20,15 +20,12 @@ class Tokenizer(Protocol):
     @property
     def eos_token_id(self) -> Any:
         """Return the token that ends a text; None if there is none."""
-        ...
 
     def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
         """Return the token ids of ``text``."""
-        ...
 
     def decode(self, token_ids: list[int], skip_special_tokens: bool) -> str | list[str]:
         """Return the text of token ids."""
-        ...
 
 
 class ChatTokenizer(Tokenizer, Protocol):
@@ -37,12 +34,10 @@ class ChatTokenizer(Tokenizer, Protocol):
     @property
     def chat_template(self) -> Any:
         """Return the template; None for a model that was never trained to chat."""
-        ...
 
     @property
     def eos_token(self) -> Any:
         """Return the text of ``eos_token_id``."""
-        ...
 
     def apply_chat_template(
         self,
@@ -53,7 +48,6 @@ class ChatTokenizer(Tokenizer, Protocol):
         tokenize: bool,
     ) -> Any:
         """Return the conversation as text, or as tokens."""
-        ...
 
 
 def encode(

@@ -40,16 +40,13 @@ class Attachment(Protocol):
     @property
     def engine(self) -> Engine:
         """Return the engine."""
-        ...
 
     @property
     def prompts(self) -> Prompts | None:
         """Return the prompts of the trainer; None if they are unknown."""
-        ...
 
     def detach(self) -> None:
         """Restore the trainer to its former state. Calling it again has no effect."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,11 +126,9 @@ class Prompts(Protocol):
 
     def refusals(self, pairs: Sequence[tuple[Question, Candidate]]) -> list[str]:
         """Return for each question under its candidate why it is too long; empty where it fits."""
-        ...
 
     def recipe(self, engine: Engine) -> BaseModel | None:
         """Return the recipe of a prompt with the best candidate; None without a chat template."""
-        ...
 
 
 def trajectories(assignment: Assignment, outcomes: Outcomes) -> list[Trajectory]:

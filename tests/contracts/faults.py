@@ -61,7 +61,6 @@ class Host(Protocol):
 
     def main(self, directory: Path) -> None:
         """Does it."""
-        ...
 
 
 class Operations:

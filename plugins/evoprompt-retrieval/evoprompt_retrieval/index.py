@@ -37,7 +37,6 @@ class SearchIndex(Protocol):
 
     def search(self, queries: Sequence[str], topk: int) -> list[list[Hit]]:
         """Return the best ``topk`` hits of every query, best first; fewer with fewer matches."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
