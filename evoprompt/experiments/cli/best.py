@@ -9,6 +9,8 @@ from typing import Annotated
 import typer
 
 from evoprompt.experiments.cli.options import OfArm, OfSeed
+from evoprompt.support.errors import InputError
+from evoprompt.support.text import english, printable
 
 
 def best(
@@ -37,8 +39,6 @@ def best(
     With --explain: the gain in mean reward by each sentence of a text, from all rollouts of the
     training, with its standard error. Two of these are the line between shown and not shown.
     """
-    from evoprompt.support.text import english, printable
-
     text, statement = _best_of(run, arm, seed)
     if statement:
         typer.echo(statement, err=True)
@@ -57,7 +57,6 @@ def _best_of(run: Path, arm: str | None, seed: int | None) -> tuple[str, str]:
     from evoprompt.experiments.history import TrainingHistory, log_in
     from evoprompt.optimizer.folder import is_begun
     from evoprompt.optimizer.result import read_result
-    from evoprompt.support.errors import InputError
     from evoprompt.types import legible
 
     if is_begun(run):
@@ -90,8 +89,6 @@ def _explain(run: Path, arm: str | None, seed: int | None) -> None:
     from evoprompt.experiments.best import best_trial
     from evoprompt.experiments.directory import RunDirectory
     from evoprompt.experiments.history import TrainingHistory, log_in
-    from evoprompt.support.errors import InputError
-    from evoprompt.support.text import english, printable
 
     log, description, remedy = log_in(run), str(run), "wait, or leave --explain out"
     if (run / "config.yaml").is_file():

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evoprompt.experiments.cli.options import Jobs
+from evoprompt.support.errors import InputError
 
 if TYPE_CHECKING:
     from evoprompt.hosting.section import Settings
@@ -58,7 +59,6 @@ def distill(
     from evoprompt.experiments.instruction import read_instruction
     from evoprompt.experiments.settings import merge
     from evoprompt.support import yamlfile
-    from evoprompt.support.errors import InputError
 
     text = None if instruction is None else read_instruction(instruction)
     run = RunDirectory.open(source)

@@ -13,6 +13,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evoprompt.experiments.cli.options import ApiKeyEnv, Changes
+from evoprompt.support.credentials import masked
+from evoprompt.support.errors import EvopromptError, InputError
+from evoprompt.support.storage import is_follower, only_writer, require_folder
+from evoprompt.support.text import format_error, printable
 
 if TYPE_CHECKING:
     from evoprompt.agents.tasks import Method, Policy, Task
@@ -77,8 +81,6 @@ def evaluate(
     from evoprompt.experiments.check import require
     from evoprompt.experiments.evaluate import instruction_of, policy_of, subject_of, task_of
     from evoprompt.experiments.instruction import read_instruction
-    from evoprompt.support.errors import InputError
-    from evoprompt.support.storage import only_writer, require_folder
 
     subject = subject_of(source, changes or (), arm, seed)
     if instruction is not None:
@@ -123,8 +125,6 @@ def evaluate(
 
 def _refuse_without_output(options: Mapping[str, object]) -> None:
     """Refuse the options that only an evaluation with ``--output`` has."""
-    from evoprompt.support.errors import InputError
-
     if given := [name for name, value in options.items() if value is not None]:
         raise InputError(
             f"{', '.join(given)} without --output; required: a folder for every answer; give "
@@ -146,10 +146,6 @@ def _served(
 
 def _evaluate(subject: Subject, split: str, json: bool) -> None:
     from evoprompt.experiments.evaluate import evaluate as evaluate_subject
-    from evoprompt.support.credentials import masked
-    from evoprompt.support.errors import EvopromptError, InputError
-    from evoprompt.support.storage import is_follower
-    from evoprompt.support.text import format_error
 
     try:
         with redirect_stdout(sys.stderr):  # trainers print; standard output is for the result
@@ -215,7 +211,6 @@ def _play_and_print(
 
 def _parse_names(option: str, text: str, available: Sequence[str]) -> list[str]:
     """Return the names in ``text``, each once."""
-    from evoprompt.support.errors import InputError
     from evoprompt.support.validation import nearest
 
     if text == "all":
@@ -235,8 +230,6 @@ def _print_result(result: EvaluationResult) -> None:
     from rich.panel import Panel
     from rich.table import Table
     from rich.text import Text
-
-    from evoprompt.support.text import printable
 
     values = result.evaluation
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))

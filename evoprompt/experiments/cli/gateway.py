@@ -12,6 +12,8 @@ from typing import Annotated
 
 import typer
 
+from evoprompt.support.text import printable
+
 _PAUSE = 0.1  # seconds between two looks for a signal
 _PATIENCE = 4.0  # seconds for requests and a proposer under way
 
@@ -28,7 +30,6 @@ def gateway(
     from evoprompt.experiments.proxy import gateway_of
     from evoprompt.gateway.server import TOKEN
     from evoprompt.lm.keys import key_variable
-    from evoprompt.support.text import printable
 
     received_signals: list[int] = []
 

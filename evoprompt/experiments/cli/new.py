@@ -12,6 +12,9 @@ from typing import Annotated
 
 import typer
 
+from evoprompt.support.errors import InputError
+from evoprompt.support.storage import require_folder
+
 
 class Kind(StrEnum):
     """Kind of folder to write."""
@@ -34,9 +37,6 @@ def new(
 
     That of a task trains, too, with a configuration and a README.
     """
-    from evoprompt.support.errors import InputError
-    from evoprompt.support.storage import require_folder
-
     module = _module(name, kind)
     folder = Path(name) if output is None else output
     require_folder(folder, "--output")
@@ -66,7 +66,6 @@ def new(
 def _module(name: str, kind: Kind) -> str:
     """Return the name of the module of ``name``."""
     from evoprompt.plugins import plugins
-    from evoprompt.support.errors import InputError
 
     module, fault = name.replace("-", "_"), ""
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name) or keyword.iskeyword(module):

@@ -21,6 +21,9 @@ from evoprompt.experiments.cli.options import (
     SeedsFrom,
     with_seeds_from,
 )
+from evoprompt.support.credentials import masked
+from evoprompt.support.errors import InputError
+from evoprompt.support.storage import write_whole
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -151,8 +154,6 @@ def optimize(
     from evoprompt.experiments.traces import read_traces, starting_from
     from evoprompt.lm.budget import SpendTracker
     from evoprompt.support import yamlfile
-    from evoprompt.support.credentials import masked
-    from evoprompt.support.errors import InputError
 
     for option, value in (
         ("--writer-base-url", writer_base_url),
@@ -293,8 +294,6 @@ def _write(
     from evoprompt.lm.budget import SpendTracker
     from evoprompt.optimizer.options import OptimizeOptions
     from evoprompt.optimizer.writer import built
-    from evoprompt.support.errors import InputError
-    from evoprompt.support.storage import write_whole
     from evoprompt.types import TaskContext, legible
 
     deployed = None if traces is None else traces.deployed

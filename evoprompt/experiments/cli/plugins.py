@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evoprompt.experiments.cli.options import Changes
+from evoprompt.support.errors import PluginError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -83,7 +84,6 @@ def _components_named(name: str, registry: Plugins) -> list[Registered]:
     Raises:
         PluginError: there is neither.
     """
-    from evoprompt.support.errors import PluginError
     from evoprompt.support.validation import nearest
 
     named = [component for component in registry.components() if component.name == name]

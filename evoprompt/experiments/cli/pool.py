@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evoprompt.experiments.cli.options import OfArm, OfSeed
+from evoprompt.support.errors import InputError
+from evoprompt.support.text import printable
 
 if TYPE_CHECKING:
     from evoprompt.experiments.directory import RunDirectory, TrialId
@@ -26,7 +28,6 @@ def list_(run: Run, arm: OfArm = None, seed: OfSeed = None) -> None:
     """List the active candidates, those that wait for approval, and all requests."""
     from evoprompt.experiments.history import TrainingHistory
     from evoprompt.hosting.requests import RequestFiles
-    from evoprompt.support.text import printable
 
     log = _log(run, arm, seed)
     history, requests = TrainingHistory.read(log), RequestFiles(log)
@@ -53,7 +54,6 @@ def list_(run: Run, arm: OfArm = None, seed: OfSeed = None) -> None:
 def show(run: Run, candidate: Id, arm: OfArm = None, seed: OfSeed = None) -> None:
     """Print all texts of a candidate, active or pruned, with its lineage."""
     from evoprompt.experiments.history import TrainingHistory
-    from evoprompt.support.text import printable
 
     entry = TrainingHistory.read(_log(run, arm, seed)).candidate(candidate)
     typer.echo(
@@ -107,7 +107,6 @@ def _log(path: Path, arm: str | None, seed: int | None) -> Path:
     """Return the events of the training at ``path``, a run or the folder that holds them."""
     from evoprompt.experiments.directory import RunDirectory
     from evoprompt.experiments.history import LOGS, log_in
-    from evoprompt.support.errors import InputError
 
     if (path / "config.yaml").is_file():
         directory = RunDirectory.open(path)
@@ -122,7 +121,6 @@ def _log(path: Path, arm: str | None, seed: int | None) -> Path:
 
 
 def _only(directory: RunDirectory, arm: str | None, seed: int | None) -> TrialId:
-    from evoprompt.support.errors import InputError
 
     trials = [
         trial
@@ -146,7 +144,6 @@ def _only(directory: RunDirectory, arm: str | None, seed: int | None) -> TrialId
 def _open(log: Path) -> RequestFiles:
     """Return the files for requests to a training that has not ended."""
     from evoprompt.hosting.requests import RequestFiles
-    from evoprompt.support.errors import InputError
 
     if (log.parent / "result.json").is_file():
         raise InputError(
@@ -158,7 +155,6 @@ def _open(log: Path) -> RequestFiles:
 
 def _require_candidate(log: Path, requests: RequestFiles, action: Action, name: str) -> None:
     from evoprompt.experiments.history import TrainingHistory
-    from evoprompt.support.errors import InputError
 
     if action not in ("approve", "refuse"):
         if not TrainingHistory.read(log).candidate(name).is_member:

@@ -22,6 +22,8 @@ from evoprompt.experiments.cli.options import (
     with_seeds_from,
 )
 from evoprompt.support.errors import InputError
+from evoprompt.support.storage import is_follower
+from evoprompt.support.text import many
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -109,7 +111,6 @@ def launch(
         tracker: earlier costs of the writer.
     """
     from evoprompt.experiments.directory import RunDirectory
-    from evoprompt.support.storage import is_follower
 
     root = output or _default_output(config, resume)
     if not dry_run and not is_follower():
@@ -186,7 +187,6 @@ def launch(
 
 
 def _first_line(run_config: RunConfig, config: Path, root: Path) -> str:
-    from evoprompt.support.text import many
 
     arms = list(run_config.arms)
     compared = ", ".join(arms) if len(arms) < 4 else f"{len(arms)} arms"

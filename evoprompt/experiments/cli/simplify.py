@@ -11,6 +11,8 @@ from typing import Annotated
 import typer
 
 from evoprompt.experiments.cli.options import Changes, OfArm, OfSeed
+from evoprompt.support.errors import InputError
+from evoprompt.support.text import printable
 
 
 def simplify(
@@ -38,8 +40,6 @@ def simplify(
     from evoprompt.experiments.evaluate import instruction_of, rewards_of, subject_of, task_of
     from evoprompt.experiments.instruction import read_instruction
     from evoprompt.experiments.shortening import simplify as simplified
-    from evoprompt.support.errors import InputError
-    from evoprompt.support.text import printable
     from evoprompt.types import Candidate
 
     subject = subject_of(source, changes or (), arm, seed)
