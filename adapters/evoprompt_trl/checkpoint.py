@@ -144,9 +144,7 @@ class CheckpointCallback(TrainerCallback):
         if checkpoint is True or auto:
             whole_folders = mend(self._output, PREFIX)
             if not whole_folders:
-                return (
-                    None if auto else True
-                )  # the trainer then reports that there is no checkpoint
+                return None if auto else True  # for True the trainer reports that there is none
             checkpoint = str(whole_folders[-1])
         elif checkpoint:
             require_whole(Path(checkpoint))

@@ -181,10 +181,8 @@ class Roller:
             if local.start + row in read:
                 decode = self._decode
                 rollout_turns = turns(ids, mask, decode) if mask else (Turn(decode([ids])[0]),)
-                rollout_turns, feedback = (
-                    (*self._opening(rows, row), *rollout_turns),
-                    score.feedback,
-                )
+                rollout_turns = (*self._opening(rows, row), *rollout_turns)
+                feedback = score.feedback
             else:
                 rollout_turns, feedback = (), ""
             token_counts = (

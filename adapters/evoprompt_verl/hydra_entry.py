@@ -104,9 +104,8 @@ class Preflight(Callback):
     def on_run_end(self, config: DictConfig, **kwargs: Any) -> None:
         """End the process with exit code 1 and a red line if nothing evolved."""
         job: JobReturn = kwargs["job_return"]
-        return_value = (
-            job._return_value
-        )  # an error, if it failed; without underscore it would be raised
+        # An error, if the job failed; without the underscore it would be raised.
+        return_value = job._return_value
         if isinstance(return_value, NothingEvolvedError):
             reason = return_value.cause if isinstance(return_value, RayTaskError) else return_value
             Console(stderr=True).print(

@@ -238,10 +238,8 @@ class ModelServer(Generic[ChoiceT]):
     ) -> ServerResponse[ChoiceT]:
         limit = body.get("max_completion_tokens", body.get("max_tokens"))
         longest = limit if isinstance(limit, int) else 0
-        url, content = (
-            join_url(self._base, self.path),
-            json.dumps(body, ensure_ascii=False, allow_nan=False).encode(),
-        )
+        url = join_url(self._base, self.path)
+        content = json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
         headers = self._headers()
         with self._spending.paid(self._model, body, longest) as attempt:
             async with client.request("POST", url, content, headers) as answer:

@@ -269,9 +269,7 @@ class PromptWriter(ABC):
         variables = {**self.template, "chat_template": self.chat_template()}
         chatting = TemplateVariables(self.tokenizer, variables)
         for chat in [chat for chat in chats if chat[0].get("role") in SYSTEM_ROLES][:1]:
-            rendered(
-                chatting, [dict(message) for message in chat], tools
-            )  # checks the system message
+            rendered(chatting, list(map(dict, chat)), tools)  # checks the system message
         try:
             encoded = chatting.apply_chat_template(
                 [*chats],

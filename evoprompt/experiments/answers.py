@@ -117,7 +117,7 @@ class EvaluationFolder:
         if settings.is_file():
             self._identity = _continued(settings, identity)
         elif folder.exists() and (
-            not folder.is_dir() or any(map(_is_foreign_file, folder.iterdir()))
+            not folder.is_dir() or any(file.name != LOCK for file in folder.iterdir())
         ):
             raise InputError(
                 f"--output is {folder}, which holds something else; required: a new folder, or "
@@ -253,10 +253,6 @@ def identity_of(
         "limits": str(policy.limits),
         "prompt format": str(policy.tokenizer.decode(ids, skip_special_tokens=False)),
     }
-
-
-def _is_foreign_file(path: Path) -> bool:
-    return path.name != LOCK
 
 
 def _digest(questions: Sequence[Question]) -> str:

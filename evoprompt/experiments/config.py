@@ -49,10 +49,6 @@ PROPOSER_SYNTAX = ProposerSyntax(
 """The settings of a run file that set the proposer."""
 
 
-def _this_machine() -> Settings:
-    return {"name": "local"}
-
-
 class RunConfig(BaseModel, frozen=True, extra="forbid"):
     """A whole run: every arm with every seed, at the same budget.
 
@@ -91,7 +87,7 @@ class RunConfig(BaseModel, frozen=True, extra="forbid"):
     evaluate_every: int = Field(ge=1, le=MOST_ROLLOUTS)
     target: float | None = Field(None, allow_inf_nan=False)
     seeds_from: str | None = Field(None, min_length=1)
-    launcher: Choice = Field(default_factory=_this_machine)
+    launcher: Choice = Field(default={"name": "local"})
     keep_checkpoints: bool = True
     keep_policies: bool = False
     smoke: Settings | Literal[True] = Field(default_factory=dict)

@@ -127,7 +127,7 @@ def run_trial(
         stopping: returns whether to save and stop; called after every step.
 
     Returns:
-        The result; None if it was stopped before the endand can be resumed.
+        The result; None if it was stopped before the end and can be resumed.
 
     Raises:
         InputError: a setting cannot be used.
@@ -135,9 +135,8 @@ def run_trial(
     config, directory = run.config, run.trial(trial)
     if not directory.has_checkpoint:
         directory.clear()
-    before = TrainingHistory.read(
-        directory.events
-    )  # a damaged log is refused before training, not after it
+    # A damaged log is refused before training, not after it.
+    before = TrainingHistory.read(directory.events)
     directory.error.unlink(missing_ok=True)
     task: Task = build("task", config.task)
     main_metric = task.main_metric

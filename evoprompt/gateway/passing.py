@@ -34,12 +34,8 @@ _SECRET_NAME = re.compile(
 )
 _PUBLIC_KEYS = ("idempotency-key", "x-idempotency-key")
 _OWN_PREFIXES = ("x-forwarded-", "sec-fetch-", "access-control-")
-_UNPACKED = (
-    "gzip",
-    "deflate",
-    "br",
-    "zstd",
-)  # codings of bodies that are read, and passed, unpacked
+# Codings of bodies that are read, and passed, unpacked.
+_UNPACKED = ("gzip", "deflate", "br", "zstd")
 _MIN_START_BYTES = 8  # that distinguish a stream from another answer
 
 

@@ -144,10 +144,8 @@ class EventLog:
         self.path, self._file, self._lines = path, file, []
         self._length = len(existing_lines or lines)
         self._moved = True
-        self._to_resume = existing_lines not in (
-            [],
-            lines,
-        )  # equal lines: that training ended before its first step
+        # With equal lines, that training ended before its first step.
+        self._to_resume = existing_lines not in ([], lines)
         self._first = lines
 
     def begin_anew(self) -> Path | None:

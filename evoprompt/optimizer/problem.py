@@ -146,13 +146,10 @@ def solve(
                 for stats in loop.stats.values()
                 if not comparison.broken_limits(stats.candidate, best, names)
             )
-            best_rewards, all_rewards = (
-                comparison.rewards(best),
-                map(comparison.rewards, tried_candidates),
-            )
-            value = corrected(
-                best_rewards, [rewards for rewards in all_rewards if rewards != best_rewards], seed
-            )
+            best_rewards = comparison.rewards(best)
+            all_rewards = map(comparison.rewards, tried_candidates)
+            alternatives = [rewards for rewards in all_rewards if rewards != best_rewards]
+            value = corrected(best_rewards, alternatives, seed)
         first_seed = next(iter(loop.stats.values())).candidate
         seed_rewards = comparison.rewards(first_seed)
         shared = sorted(seed_rewards.keys() & comparison.rewards(best).keys())

@@ -252,8 +252,7 @@ def corrected(
     if not len(draws):
         return mean
     totals = draws @ gains.T
-    chosen_rows = (totals > totals[:, :1] + 1e-9).any(axis=1) * totals.argmax(
-        axis=1
-    )  # ties: the best
+    is_beaten = (totals > totals[:, :1] + 1e-9).any(axis=1)  # of equal totals the best is chosen
+    chosen_rows = is_beaten * totals.argmax(axis=1)
     values = (rewards[chosen_rows] * is_left_out).sum(axis=1) / is_left_out.sum(axis=1)
     return float(min(values.mean(), mean))

@@ -169,10 +169,7 @@ def _secret_forms() -> list[str]:
         return _compute_forms()
     last = _last_forms.get("")
     if last is None or last[:2] != (environment, _setting_secrets):
-        before = (
-            dict(environment),
-            set(_setting_secrets),
-        )  # what changes meanwhile is seen next time
+        before = dict(environment), set(_setting_secrets)  # what changes now is seen next time
         last = _last_forms[""] = (*before, _compute_forms())
     return last[2]
 

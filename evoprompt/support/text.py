@@ -84,9 +84,8 @@ def tags(text: str) -> list[tuple[str, bool]]:
 def format_error(error: BaseException) -> str:
     """Return an error as one line for a log: its type and its message, masked and cut."""
     try:
-        whole = masked(
-            str(error)[: _MAX_ERROR + _MAX_SECRET]
-        )  # before the cut, which may split a key
+        # Before the cut, which may split a key.
+        whole = masked(str(error)[: _MAX_ERROR + _MAX_SECRET])
         message = " ".join(whole[:_MAX_ERROR].split())
     except Exception:  # the error of a plugin may fail to format itself
         message = "no message"

@@ -114,9 +114,8 @@ def launch(
 
     root = output or _default_output(config, resume)
     if not dry_run and not is_follower():
-        RunDirectory.open(root) if resume else RunDirectory.new(
-            root, run_config
-        )  # may refuse the folder
+        # Either may refuse the folder.
+        RunDirectory.open(root) if resume else RunDirectory.new(root, run_config)
         typer.secho(_first_line(run_config, config, root), dim=True)
     # From here on everything is slow to import.
     from functools import partial
