@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from omegaconf import DictConfig, OmegaConf
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from evoprompt.agents.tasks import Task
 from evoprompt.components import BuildContext, ProposerSyntax
@@ -19,7 +19,7 @@ from evoprompt.lm.budget import SPENDING_FILE, SpendTracker
 from evoprompt.log.eventlog import EventLog
 from evoprompt.plugins import Choice, build, plugins
 from evoprompt.support.errors import InputError
-from evoprompt.support.validation import explain
+from evoprompt.support.validation import validate_settings
 
 PRESETS: tuple[Preset, ...] = get_args(Preset)
 SECTION = "evoprompt"
@@ -72,10 +72,7 @@ class VerlSettings(EngineSection, frozen=True):
             )
         values = OmegaConf.to_container(section, resolve=True)
         assert isinstance(values, Mapping)
-        try:
-            return cls.model_validate(values)
-        except ValidationError as error:
-            raise InputError(f"{SECTION}: {explain(error, cls)}") from error
+        return validate_settings(cls, values, SECTION)
 
     @property
     def render(self) -> Render:

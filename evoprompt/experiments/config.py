@@ -35,7 +35,7 @@ from evoprompt.plugins import Choice, build
 from evoprompt.support import yamlfile
 from evoprompt.support.credentials import masked_data
 from evoprompt.support.errors import InputError
-from evoprompt.support.validation import explain, nearest
+from evoprompt.support.validation import explain, nearest, validate_settings
 
 _LIMIT = re.compile(r"(^|\.)(budget|host\.seconds|evaluate_every)(\.|$)")
 """Settings at which an optimization stops; evaluate_every counts in its rollouts, too."""
@@ -191,10 +191,7 @@ class RunConfig(BaseModel, frozen=True, extra="forbid"):
         merged = merge(self.engine, self.arms[arm].engine)
         if self.arms[arm].distill:
             merged["proposer"] = None
-        try:
-            return EngineSection.model_validate(merged)
-        except ValidationError as error:
-            raise InputError(f"engine of arm {arm!r}: {explain(error, EngineSection)}") from error
+        return validate_settings(EngineSection, merged, f"engine of arm {arm!r}")
 
     def budget_of(self, arm: str) -> int:
         """Return the rollouts of ``arm`` with one seed, verification included."""

@@ -10,11 +10,17 @@ from evoprompt.experiments.config import PROPOSER_SYNTAX
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.hosts.frozen import ENGINE_SETTINGS, FrozenHost, FrozenModel, tested
 from evoprompt.experiments.summary import Clock, SeedSummary
-from evoprompt.experiments.trial_parts import host_for, seeds_of, start_of, write_result
+from evoprompt.experiments.trial_parts import (
+    evaluation_event,
+    host_for,
+    seeds_of,
+    start_of,
+    write_result,
+)
 from evoprompt.hosting.section import EngineSection
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.log.eventlog import EventLog
-from evoprompt.log.events import Evaluated, Event, Notice
+from evoprompt.log.events import Event, Notice
 from evoprompt.optimizer.data import items_of
 from evoprompt.optimizer.folder import SPENDING
 from evoprompt.optimizer.options import OptimizeOptions
@@ -103,12 +109,8 @@ def run_frozen(
         cut = f"the test has {played} of {len(questions)} questions, as the budget of the model"
         log.append(Notice(outcome.iterations, f"{cut} ended; raise host.budget to test on all"))
     total_rollouts = outcome.rollouts + played
-    metrics = {**result.metrics, task.main_metric.name: result.value}
-    kinds = dict(result.by_kind)
     log.append(
-        Evaluated(
-            outcome.iterations, "test", best.id, total_rollouts, metrics, kinds, task.main_metric
-        )
+        evaluation_event(outcome.iterations, "test", best, total_rollouts, result, task.main_metric)
     )
     model.save(files.policy)
     return write_result(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from evoprompt.components import BuildContext
 from evoprompt.experiments.config import PROPOSER_SYNTAX
@@ -13,8 +13,7 @@ from evoprompt.gateway import Gateway, GatewaySettings
 from evoprompt.hosting.section import EngineSection
 from evoprompt.lm.budget import SPENDING_FILE, SpendTracker
 from evoprompt.support import yamlfile
-from evoprompt.support.errors import InputError
-from evoprompt.support.validation import explain
+from evoprompt.support.validation import validate_settings
 from evoprompt.types import Written
 
 
@@ -38,10 +37,7 @@ def gateway_of(path: Path) -> Gateway:
     Raises:
         InputError: the file cannot be read, or a setting cannot be used.
     """
-    try:
-        read = ProxySettings.model_validate(yamlfile.read(path))
-    except ValidationError as error:
-        raise InputError(f"{path}: {explain(error, ProxySettings)}") from error
+    read = validate_settings(ProxySettings, yamlfile.read(path), str(path))
     spending = SpendTracker(read.directory / SPENDING_FILE)
     syntax = replace(PROPOSER_SYNTAX, static="engine.proposer: null")
     context = BuildContext(spending=spending, syntax=syntax)

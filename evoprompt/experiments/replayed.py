@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from evoprompt.agents import Episode, TextTokenizer
 from evoprompt.agents.tasks import Task
@@ -41,7 +41,7 @@ from evoprompt.log.evaluation import value_of
 from evoprompt.plugins import Choice, build
 from evoprompt.support import yamlfile
 from evoprompt.support.errors import InputError
-from evoprompt.support.validation import explain, nearest
+from evoprompt.support.validation import nearest, validate_settings
 
 FILE = "results.yaml"
 
@@ -134,10 +134,7 @@ class PageResults:
                 f"{file} is of version {form_data.get('version')}; required: {VERSION}; install "
                 "the evoprompt that wrote it"
             )
-        try:
-            form = _Form.model_validate(form_data)
-        except ValidationError as error:
-            raise InputError(f"{file}: {explain(error, _Form)}") from error
+        form = validate_settings(_Form, form_data, str(file))
         self.cells = form.cells
         self.seeds = form.seeds
         page = folder / form.page

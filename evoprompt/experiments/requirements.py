@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -245,13 +244,8 @@ def memory(gib: float) -> Need:
 
 def disk(folder: Path, gib: float, option: str = "--output") -> Need:
     """Return the need of ``gib`` GiB of disk at ``folder``, which ``option`` sets."""
-    parent = next(path for path in _upwards(folder) if path.is_dir())
+    absolute = folder.absolute()
+    parent = next(path for path in (absolute, *absolute.parents) if path.is_dir())
     free = shutil.disk_usage(parent).free / GIB
     text = f"{gib:,.1f} GiB needed, {free:,.1f} GiB free"
     return Need(DISK, text, f"choose another {option}" if free < gib else "")
-
-
-def _upwards(path: Path) -> Iterator[Path]:
-    path = path.absolute()
-    yield path
-    yield from path.parents

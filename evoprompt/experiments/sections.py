@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field
 
 from evoprompt.experiments.settings import merge
 from evoprompt.hosting.section import Settings
 from evoprompt.support.errors import InputError
-from evoprompt.support.validation import explain
+from evoprompt.support.validation import validate_settings
 
 MOST_ROLLOUTS = 10**12
 """Rollouts that a run may name."""
@@ -61,7 +61,4 @@ def arm_of(name: str, values: Any) -> Arm:
             f"arm {name!r} is {values!r}; required: a mapping of {', '.join(Arm.model_fields)}, or "
             "nothing"
         )
-    try:
-        return Arm.model_validate(merge(BUILT_IN_ARMS.get(name, {}), values))
-    except ValidationError as error:
-        raise InputError(f"arm {name!r}: {explain(error, Arm)}") from error
+    return validate_settings(Arm, merge(BUILT_IN_ARMS.get(name, {}), values), f"arm {name!r}")

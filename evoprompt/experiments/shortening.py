@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Generic, TypeVar
@@ -154,7 +154,8 @@ def simplify(
 def _loses_little(rewards: _Rewards[ExampleT], shorter: str, best: str, delta: float) -> bool:
     """Return whether ``shorter`` loses less than ``delta`` of the range, by the examples."""
     odds = 0.0
-    for count in _check_points(len(rewards.examples)):
+    whole = len(rewards.examples)
+    for count in (*range(_BLOCK, whole, _BLOCK), whole):
         lead = rewards.lead(shorter, best, count)
         allowed = delta * (max(rewards.observed, default=0.0) - min(rewards.observed, default=0.0))
         if not allowed:
@@ -164,10 +165,6 @@ def _loses_little(rewards: _Rewards[ExampleT], shorter: str, best: str, delta: f
             return decided == "better"
         odds = spared.odds(allowed)
     return odds >= TRIAL_ODDS
-
-
-def _check_points(count: int) -> Iterator[int]:
-    yield from (*range(_BLOCK, count, _BLOCK), count)
 
 
 def _without(text: str, pieces: re.Pattern[str], index: int) -> tuple[str, str] | None:

@@ -21,6 +21,7 @@ from evoprompt.experiments.history import TrainingHistory
 from evoprompt.experiments.summary import Clock, SeedSummary
 from evoprompt.experiments.trial_parts import (
     build_engine,
+    evaluation_event,
     host_for,
     start_of,
     trial_of,
@@ -30,9 +31,9 @@ from evoprompt.hosting.attachment import Attachment, attach
 from evoprompt.hosting.binding import silent
 from evoprompt.hosting.requests import supervise
 from evoprompt.lm.budget import SpendTracker
-from evoprompt.log.evaluation import Evaluation, MainMetric
+from evoprompt.log.evaluation import Evaluation
 from evoprompt.log.eventlog import EventLog
-from evoprompt.log.events import Evaluated, Event, Notice, StepCompleted
+from evoprompt.log.events import Event, Notice, StepCompleted
 from evoprompt.plugins import build, plugins
 from evoprompt.support.credentials import masked
 from evoprompt.support.errors import EvopromptError, EvopromptWarning, InputError, StateError
@@ -162,14 +163,18 @@ def run_trial(
     supervise(engine)
     clock, policies = Clock(directory.seconds), SavedPolicies(directory)
 
+    def record_evaluation(split: str, evaluation: Evaluation, best: Candidate) -> None:
+        event = evaluation_event(engine.step, split, best, engine.rollouts, evaluation, main_metric)
+        log.append(event)
+
     def save_policy(folder: Path) -> SavedPolicy:
         best, tested = test_and_save(job, engine, folder)
-        _record(engine, main_metric, "test", tested, best)
+        record_evaluation("test", tested, best)
         _write_recipe(attachment, engine, folder, str(config.task["name"]))
         return SavedPolicy(rollouts=engine.rollouts, best=dict(best.components), test=tested)
 
     def on_evaluation(evaluation: Evaluation) -> None:
-        _record(engine, main_metric, "validation", evaluation, engine.best)
+        record_evaluation("validation", evaluation, engine.best)
         if config.keep_policies:
             policies.add(save_policy(policies.folder(engine.rollouts)))
         clock.save()
@@ -271,20 +276,3 @@ def attempt(
         if isinstance(error, EvopromptError):
             reason = reason.removeprefix(f"{type(error).__name__}: ")
         return TrialFailure(reason, isinstance(error, InputError | StateError))
-
-
-def _record(
-    engine: Engine, main_metric: MainMetric, split: str, evaluation: Evaluation, best: Candidate
-) -> None:
-    metrics = {**evaluation.metrics, main_metric.name: evaluation.value}
-    engine.log.append(
-        Evaluated(
-            engine.step,
-            split,
-            best.id,
-            engine.rollouts,
-            metrics,
-            dict(evaluation.by_kind),
-            main_metric,
-        )
-    )

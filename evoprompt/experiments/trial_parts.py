@@ -21,6 +21,7 @@ from evoprompt.hosting.section import EngineSection
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.log.evaluation import Evaluation, MainMetric
 from evoprompt.log.eventlog import EventLog
+from evoprompt.log.events import Evaluated
 from evoprompt.plugins import build
 from evoprompt.screening import Seed
 from evoprompt.support.errors import InputError
@@ -147,6 +148,20 @@ def host_for(task: Task, section: Mapping[str, JsonValue]) -> Host:
     preferred = task.host_defaults.get(str(section["name"]), {})
     host: Host = build("host", merge(preferred, section), BuildContext(task))
     return host
+
+
+def evaluation_event(
+    step: int,
+    split: str,
+    best: Candidate,
+    rollouts: int,
+    evaluation: Evaluation,
+    main_metric: MainMetric,
+) -> Evaluated:
+    """Return the event of an evaluation under the candidate ``best``."""
+    metrics = {**evaluation.metrics, main_metric.name: evaluation.value}
+    kinds = dict(evaluation.by_kind)
+    return Evaluated(step, split, best.id, rollouts, metrics, kinds, main_metric)
 
 
 def write_result(

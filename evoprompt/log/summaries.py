@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
@@ -50,8 +50,8 @@ def summarise_tell(
 ) -> StepCompleted:
     """Summarize the rewards, metrics and highest weights of a step after attribution."""
     rewards: list[float] = []
-    values: dict[str, list[float]] = {}
-    rewards_by_group: dict[str, list[float]] = {}
+    values: defaultdict[str, list[float]] = defaultdict(list)
+    rewards_by_group: defaultdict[str, list[float]] = defaultdict(list)
     used: Counter[str] = Counter()
     candidates: dict[str, Candidate] = {}
     failure = ""
@@ -60,18 +60,12 @@ def summarise_tell(
         used[assignment.candidate.id] += 1
         candidates[assignment.candidate.id] = assignment.candidate
         for name, value in trajectory.metrics.items():
-            if name in values:
-                values[name].append(value)
-            else:
-                values[name] = [value]
+            values[name].append(value)
         if reward is None:
             failure = failure or trajectory.failure
             continue
         rewards.append(reward)
-        if assignment.group in rewards_by_group:
-            rewards_by_group[assignment.group].append(reward)
-        else:
-            rewards_by_group[assignment.group] = [reward]
+        rewards_by_group[assignment.group].append(reward)
     words = sum(len(candidates[id_].text.split()) * count for id_, count in used.items())
     heaviest = sorted(candidate_stats, key=lambda stats: -stats.weight)[:_MAX_LISTED]
     groups = [group for group in rewards_by_group.values() if len(group) > 1]
@@ -375,15 +369,11 @@ class RewardWatch(SavedRecord):
 
 def rewards_of(trajectories: Sequence[Trajectory]) -> Mapping[str, Mapping[str, Sequence[float]]]:
     """Return the rewards of the scored ``trajectories`` by question and candidate."""
-    rewards: dict[str, dict[str, list[float]]] = {}
+    rewards: defaultdict[str, defaultdict[str, list[float]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
     for trajectory in trajectories:
         if trajectory.reward is not None:
             assignment = trajectory.assignment
-            question, candidate = assignment.question.id, assignment.candidate.id
-            if question not in rewards:
-                rewards[question] = {}
-            if candidate in rewards[question]:
-                rewards[question][candidate].append(trajectory.reward)
-            else:
-                rewards[question][candidate] = [trajectory.reward]
+            rewards[assignment.question.id][assignment.candidate.id].append(trajectory.reward)
     return rewards

@@ -58,6 +58,23 @@ def read_json(file: Path, model: type[ModelT], fault: str, remedy: str) -> Model
         ) from error
 
 
+def validate_settings(model: type[ModelT], values: object, source: str) -> ModelT:
+    """Return settings of a user.
+
+    Args:
+        model: model of the settings.
+        values: the settings as they were given.
+        source: the part of the user's input that holds them, for the error.
+
+    Raises:
+        InputError: a setting is unknown or cannot be used.
+    """
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        raise InputError(f"{source}: {explain(error, model)}") from error
+
+
 def nearest(name: str, known_names: Iterable[str]) -> str:
     """Return a hint such as ``"; did you mean 'temperature'?"``; empty if no known name is close.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from evoprompt_trl.collectives import Collectives
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from evoprompt.agents.tasks import Trial
 from evoprompt.engine import Engine
@@ -37,13 +37,7 @@ class Pace(TrainerCallback):
         """Count the rollouts of ``engine`` from now on, and call ``evaluate`` on schedule."""
         self._engine, self._evaluate, self._together = engine, evaluate, together
 
-    def on_step_begin(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        **kwargs: object,
-    ) -> None:
+    def on_step_begin(self, args: object, state: TrainerState, *_: object, **__: object) -> None:
         """Evaluate the policy before its first step."""
         if self._engine is None or state.global_step % self._updates:
             return
@@ -52,11 +46,7 @@ class Pace(TrainerCallback):
             self._evaluate()
 
     def on_step_end(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        **kwargs: object,
+        self, args: object, state: TrainerState, control: TrainerControl, **_: object
     ) -> None:
         """Evaluate if a multiple of the period was passed; stop at the budget."""
         if self._engine is None or state.global_step % self._updates:
