@@ -72,19 +72,15 @@ def replicate(
 
 def rows(results: Sequence[Result]) -> Iterator[list[str]]:
     """Yield a row for each world."""
-    for world in dict.fromkeys(
-        (result.lead, result.questions, result.pool, result.settings) for result in results
-    ):
-        world_results = [
-            result
-            for result in results
-            if (result.lead, result.questions, result.pool, result.settings) == world
-        ]
+    worlds: dict[tuple[float, int, int, str], list[Result]] = {}
+    for result in results:
+        world = result.lead, result.questions, result.pool, result.settings
+        worlds.setdefault(world, []).append(result)
+    for (lead, questions, pool, settings), world_results in worlds.items():
         cells = []
         for name in ("found", "wrong", "leader_found", "leader_wrong"):
             hits = [getattr(result, name) for result in world_results]
             cells.append("{:.3f} ({:.3f} ± {:.3f})".format(sum(hits) / len(hits), *interval(hits)))
-        lead, questions, pool, settings = world
         yield [f"{lead:g}", str(questions), str(pool or "no end"), settings, *cells]
 
 

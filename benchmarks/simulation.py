@@ -19,8 +19,9 @@ from statistics import fmean, stdev
 from typing import Any, Generic, TypeVar
 
 import numpy as np
+from scipy.optimize import brentq
 from scipy.special import logit
-from scipy.stats import norm, t
+from scipy.stats import binomtest, norm, t
 
 from evoprompt import (
     Assignment,
@@ -55,13 +56,8 @@ def worth_of(effect: float) -> float:
 
 @cache
 def effect_of(lead: float) -> float:
-    """Return the effect that brings ``lead`` points, by bisection."""
-    low, high = -10.0, 10.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        gain = worth_of(middle) - worth_of(0.0)
-        low, high = (middle, high) if gain < lead else (low, middle)
-    return low
+    """Return the effect that brings ``lead`` points."""
+    return float(brentq(lambda effect: worth_of(effect) - worth_of(0.0) - lead, -10.0, 10.0))
 
 
 def text_of(number: int) -> str:
@@ -178,15 +174,8 @@ class RestlessNature(Nature):
 
     FADING, WALK, SHOCK = 0.002, 0.02, 1.0
 
-    def __init__(
-        self,
-        seed: int,
-        child: Callable[[float, int], float],
-        questions: int,
-        steps: int,
-        pool: int = 0,
-    ) -> None:
-        super().__init__(seed, child, questions, steps, pool)
+    def __init__(self, seed: int, *world: Any) -> None:
+        super().__init__(seed, *world)
         difficulty = np.random.default_rng([seed, 0]).standard_t(2, len(self.ease))
         self.ease = difficulty * (norm.ppf(0.75) / t.ppf(0.75, 2))
         self._walk = np.random.default_rng([seed, 3])
@@ -259,22 +248,18 @@ class Journal(Generic[ResultT]):
 
 def interval(hits: Sequence[bool]) -> tuple[float, float]:
     """Middle, and half the width, of the 95 % interval of a share (Wilson, 1927)."""
-    count, z = len(hits), 1.96
-    share, whole = sum(hits) / count, 1 + z * z / count
-    half = z * math.sqrt(share * (1 - share) / count + (z / (2 * count)) ** 2)
-    return (share + z * z / (2 * count)) / whole, half / whole
+    ends = binomtest(sum(hits), len(hits)).proportion_ci(method="wilson")
+    return (ends.low + ends.high) / 2, (ends.high - ends.low) / 2
 
 
-def mean(values: Sequence[float], digits: int = 2, are_hits: bool = False) -> str:
-    """With half the width of its 95 % interval (Student's t; Wilson's where they are 0 or 1)."""
+def mean(values: Sequence[float]) -> str:
+    """Return a mean with half the width of its 95 % interval (Student's t)."""
     count, half = len(values), math.inf
     if not count:
         return "-"
-    if are_hits:
-        half = interval([bool(value) for value in values])[1]
-    elif count > 1:
+    if count > 1:
         half = float(t.ppf(0.975, count - 1)) * stdev(values) / math.sqrt(count)
-    return f"{fmean(values):.{digits}f} ± {half:.{digits}f}"
+    return f"{fmean(values):.2f} ± {half:.2f}"
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
