@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -62,31 +63,49 @@ def _answer(body: Mapping[str, Any]) -> str:
     return str(number + 1 if careful or number % 2 else "no idea")
 
 
-@pytest.fixture
-def policy() -> Iterator[StrictServer]:
-    with StrictServer(POLICY) as server:
-        yield server
+@dataclass(frozen=True)
+class World:
+    """What the command may be pointed at.
+
+    Attributes:
+        policy: server of the policy.
+        provider: stands in for api.openai.com, where the key of the environment belongs.
+        folder: of the sources, and of what the commands write.
+        sources: the arguments that name each kind of source.
+    """
+
+    policy: StrictServer
+    provider: StrictServer
+    folder: Path
+    sources: Mapping[str, list[str]]
+
+    def optimize(self, kind: str, *more: str, output: str = "run") -> int:
+        """Run the command on a source, and return its exit code."""
+        written = ["--output", str(self.folder / output)]
+        return evoprompt("optimize", *self.sources[kind], *written, *more)
+
+    def optimize_policy(self, kind: str, *more: str) -> int:
+        """Run the command on a source for the policy, within 100 rollouts."""
+        served = ["--model", POLICY, "--base-url", self.policy.url, "--budget", "100"]
+        return self.optimize(kind, *served, *more)
 
 
 @pytest.fixture
-def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[StrictServer]:
-    """Stand in for api.openai.com, where the key of the environment belongs."""
-    with StrictServer(WRITER) as server:
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    with StrictServer(POLICY) as policy, StrictServer(WRITER) as provider:
         monkeypatch.setenv("OPENAI_API_KEY", KEY)
-        monkeypatch.setenv("OPENAI_API_BASE", server.url)
-        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        yield server
+        monkeypatch.setenv("OPENAI_API_BASE", provider.url)
+        monkeypatch.setenv("OPENAI_BASE_URL", provider.url)
+        yield World(policy, provider, tmp_path, sources(tmp_path, policy.url))
 
 
-@pytest.fixture
-def sources(tmp_path: Path, policy: StrictServer) -> dict[str, list[str]]:
-    """Return the arguments that name each kind of source."""
-    data, prompt = tmp_path / "sums.jsonl", tmp_path / "prompt.txt"
+def sources(folder: Path, url: str) -> dict[str, list[str]]:
+    data, prompt = folder / "sums.jsonl", folder / "prompt.txt"
     rows = [{"question": f"{number}+1?", "answer": number + 1} for number in range(40)]
     data.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     prompt.write_text("Answer with a number.\n", "utf-8")
-    config, traces = tmp_path / "run.yaml", tmp_path / "traces.jsonl"
-    config.write_text(CONFIG.format(data=data, prompt=prompt, url=policy.url), "utf-8")
+    config, traces = folder / "run.yaml", folder / "traces.jsonl"
+    config.write_text(CONFIG.format(data=data, prompt=prompt, url=url), "utf-8")
     failure = {"question": "90+1?", "answer": "no idea", "expected": "91", "reward": 0}
     traces.write_text(json.dumps(failure) + "\n", "utf-8")
     questions = [str(data), "--prompt", str(prompt), "--metric", "number"]
@@ -103,120 +122,81 @@ def sources(tmp_path: Path, policy: StrictServer) -> dict[str, list[str]]:
 KINDS = ("JSONL", "TASK", "CONFIG", "JSONL with traces")
 
 
-def optimize(source: list[str], folder: Path, *more: str) -> int:
-    return evoprompt("optimize", *source, "--output", str(folder / "run"), *more)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_requests_of_the_writer_go_to_its_provider_and_not_to_the_server_of_the_model(
-    tmp_path: Path,
-    policy: StrictServer,
-    provider: StrictServer,
-    sources: dict[str, list[str]],
-    kind: str,
+    world: World, kind: str
 ) -> None:
-    served = ["--model", POLICY, "--base-url", policy.url, "--budget", "100"]
-    assert optimize(sources[kind], tmp_path, *served, "--lm", f"openai/{WRITER}") == 0
-    assert provider.served == {(WRITER, f"Bearer {KEY}")}
-    assert policy.served == {(POLICY, "Bearer none")}
+    assert world.optimize_policy(kind, "--lm", f"openai/{WRITER}") == 0
+    assert world.provider.served == {(WRITER, f"Bearer {KEY}")}
+    assert world.policy.served == {(POLICY, "Bearer none")}
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_writer_on_a_server_of_ones_own_has_an_option_of_its_own(
-    tmp_path: Path,
-    policy: StrictServer,
-    provider: StrictServer,
-    sources: dict[str, list[str]],
-    kind: str,
-) -> None:
-    served = ["--model", POLICY, "--base-url", policy.url, "--budget", "100"]
+def test_a_writer_on_a_server_of_ones_own_has_an_option_of_its_own(world: World, kind: str) -> None:
     with StrictServer("own") as writer:
         given = ["--lm", "openai/own", "--writer-base-url", writer.url]
-        assert optimize(sources[kind], tmp_path, *served, *given) == 0
+        assert world.optimize_policy(kind, *given) == 0
         assert writer.served == {("own", "Bearer none")}
-    assert {model for model, _ in policy.served} == {POLICY}
-    assert not provider.requests
+    assert {model for model, _ in world.policy.served} == {POLICY}
+    assert not world.provider.requests
 
 
 @pytest.mark.parametrize("kind", ["JSONL", "JSONL with traces"])
-def test_without_a_writer_the_model_writes_on_its_own_server(
-    tmp_path: Path,
-    policy: StrictServer,
-    provider: StrictServer,
-    sources: dict[str, list[str]],
-    kind: str,
-) -> None:
-    served = ["--model", POLICY, "--base-url", policy.url, "--budget", "100"]
-    assert optimize(sources[kind], tmp_path, *served) == 0
-    questions = [str(request.body["messages"][-1]["content"]) for request in policy.requests]
+def test_without_a_writer_the_model_writes_on_its_own_server(world: World, kind: str) -> None:
+    assert world.optimize_policy(kind) == 0
+    questions = [str(request.body["messages"][-1]["content"]) for request in world.policy.requests]
     assert {question.endswith("+1?") for question in questions} == {True, False}
-    assert policy.served == {(POLICY, "Bearer none")}
-    assert not provider.requests
+    assert world.policy.served == {(POLICY, "Bearer none")}
+    assert not world.provider.requests
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_server_gets_the_key_that_is_named_for_it(
-    tmp_path: Path,
-    policy: StrictServer,
-    provider: StrictServer,
-    sources: dict[str, list[str]],
-    monkeypatch: pytest.MonkeyPatch,
-    kind: str,
+    world: World, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     monkeypatch.setenv("POLICY_KEY", "sk-of-the-policy")
     monkeypatch.setenv("WRITER_KEY", "sk-of-the-writer")
-    served = ["--model", POLICY, "--base-url", policy.url, "--api-key-env", "POLICY_KEY"]
+    keys = ["--api-key-env", "POLICY_KEY", "--writer-api-key-env", "WRITER_KEY"]
     with StrictServer("own") as writer:
         given = ["--lm", "openai/own", "--writer-base-url", writer.url]
-        given += ["--writer-api-key-env", "WRITER_KEY", "--budget", "100"]
-        assert optimize(sources[kind], tmp_path, *served, *given) == 0
+        assert world.optimize_policy(kind, *given, *keys) == 0
         assert writer.served == {("own", "Bearer sk-of-the-writer")}
-    assert policy.served == {(POLICY, "Bearer sk-of-the-policy")}
-    assert not provider.requests
+    assert world.policy.served == {(POLICY, "Bearer sk-of-the-policy")}
+    assert not world.provider.requests
 
 
-def test_traces_without_a_task_are_read_by_the_writer_at_its_own_address(
-    tmp_path: Path, policy: StrictServer, provider: StrictServer, sources: dict[str, list[str]]
-) -> None:
-    assert optimize(sources["traces"], tmp_path, "--lm", f"openai/{WRITER}") == 0
-    assert provider.served == {(WRITER, f"Bearer {KEY}")}
-    given = ["--lm", f"openai/{POLICY}", "--writer-base-url", policy.url]
-    assert optimize(sources["traces"], tmp_path / "own", *given) == 0
-    assert len(provider.requests) == len(policy.requests)
-    assert policy.served == {(POLICY, "Bearer none")}
-    assert (tmp_path / "own" / "run" / "instruction-1.txt").read_text("utf-8") == f"{BETTER}\n"
+def test_traces_without_a_task_are_read_by_the_writer_at_its_own_address(world: World) -> None:
+    assert world.optimize("traces", "--lm", f"openai/{WRITER}") == 0
+    assert world.provider.served == {(WRITER, f"Bearer {KEY}")}
+    given = ["--lm", f"openai/{POLICY}", "--writer-base-url", world.policy.url]
+    assert world.optimize("traces", *given, output="own") == 0
+    assert len(world.provider.requests) == len(world.policy.requests)
+    assert world.policy.served == {(POLICY, "Bearer none")}
+    assert (world.folder / "own" / "instruction-1.txt").read_text("utf-8") == f"{BETTER}\n"
+
+
+OTHER_ADDRESS = ("--model", POLICY, "--base-url", "URL", "--writer-base-url", "URL")
 
 
 @pytest.mark.parametrize(
     ("kind", "given", "remedy"),
     [
         ("traces", ("--lm", f"openai/{WRITER}", "--base-url", "URL"), "--writer-base-url URL"),
-        (
-            "JSONL",
-            ("--model", POLICY, "--base-url", "URL", "--writer-base-url", "URL"),
-            "--lm MODEL",
-        ),
-        (
-            "CONFIG",
-            ("--model", POLICY, "--base-url", "URL", "--writer-base-url", "URL"),
-            "--lm MODEL",
-        ),
+        ("JSONL", OTHER_ADDRESS, "--lm MODEL"),
+        ("CONFIG", OTHER_ADDRESS, "--lm MODEL"),
         ("traces", ("--writer-base-url", "URL"), "--lm MODEL"),
     ],
 )
 def test_an_address_that_belongs_to_no_model_is_refused_in_one_line(
-    tmp_path: Path,
-    policy: StrictServer,
-    provider: StrictServer,
-    sources: dict[str, list[str]],
+    world: World,
     capsys: pytest.CaptureFixture[str],
     kind: str,
     given: tuple[str, ...],
     remedy: str,
 ) -> None:
-    more = [policy.url if argument == "URL" else argument for argument in given]
-    assert optimize(sources[kind], tmp_path, *more) == 2
+    more = [world.policy.url if argument == "URL" else argument for argument in given]
+    assert world.optimize(kind, *more) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert remedy in line
-    assert not policy.requests
-    assert not provider.requests
+    assert not world.policy.requests
+    assert not world.provider.requests

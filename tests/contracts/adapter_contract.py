@@ -119,6 +119,14 @@ class AdapterContract:
         """Saves and is never interrupted."""
         return cls.done(host, Job(EVOLVING, steps=6, save_every=2), home)
 
+    @pytest.fixture(autouse=True)
+    def _place(self, host: ContractHost, tmp_path: Path) -> None:
+        self._host, self.folder = host, tmp_path
+
+    def train(self, job: Job, folder: str = "") -> Run:
+        """Does the job in a folder of the test."""
+        return self.done(self._host, job, self.folder / folder)
+
     @staticmethod
     def done(host: ContractHost, job: Job, directory: Path) -> Run:
         with warnings.catch_warnings():
@@ -128,19 +136,15 @@ class AdapterContract:
         assert run is not None
         return run
 
-    def test_a_group_shares_one_question_and_one_candidate(
-        self, host: ContractHost, evolved: Run
-    ) -> None:
-        self.check_groups(host, evolved)
+    def test_a_group_shares_one_question_and_one_candidate(self, evolved: Run) -> None:
+        self.check_groups(evolved)
 
-    def test_rollouts_without_a_reward_are_warned_of_counted_and_a_metric(
-        self, host: ContractHost, tmp_path: Path
-    ) -> None:
+    def test_rollouts_without_a_reward_are_warned_of_counted_and_a_metric(self) -> None:
         with pytest.warns(EvopromptWarning) as caught, ignored_libraries():
-            run = host.run(Job(STATIC, steps=2, silent=("q0",)), tmp_path)
+            run = self._host.run(Job(STATIC, steps=2, silent=("q0",)), self.folder)
         assert run is not None
         failed = [sum(one.reward is None for one in step) for step in run.told]
-        assert failed == [host.group, 0]
+        assert failed == [self._host.group, 0]
         (message,) = [
             str(one.message)
             for one in caught
@@ -156,43 +160,39 @@ class AdapterContract:
         ]
         assert counts[-1] == failed[0]
 
-    def test_a_finished_training_that_is_started_again_trains_nothing(
-        self, host: ContractHost, tmp_path: Path
-    ) -> None:
+    def test_a_finished_training_that_is_started_again_trains_nothing(self) -> None:
         """Also with fewer steps, and in a copy of its folder, where more steps are trained."""
-        first = self.done(host, Job(EVOLVING, steps=3, save_every=1), tmp_path / "first")
-        shutil.copytree(tmp_path / "first", tmp_path / "copy")
+        first = self.train(Job(EVOLVING, steps=3, save_every=1), "first")
+        shutil.copytree(self.folder / "first", self.folder / "copy")
         for steps in (3, 2):
             job = Job(EVOLVING, steps=steps, save_every=1, resume=True)
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", "the training had finished at step 3 of")
-                again = self.done(host, job, tmp_path / "first")
+                again = self.train(job, "first")
             assert again.told == []
             assert again.weights == first.weights
             assert [event for event in again.events if event["event"] == "step_completed"] == [
                 event for event in first.events if event["event"] == "step_completed"
             ]
         more = Job(EVOLVING, steps=4, save_every=1, resume=True)
-        copied = self.done(host, more, tmp_path / "copy")
-        resumed = self.done(host, more, tmp_path / "first")
+        copied = self.train(more, "copy")
+        resumed = self.train(more, "first")
         assert len(copied.told) == 1
         assert copied.weights == resumed.weights != first.weights
 
-    def test_groups_hold_together_across_processes(
-        self, host: ContractHost, tmp_path: Path
-    ) -> None:
-        run = self.done(host, Job(EVOLVING, steps=4, processes=2), tmp_path)
-        assert len(run.batches[0]) // 2 % host.group, "no group straddles the two processes"
+    def test_groups_hold_together_across_processes(self) -> None:
+        run = self.train(Job(EVOLVING, steps=4, processes=2))
+        assert len(run.batches[0]) // 2 % self._host.group, "no group straddles the two processes"
         assert run.engines_used == 1
         assert all(alive == run.populations[0] for alive in run.populations)
         assert not run.populations or set(run.populations[0]) & proposed(run)
-        self.check_groups(host, run)
+        self.check_groups(run)
         self.check_rewards(run)
         assert any(event["event"] == "verified" for event in run.events)
 
-    def check_groups(self, host: ContractHost, run: Run) -> None:
+    def check_groups(self, run: Run) -> None:
         for batch in run.batches:
-            for group in groups(batch, host.group):
+            for group in groups(batch, self._host.group):
                 assert len({(row.question, row.instruction) for row in group}) == 1
         self.check_rows(run)
 
@@ -208,59 +208,50 @@ class AdapterContract:
         ("engine", "candidates", "groups_each"), [(SIDE_BY_SIDE, 2, 2), (ONE_BASELINE, 4, 1)]
     )
     def test_several_candidates_of_a_question_share_its_rollouts(
-        self,
-        host: ContractHost,
-        tmp_path: Path,
-        engine: EngineSpec,
-        candidates: int,
-        groups_each: int,
+        self, engine: EngineSpec, candidates: int, groups_each: int
     ) -> None:
         """Grouping by candidate, each has a baseline of its own; by question, all have one."""
         if engine is SIDE_BY_SIDE and not self.separates_baselines:
-            trainer, built = host.trainer(tmp_path), engine.build()
-            before = host.fingerprint(trainer)
+            trainer, built = self._host.trainer(self.folder), engine.build()
+            before = self._host.fingerprint(trainer)
             with pytest.raises(evoprompt.EvopromptError, match="required: grouping 'question'"):
                 evoprompt.attach(trainer, built)
-            assert host.fingerprint(trainer) == before
+            assert self._host.fingerprint(trainer) == before
             return
-        run = self.done(host, Job(engine, steps=5, silent=("q3",)), tmp_path)
+        run = self.train(Job(engine, steps=5, silent=("q3",)))
         self.check_rows(run)
         self.check_rewards(run)
-        self.check_advantages(run, host.group // groups_each)
-        each = host.group // candidates
+        self.check_advantages(run, self._host.group // groups_each)
+        each = self._host.group // candidates
         most = 0
         for told in run.told:
-            for start in range(0, len(told), host.group):
-                question = told[start : start + host.group]
+            for start in range(0, len(told), self._host.group):
+                question = told[start : start + self._host.group]
                 assert len({t.question.id for t in question}) == 1
                 assert len({t.assignment.group for t in question}) == groups_each
-                rows = [question[place : place + each] for place in range(0, host.group, each)]
+                rows = [
+                    question[place : place + each] for place in range(0, self._host.group, each)
+                ]
                 assert all(len({t.assignment.id for t in row}) == 1 for row in rows)
                 most = max(most, len({t.candidate.id for t in question}))
         assert most == candidates
 
-    def test_seven_seeds_all_train_and_none_is_pruned_before_it_is_measured(
-        self, host: ContractHost, tmp_path: Path
-    ) -> None:
+    def test_seven_seeds_all_train_and_none_is_pruned_before_it_is_measured(self) -> None:
         words = ("be", "brief", "think", "then", "answer")  # all policies know these
         seeds = (*words, "be brief", "think then")
         seven = replace(EVOLVING, seeds=seeds, settings={})  # nothing is set
-        run = self.done(host, Job(seven, steps=6), tmp_path)
+        run = self.train(Job(seven, steps=6))
         instructions = {row.instruction for batch in run.batches for row in batch}
         assert instructions == set(seeds)
         assert [event for event in run.events if event["event"] in ("pruned", "evolved")] == []
 
-    def test_one_static_candidate_changes_nothing(
-        self, host: ContractHost, static: Run, tmp_path: Path
-    ) -> None:
-        untouched = self.done(host, Job(None, steps=5, evaluate_every=3), tmp_path)
+    def test_one_static_candidate_changes_nothing(self, static: Run) -> None:
+        untouched = self.train(Job(None, steps=5, evaluate_every=3))
         assert any(untouched.losses)
         self.check_alike(static, untouched)
 
-    def test_verification_leaves_no_trace(
-        self, host: ContractHost, static: Run, tmp_path: Path
-    ) -> None:
-        verified = self.done(host, Job(ADMITS_NOBODY, steps=5, evaluate_every=3), tmp_path)
+    def test_verification_leaves_no_trace(self, static: Run) -> None:
+        verified = self.train(Job(ADMITS_NOBODY, steps=5, evaluate_every=3))
         assert any(event["event"] == "verified" for event in verified.events)
         assert not any(event.get("admitted") for event in verified.events)
         self.check_alike(verified, static)
@@ -281,11 +272,9 @@ class AdapterContract:
             and not any(w in name for w in ("time", "second", "runtime"))
         }
 
-    def test_attributed_rewards_are_those_trained_on(
-        self, host: ContractHost, evolved: Run
-    ) -> None:
+    def test_attributed_rewards_are_those_trained_on(self, evolved: Run) -> None:
         self.check_rewards(evolved)
-        self.check_advantages(evolved, host.group)
+        self.check_advantages(evolved, self._host.group)
         assert len({row.reward for batch in evolved.batches for row in batch}) > 2
 
     def check_rewards(self, run: Run) -> None:
@@ -308,9 +297,7 @@ class AdapterContract:
                 compared += any(expected)
         assert compared
 
-    def test_a_rollout_nobody_scored_is_told_without_a_reward(
-        self, host: ContractHost, evolved: Run
-    ) -> None:
+    def test_a_rollout_nobody_scored_is_told_without_a_reward(self, evolved: Run) -> None:
         told = [trajectory for step in evolved.told for trajectory in step]
         assert {t.question.id for t in told if t.reward is None} == {"q3", "q6"}
         assert all(t.reward is None for t in told if t.question.id in ("q3", "q6"))
@@ -336,13 +323,11 @@ class AdapterContract:
         assert all(event["main_metric"]["name"] in event["metrics"] for event in logged)
         assert all(event["split"] == "validation" for event in logged)
 
-    def test_verification_uses_the_current_weights(
-        self, host: ContractHost, tmp_path: Path
-    ) -> None:
+    def test_verification_uses_the_current_weights(self) -> None:
         last_step = {**EVOLVING.settings, "evolve_every": 3, "verify_questions": 12}
         job = Job(replace(EVOLVING, settings=last_step), steps=4)
-        sound = self.done(host, job, tmp_path / "sound")
-        ruined = self.done(host, replace(job, ruin_in=4), tmp_path / "ruined")
+        sound = self.train(job, "sound")
+        ruined = self.train(replace(job, ruin_in=4), "ruined")
         assert ruined.batches[:3] == sound.batches[:3]
         assert self.verified_mean(ruined) < self.verified_mean(sound) / 2
 
@@ -367,25 +352,21 @@ class AdapterContract:
         assert shown == verified != set()
         assert sum(spoke) > len(spoke) / 2  # not all of them: a policy may end its turn at once
 
-    def test_a_killed_run_resumes_as_if_nothing_had_happened(
-        self, host: ContractHost, whole: Run, tmp_path: Path
-    ) -> None:
+    def test_a_killed_run_resumes_as_if_nothing_had_happened(self, whole: Run) -> None:
         job = Job(EVOLVING, steps=6, save_every=2)
-        assert host.run(replace(job, kill_in=6), tmp_path) is None
-        resumed = self.done(host, replace(job, resume=True), tmp_path)
+        assert self._host.run(replace(job, kill_in=6), self.folder) is None
+        resumed = self.train(replace(job, resume=True))
         assert resumed.events == whole.events
         assert resumed.told == whole.told[4:]
         assert resumed.batches == whole.batches[4:]
         assert resumed.weights == whole.weights
 
     @pytest.mark.usefixtures("whole")
-    def test_resuming_without_engine_state_says_so_and_starts_fresh(
-        self, host: ContractHost, home: Path
-    ) -> None:
-        host.forget_engine(home)
+    def test_resuming_without_engine_state_says_so_and_starts_fresh(self, home: Path) -> None:
+        self._host.forget_engine(home)
         (home / "events.jsonl").unlink()
         with pytest.warns(UserWarning, match="population starts afresh"), ignored_libraries():
-            resumed = self.done(host, Job(EVOLVING, steps=8, save_every=2, resume=True), home)
+            resumed = self.done(self._host, Job(EVOLVING, steps=8, save_every=2, resume=True), home)
         assert any("population starts afresh" in e.get("message", "") for e in resumed.events)
         assert [e["step"] for e in resumed.events if e["event"] == "step_completed"] == [1, 2]
 
@@ -430,12 +411,10 @@ class AdapterContract:
             assert re.search(rf"{count}{failed}, best now c\d", line)
         assert last.startswith(f"ended at step 5: {len(ended)} generations, ")
 
-    def test_a_training_in_which_every_generation_failed_says_so(
-        self, host: ContractHost, tmp_path: Path
-    ) -> None:
+    def test_a_training_in_which_every_generation_failed_says_so(self) -> None:
         everything = replace(FAILING, settings={**FAILING.settings, "metrics": "all"})
         with pytest.warns(evoprompt.EvopromptWarning) as warned, ignored_libraries():
-            run = self.done(host, Job(everything, steps=5), tmp_path)
+            run = self.train(Job(everything, steps=5))
         failed = sum(event["event"] == "evolved" for event in run.events)
         assert self.last_reported(run, "generations_failed") == failed > 1
         assert self.last_reported(run, "proposer_failures") == failed
@@ -452,38 +431,34 @@ class AdapterContract:
         )
         return values[-1]
 
-    def test_detach_restores_the_trainer_and_frees_the_engine(
-        self, host: ContractHost, tmp_path: Path
-    ) -> None:
-        trainer, second = (host.trainer(tmp_path / name) for name in ("first", "second"))
-        before, untouched = host.fingerprint(trainer), host.fingerprint(second)
+    def test_detach_restores_the_trainer_and_frees_the_engine(self) -> None:
+        trainer, second = (self._host.trainer(self.folder / name) for name in ("first", "second"))
+        before, untouched = self._host.fingerprint(trainer), self._host.fingerprint(second)
         engine = EVOLVING.build()
         limits = engine.limits
         attachment = evoprompt.attach(trainer, engine)
         assert attachment.engine is engine
-        assert host.fingerprint(trainer) != before
+        assert self._host.fingerprint(trainer) != before
         assert f"{len(EVOLVING.seeds)} instructions, best c0" in repr(attachment)
         with pytest.raises(evoprompt.EvopromptError, match="already"):
             evoprompt.attach(trainer, STATIC.build())
         with pytest.raises(evoprompt.EvopromptError, match=r"the engine is attached to a .* alre"):
             evoprompt.attach(second, engine)
-        assert host.fingerprint(second) == untouched
+        assert self._host.fingerprint(second) == untouched
         attachment.detach()
         attachment.detach()
-        assert host.fingerprint(trainer) == before
+        assert self._host.fingerprint(trainer) == before
         assert engine.limits is limits
         evoprompt.attach(second, engine).detach()
         evoprompt.attach(trainer, STATIC.build()).detach()
 
     @pytest.mark.filterwarnings("ignore::evoprompt.support.errors.EvopromptWarning")
-    def test_a_writer_is_told_of_the_prompt_the_score_and_the_room_and_shown_failures(
-        self, host: ContractHost, tmp_path: Path
-    ) -> None:
+    def test_a_writer_is_told_of_the_prompt_the_score_and_the_room_and_shown_failures(self) -> None:
         """In the very fields that a language model is asked with."""
-        notes = tmp_path / "asked.jsonl"
+        notes = self.folder / "asked.jsonl"
         settings = {"accept": "not-worse"}
         spec = EngineSpec(seeds=("think first",), notes=notes, settings=settings)
-        run = self.done(host, Job(spec, steps=17), tmp_path / "run")
+        run = self.train(Job(spec, steps=17), "run")
         asked = [json.loads(line) for line in notes.read_text(encoding="utf-8").splitlines()]
         told = next(one for one in asked if "episodes" in one)
         assert told["instruction"] == "think first"

@@ -73,6 +73,10 @@ class KillContract:
         cls.copy(begun, directory)
         return cls.done(forks, directory, cls.rest)
 
+    @pytest.fixture(autouse=True)
+    def _place(self, request: pytest.FixtureRequest, forks: Forks, tmp_path: Path) -> None:
+        self.request, self.processes, self.scratch = request, forks, tmp_path
+
     @classmethod
     def done(cls, forks: Forks, directory: Path, settings: Settings) -> Path:
         (directory / SETTINGS).write_text(json.dumps(settings))
@@ -100,70 +104,46 @@ class KillContract:
         rng = random.Random(0)
         return sorted(rng.choice(indices) for indices in kinds.values())[::3]
 
-    def check_kills(
-        self,
-        forks: Forks,
-        start: Path | None,
-        names: list[str],
-        whole: Path,
-        scratch: Path,
-        request: pytest.FixtureRequest,
-    ) -> None:
+    def check_kills(self, start: Path | None, names: list[str], whole: Path) -> None:
         settings, expected, wrong = json.dumps(self.rest), self.result(whole), []
         for index in self.kills(names):
-            directory = scratch / f"kill-{index}"
+            directory = self.scratch / f"kill-{index}"
             (directory / WORK).mkdir(parents=True)
             if start is not None:
                 self.copy(start, directory)
             (directory / SETTINGS).write_text(settings)
-            code = forks.run(directory, Fault(kill_at=index))
+            code = self.processes.run(directory, Fault(kill_at=index))
             said = (directory / OUTPUT).read_text()[-2000:]
             assert code == -9, f"not killed at {index} {names[index]}: exit code {code}\n{said}"
-            code = forks.run(directory)
+            code = self.processes.run(directory)
             if code or self.result(directory) != expected:
                 wrong.append(f"{index} {names[index]}: exit code {code}")
             shutil.rmtree(directory)
         killed = len(self.kills(names))
-        tell(request, f"{killed - len(wrong)} of {killed} kills ended as if nothing had happened")
+        self.tell(f"{killed - len(wrong)} of {killed} kills ended as if nothing had happened")
         assert not wrong, wrong
 
     def test_ended_after_a_checkpoint_and_resumed(self, whole: Path, resumed: Path) -> None:
         assert self.result(resumed) == self.result(whole)
 
     def test_killed_at_every_file_of_a_resumed_training(
-        self,
-        forks: Forks,
-        begun: Path,
-        whole: Path,
-        resumed: Path,
-        tmp_path: Path,
-        request: pytest.FixtureRequest,
+        self, begun: Path, whole: Path, resumed: Path
     ) -> None:
-        self.check_kills(forks, begun, self.operations(resumed), whole, tmp_path, request)
+        self.check_kills(begun, self.operations(resumed), whole)
 
     def test_killed_at_every_file_up_to_the_first_checkpoint(
-        self,
-        forks: Forks,
-        begun: Path,
-        whole: Path,
-        tmp_path: Path,
-        request: pytest.FixtureRequest,
+        self, begun: Path, whole: Path
     ) -> None:
-        self.check_kills(forks, None, self.operations(begun), whole, tmp_path, request)
+        self.check_kills(None, self.operations(begun), whole)
 
     def test_on_a_disk_that_is_full_at_any_moment(
-        self,
-        forks: Forks,
-        begun: Path,
-        whole: Path,
-        tmp_path: Path,
-        request: pytest.FixtureRequest,
+        self, begun: Path, whole: Path, tmp_path: Path
     ) -> None:
         """Wherever the room ends, the training says so, and goes on when there is room again."""
         files = [file.stat().st_size for file in (whole / WORK).rglob("*") if file.is_file()]
         disk = SmallDisk(tmp_path / WORK, 8 * sum(files))
         if not disk.mounted:
-            tell(request, "no tmpfs can be mounted here: the size of every file is limited instead")
+            self.tell("no tmpfs can be mounted here: the size of every file is limited instead")
         most = sum(files) if disk.mounted else max(files)
         points = 24 if os.environ.get(POINTS) == "all" else 4
         refused = 0
@@ -179,18 +159,25 @@ class KillContract:
                 if disk.mounted:
                     disk.fill(free)
                 fault = Fault(largest_file=None if disk.mounted else free)
-                if forks.run(tmp_path, fault):
+                if self.processes.run(tmp_path, fault):
                     refused += 1
                     said = (tmp_path / OUTPUT).read_text()
                     assert any(reason in said for reason in FULL), said[-2000:]
                 if disk.mounted:
                     disk.empty()
-                assert forks.run(tmp_path) == 0, (tmp_path / OUTPUT).read_text()[-2000:]
+                assert self.processes.run(tmp_path) == 0, (tmp_path / OUTPUT).read_text()[-2000:]
                 assert self.result(tmp_path) == self.result(whole)
         finally:
             disk.close()
-        tell(request, f"{points} disks, {refused} of them full")
+        self.tell(f"{points} disks, {refused} of them full")
         assert refused >= points // 3, "the disk was hardly ever full"
+
+    def tell(self, message: str) -> None:
+        """Shows ``message`` however the tests end."""
+        plugins = self.request.config.pluginmanager
+        with plugins.getplugin("capturemanager").global_and_fixture_disabled():
+            line = f"{self.request.node.nodeid}: {message}"
+            plugins.getplugin("terminalreporter").write_line(line)
 
 
 def kind(operation: str) -> str:
@@ -202,10 +189,3 @@ def kind(operation: str) -> str:
     found = re.sub(r"\d+", "#", operation)
     found = re.sub(r"(/\.removed-[^/]*/).*", r"\1", found)
     return found if re.search(OURS, found) else found.replace("opened ", "open ")
-
-
-def tell(request: pytest.FixtureRequest, message: str) -> None:
-    """Shows ``message`` however the tests end."""
-    plugins = request.config.pluginmanager
-    with plugins.getplugin("capturemanager").global_and_fixture_disabled():
-        plugins.getplugin("terminalreporter").write_line(f"{request.node.nodeid}: {message}")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from statistics import fmean
 
 import pytest
 from adapter_contract import AdapterContract
-from contract_runs import EVOLVING, ContractHost, Job, Run, groups
+from contract_runs import EVOLVING, Job, Run, groups
 from tinker_cookbook.rl import train
 from tinker_host import Observer, TinkerHost, config
 
@@ -38,12 +37,10 @@ class TestTinkerAdapter(AdapterContract):
                 compared += any(expected)
         assert compared
 
-    def test_groups_hold_together_across_processes(
-        self, host: ContractHost, tmp_path: Path
-    ) -> None:
+    def test_groups_hold_together_across_processes(self) -> None:
         """Groups that would be rolled out in other processes are refused before the first one."""
         job = Job(EVOLVING)
-        given = config(tmp_path, job, Observer(job))
+        given = config(self.folder, job, Observer(job))
         attachment = evoprompt.attach(given, EVOLVING.build())
         with ThreadPoolExecutor() as executor:
             train.set_rollout_executor(executor)
