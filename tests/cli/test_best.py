@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from command_line import evoprompt
+from command_line import evoprompt, stderr_of
 
 from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory
@@ -58,8 +58,7 @@ def test_of_an_attached_training_the_events_are_enough(
     assert (
         said.err == f"candidate c1 after step 2, weight 0.700\n{describe_best('c1', 'c0', True)}\n"
     )
-    assert evoprompt("best", str(tmp_path), "--explain") == 2
-    assert "has no values of sentences" in capsys.readouterr().err
+    assert "has no values of sentences" in stderr_of("best", str(tmp_path), "--explain")
     worth = (SentenceValue("Look twice.", 0.06, 0.02, 3), SentenceValue("Be nice.", 0.01, 0.02, 2))
     log.append(Sentences(2, worth))
     assert evoprompt("best", str(tmp_path), "--explain") == 0
@@ -71,22 +70,16 @@ def test_of_an_attached_training_the_events_are_enough(
 
 
 @pytest.mark.usefixtures("fake_task")
-def test_a_trial_that_has_ended_is_not_waited_for(
-    finished_run: RunDirectory, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert evoprompt("best", str(finished_run.root), "--arm", "static", "--explain") == 2
-    said = capsys.readouterr().err
+def test_a_trial_that_has_ended_is_not_waited_for(finished_run: RunDirectory) -> None:
+    said = stderr_of("best", str(finished_run.root), "--arm", "static", "--explain")
     assert "has no values of sentences" in said
     assert "it has ended: name another with --arm and --seed" in said
 
 
-def test_an_event_file_of_an_earlier_version_is_refused_in_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_event_file_of_an_earlier_version_is_refused_in_one_line(tmp_path: Path) -> None:
     seeded, *_ = EVENTS.splitlines()
     old = '{"event": "told", "step": 1, "rollouts": 8}'
     (tmp_path / "events.jsonl").write_text(f"{seeded}\n{old}\n", encoding="utf-8")
-    assert evoprompt("best", str(tmp_path)) == 2
-    [line] = capsys.readouterr().err.splitlines()
+    [line] = stderr_of("best", str(tmp_path)).splitlines()
     assert "events.jsonl:2 is of an earlier version of evoprompt" in line
     assert "the event 'told' is called 'step_completed' now" in line

@@ -6,7 +6,7 @@ from importlib import metadata
 
 import pytest
 import torch
-from command_line import evoprompt
+from command_line import evoprompt, stdout_of
 from packaging.version import Version
 
 from evoprompt.experiments import requirements
@@ -21,13 +21,10 @@ def by_subject(found: list[DoctorCheck]) -> dict[str, DoctorCheck]:
     return {finding.subject: finding for finding in found}
 
 
-def test_problems_come_first_and_what_is_fine_takes_a_line(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_problems_come_first_and_what_is_fine_takes_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
     found = [DoctorCheck("ok", "Python", "3.12"), DoctorCheck("note", "GPU", "none"), OLD, FINE]
     monkeypatch.setattr(doctor, "findings", lambda: iter(found))
-    assert evoprompt("doctor") == 1
-    first, second, last = capsys.readouterr().out.splitlines()
+    first, second, last = stdout_of("doctor", code=1).splitlines()
     assert first == 'problem trl            0.9, but >=1.0 is required -> pip install "trl>=1.0"'
     assert second == "note    GPU            none"
     assert last == "2 fine: Python 3.12, deap 1.4"

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import evoprompt
+from command_line import evoprompt, stderr_of, stdout_of
 
 from evoprompt.support import yamlfile
 
@@ -28,11 +28,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_it_shows_settings_figures_and_needs_and_writes_nothing(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert evoprompt("run", "tiny.yaml", "--dry-run") == 0
-    text = capsys.readouterr().out
+def test_it_shows_settings_figures_and_needs_and_writes_nothing(here: Path) -> None:
+    text = stdout_of("run", "tiny.yaml", "--dry-run")
     assert "evaluate_every: 160" in text
     assert "static, coevolve: rollouts a step: 8\n" in text
     assert "ok      model: all here" in text
@@ -46,37 +43,28 @@ def test_it_shows_settings_figures_and_needs_and_writes_nothing(
 
 @pytest.mark.parametrize(("accept", "bound"), [("in-training", "about"), ("top", "at most")])
 def test_generations_are_bounded_where_they_keep_a_distance_and_else_expected(
-    accept: str, bound: str, here: Path, capsys: pytest.CaptureFixture[str]
+    accept: str, bound: str, here: Path
 ) -> None:
     given = ["--arm", "coevolve", "--set", f"engine.accept={accept}"]
-    assert evoprompt("run", "tiny.yaml", "--dry-run", *given) == 0
-    row = capsys.readouterr().out.partition("LM calls")[2].splitlines()[1]
+    text = stdout_of("run", "tiny.yaml", "--dry-run", *given)
+    row = text.partition("LM calls")[2].splitlines()[1]
     assert re.search(rf"  {bound} [7-9] ", row), row
 
 
-def test_what_is_missing_is_named_with_its_remedy_and_an_exit_code_of_its_own(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert evoprompt("run", "tiny.yaml", "--dry-run", "--seed", "1") == 3
-    text = capsys.readouterr().out
+def test_what_is_missing_is_named_with_its_remedy_and_an_exit_code_of_its_own(here: Path) -> None:
+    text = stdout_of("run", "tiny.yaml", "--dry-run", "--seed", "1", code=3)
     assert "missing abacus: none found -> buy one" in text
     assert "1 missing: it cannot run here" in text
-    assert evoprompt("run", "tiny.yaml", "--seed", "1") == 2
-    assert "abacus: none found -> buy one" in capsys.readouterr().err
+    assert "abacus: none found -> buy one" in stderr_of("run", "tiny.yaml", "--seed", "1")
     assert [path.name for path in here.iterdir()] == ["tiny.yaml"]
 
 
-def test_what_a_host_notices_is_said_once_before_anything_starts(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert evoprompt("run", "tiny.yaml", "--dry-run") == 0
-    assert "slow" not in capsys.readouterr().out
-    assert evoprompt("run", "tiny.yaml", "--dry-run", "--seed", "2") == 0
-    text = capsys.readouterr().out
+def test_what_a_host_notices_is_said_once_before_anything_starts(here: Path) -> None:
+    assert "slow" not in stdout_of("run", "tiny.yaml", "--dry-run")
+    text = stdout_of("run", "tiny.yaml", "--dry-run", "--seed", "2")
     assert text.count("this is slow") == 1
     assert "static, coevolve: this is slow; buy another\n" in text
-    assert evoprompt("run", "tiny.yaml", "--seed", "2") == 1  # the fake cannot train
-    text = capsys.readouterr().out
+    text = stdout_of("run", "tiny.yaml", "--seed", "2", code=1)  # the fake cannot train
     assert text.count("this is slow") == 1
     assert text.index("run of tiny.yaml") < text.index("this is slow; buy another\n")
 
@@ -84,11 +72,10 @@ def test_what_a_host_notices_is_said_once_before_anything_starts(
 def test_it_says_hours_what_they_go_to_and_what_they_cost_at_a_price(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert evoprompt("run", "tiny.yaml", "--dry-run", "--arm", "static") == 0
     # 100 steps of 36 s, and 300 questions that take 24 s for each 8; on 4 GPUs.
     assert (
         "static: a trial: about 1.2 h (training 80%, evaluations and tests 20%), 5 GPU hours"
-        in (text := capsys.readouterr().out)
+        in (text := stdout_of("run", "tiny.yaml", "--dry-run", "--arm", "static"))
     )
     assert "GPU hours, all trials: about 5\n" in text
     evoprompt("run", "tiny.yaml", "--dry-run", "--arm", "static", "--gpu-price", "10")
@@ -96,12 +83,12 @@ def test_it_says_hours_what_they_go_to_and_what_they_cost_at_a_price(
 
 
 def test_a_narrow_screen_keeps_what_a_sweep_changes(
-    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     swept = [("--sweep", f"engine.{name}") for name in ("temperature=0.1,0.2", "prune_every=5,7")]
-    assert evoprompt("run", "tiny.yaml", "--dry-run", *swept[0], *swept[1]) == 0
-    table = capsys.readouterr().out.partition("LM calls")[2].partition("5 trials")[0]
+    text = stdout_of("run", "tiny.yaml", "--dry-run", *swept[0], *swept[1])
+    table = text.partition("LM calls")[2].partition("5 trials")[0]
     arms = "".join(line.split("  ")[0].strip() for line in table.splitlines())
     assert arms.count("coevolve-temperature-0.2-prune_every-7") == 1
 
@@ -114,8 +101,5 @@ def test_a_narrow_screen_keeps_what_a_sweep_changes(
         (["--dry-run", "--gpu-price", "cheap"], "Invalid value"),
     ],
 )
-def test_a_price_that_cannot_be_used_is_refused(
-    here: Path, capsys: pytest.CaptureFixture[str], given: list[str], told: str
-) -> None:
-    assert evoprompt("run", "tiny.yaml", *given) == 2
-    assert told in capsys.readouterr().err
+def test_a_price_that_cannot_be_used_is_refused(here: Path, given: list[str], told: str) -> None:
+    assert told in stderr_of("run", "tiny.yaml", *given)

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from command_line import evoprompt
+from command_line import evoprompt, stderr_of, stdout_of
 from fresh_site import fresh_site
 
 from evoprompt.experiments.config import load
@@ -47,8 +47,8 @@ def test_it_writes_five_files_and_says_how_to_begin(
     assert (config.task, config.host["name"]) == ({"name": "word-count"}, "trl")
     shared = HostSettings.model_fields["rollouts_per_question"].default
     assert config.engine_of("coevolve").candidates_for(shared) == 5
-    assert evoprompt("new", "task", "word-count") == 2
-    assert "word-count is not empty; required: a new or empty folder" in capsys.readouterr().err
+    error = stderr_of("new", "task", "word-count")
+    assert "word-count is not empty; required: a new or empty folder" in error
     assert "class WordCountTask(Task):" in (folder / "word_count.py").read_text(encoding="utf-8")
 
 
@@ -64,10 +64,9 @@ def test_it_writes_five_files_and_says_how_to_begin(
 )
 @pytest.mark.usefixtures("fake_task")
 def test_a_name_that_cannot_be_used_is_refused_in_one_line(
-    name: str, message: str, here: Path, capsys: pytest.CaptureFixture[str]
+    name: str, message: str, here: Path
 ) -> None:
-    assert evoprompt("new", "task", name) == 2
-    error = capsys.readouterr().err
+    error = stderr_of("new", "task", name)
     assert message in error
     assert error.startswith("error: the name is ")
     assert error.count("\n") == 1
@@ -118,11 +117,8 @@ def test_the_commands_of_its_readme_run_as_they_stand(here: Path) -> None:
 
 
 @pytest.mark.parametrize("role", ["proposer", "selector", "attributor", "verifier"])
-def test_a_component_of_each_role_passes_the_suite_of_its_role(
-    role: str, here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert evoprompt("new", role, "first-idea") == 0
-    assert capsys.readouterr().out.splitlines()[-1] == (
+def test_a_component_of_each_role_passes_the_suite_of_its_role(role: str, here: Path) -> None:
+    assert stdout_of("new", role, "first-idea").splitlines()[-1] == (
         "begin with: pip install -e first-idea && evoprompt plugins --check first-idea"
     )
     folder = here / "first-idea"

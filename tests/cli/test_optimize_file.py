@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import evoprompt
+from command_line import evoprompt, stderr_of, stdout_of
 
 from evoprompt.agents import Episode
 from evoprompt.experiments.directory import RunDirectory
@@ -165,27 +165,25 @@ def test_a_model_that_never_scores_is_not_paid_for_to_the_end(
 
 @pytest.mark.lm
 def test_a_setting_of_the_writer_joins_the_one_that_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     data, prompt = files(tmp_path)
     given = ["optimize", str(data), "--prompt", str(prompt), "--model", "openai:m", "--dry-run"]
     writer = ["--lm", "openai/w", "--set", "engine.proposer.lm.record=exchanges.jsonl"]
-    assert evoprompt(*given, *writer) == 0
-    assert "openai/w" in capsys.readouterr().out
+    assert "openai/w" in stdout_of(*given, *writer)
 
 
-def test_a_file_needs_its_prompt(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_needs_its_prompt(tmp_path: Path) -> None:
     data, prompt = files(tmp_path)
-    assert evoprompt("optimize", str(data), "--model", "openai:m") == 2
-    assert "required: --prompt FILE" in capsys.readouterr().err
+    assert "required: --prompt FILE" in stderr_of("optimize", str(data), "--model", "openai:m")
     assert evoprompt("optimize", "fake", "--prompt", str(prompt), "--model", "openai:m") == 2
 
 
 @pytest.mark.endpoint
 @pytest.mark.lm
 def test_a_dry_run_estimates_the_tokens_that_a_run_spends(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     monkeypatch.setattr("evoprompt.experiments.cli.run._write_report", lambda *given: None)
@@ -211,8 +209,7 @@ def test_a_dry_run_estimates_the_tokens_that_a_run_spends(
     given = ["optimize", str(data), "--prompt", str(prompt), "--metric", "number"]
     with OpenAIServer([], answer) as server:
         given += ["--model", "mine", "--base-url", server.url, "--budget", "120"]
-        assert evoprompt(*given, "--dry-run") == 0
-        forecast = capsys.readouterr().out
+        forecast = stdout_of(*given, "--dry-run")
         assert not server.requests
         assert evoprompt(*given, "--output", str(tmp_path / "run")) == 0
 
@@ -233,13 +230,12 @@ def test_a_dry_run_estimates_the_tokens_that_a_run_spends(
 
 @pytest.mark.lm
 def test_a_dry_run_prints_no_setting_that_only_a_training_has(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     data, prompt = files(tmp_path)
     given = ["optimize", str(data), "--prompt", str(prompt), "--model", "openai:m", "--dry-run"]
-    assert evoprompt(*given, "--compare") == 0
-    forecast = capsys.readouterr().out
+    forecast = stdout_of(*given, "--compare")
     settings: Any = yamlfile.parse(forecast.partition("optimized: engine.")[0], "the forecast")
     assert list(settings["arms"]["static"]["engine"]) == ["proposer"]
     assert "evaluate_every" not in settings

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import evoprompt
+from command_line import evoprompt, stderr_of
 
 from evoprompt.agents import Episode
 from evoprompt.experiments.questions import Questions, QuestionSettings
@@ -89,7 +89,6 @@ def test_a_parquet_file_may_hold_dates_and_decimals(tmp_path: Path) -> None:
 )
 def test_a_table_that_cannot_be_used_is_refused_in_one_line(
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
     name: str,
     content: str,
     prompt: str,
@@ -98,8 +97,7 @@ def test_a_table_that_cannot_be_used_is_refused_in_one_line(
     data = tmp_path / name
     data.write_text(content, "utf-8")
     given = ["optimize", data, "--prompt", write_prompt(tmp_path, prompt), "--answer", "total"]
-    assert evoprompt(*given, "--model", "openai:m", "--output", tmp_path / "run") == 2
-    (line,) = capsys.readouterr().err.splitlines()
+    (line,) = stderr_of(*given, "--model", "openai:m", "--output", tmp_path / "run").splitlines()
     assert words in line
 
 
@@ -138,11 +136,9 @@ def test_a_metric_that_is_unknown_is_refused(tmp_path: Path, metric: Any) -> Non
         questions(tmp_path, write_csv(tmp_path), metric=metric)
 
 
-def test_options_of_a_table_are_refused_without_one(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert evoprompt("optimize", "fake", "--answer", "x", "--model", "openai:m") == 2
-    assert "--answer x is given with fake" in capsys.readouterr().err
+def test_options_of_a_table_are_refused_without_one() -> None:
+    error = stderr_of("optimize", "fake", "--answer", "x", "--model", "openai:m")
+    assert "--answer x is given with fake" in error
 
 
 @pytest.mark.endpoint

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from command_line import evoprompt
+from command_line import evoprompt, stderr_of, stdout_of
 
 pytestmark = pytest.mark.usefixtures("fake_task")
 
@@ -60,11 +60,8 @@ def test_it_says_what_it_begins_before_anything_slow_is_imported(here: Path) -> 
 
 class TestRun:
     @pytest.mark.report
-    def test_runs_both_arms_and_ends_with_table_instruction_and_report(
-        self, here: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        assert evoprompt("run", "tiny.yaml") == 0
-        text = capsys.readouterr().out
+    def test_runs_both_arms_and_ends_with_table_instruction_and_report(self, here: Path) -> None:
+        text = stdout_of("run", "tiny.yaml")
         out = here / "runs" / "tiny"
         assert sorted(path.name for path in out.iterdir()) == [
             "about.json",
@@ -103,8 +100,8 @@ class TestRun:
         self, here: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         # Nobody may make a folder there, not even root.
-        assert evoprompt("run", "tiny.yaml", "--output", "/sys/evoprompt") == 2
-        assert "/sys/evoprompt cannot be written to" in capsys.readouterr().err
+        error = stderr_of("run", "tiny.yaml", "--output", "/sys/evoprompt")
+        assert "/sys/evoprompt cannot be written to" in error
         before = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (3_000, before[1]))  # no file can be larger
         try:
@@ -117,12 +114,9 @@ class TestRun:
         assert evoprompt("run", "runs/tiny", "--resume") == 0
 
     @pytest.mark.report
-    def test_a_run_that_evolves_nothing_ends_in_red_and_with_1(
-        self, here: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_a_run_that_evolves_nothing_ends_in_red_and_with_1(self, here: Path) -> None:
         given = ["tiny.yaml", "--arm", "coevolve", "--set", "engine.proposer=mute"]
-        assert evoprompt("run", *given) == 1
-        text = capsys.readouterr().out
+        text = stdout_of("run", *given, code=1)
         assert "failed generation: the proposer proposed nothing" in text
         last = text.splitlines()[-1]
         kept = Path("runs/tiny/trials/coevolve/seed-0/policy")
@@ -131,8 +125,7 @@ class TestRun:
         assert (here / kept).is_dir()
         page = (here / "runs" / "tiny" / "report.html").read_text(encoding="utf-8")
         assert "step 18: the proposer proposed nothing" in page
-        assert evoprompt("run", "runs/tiny", "--resume") == 1
-        assert "coevolve/0 evolved nothing" in capsys.readouterr().out
+        assert "coevolve/0 evolved nothing" in stdout_of("run", "runs/tiny", "--resume", code=1)
 
     def test_trials_are_chosen_settings_changed_and_the_next_run_has_a_folder_of_its_own(
         self, here: Path
@@ -148,39 +141,30 @@ class TestRun:
         assert evoprompt("run", "tiny.yaml", "--smoke", "--arm", "static") == 0
         assert sorted(path.name for path in (here / "runs").iterdir()) == ["tiny", "tiny-2"]
 
-    def test_ctrl_c_says_how_to_resume_and_that_works(
-        self, here: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_ctrl_c_says_how_to_resume_and_that_works(self, here: Path) -> None:
         options = ["--arm", "coevolve", "--set", "host.interrupt_at=7"]
-        assert evoprompt("run", "tiny.yaml", *options) == 130
-        text = capsys.readouterr().out
+        text = stdout_of("run", "tiny.yaml", *options, code=130)
         assert "press Ctrl-C again to stop immediately" in text
         (told,) = [line for line in text.splitlines() if line.startswith("stopped; continue with")]
         assert told == "stopped; continue with: evoprompt run runs/tiny --resume"
-        assert evoprompt("run", "runs/tiny", "--resume") == 0
-        assert "done in" in capsys.readouterr().out
-        assert evoprompt("run", "tiny.yaml", *options, "--resume") == 0
-        assert "was done before" in capsys.readouterr().out
+        assert "done in" in stdout_of("run", "runs/tiny", "--resume")
+        assert "was done before" in stdout_of("run", "tiny.yaml", *options, "--resume")
 
-    def test_a_failed_trial_gives_exit_code_1_and_its_cause(
-        self, here: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        assert evoprompt("run", "tiny.yaml", "--set", "arms.coevolve.host.fail_at=2") == 1
-        text = capsys.readouterr().out
+    def test_a_failed_trial_gives_exit_code_1_and_its_cause(self, here: Path) -> None:
+        text = stdout_of("run", "tiny.yaml", "--set", "arms.coevolve.host.fail_at=2", code=1)
         assert "coevolve/0 failed: RuntimeError: the accelerator is on fire" in text
         assert "static/0 done in" in text
         assert "fix the cause and continue with: evoprompt run runs/tiny --resume" in text
 
     def test_without_what_draws_the_run_ends_well_and_names_the_extra(
-        self, here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+        self, here: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setitem(sys.modules, "vl_convert", None)
         for name in [
             name for name in sys.modules if name.startswith("evoprompt.experiments.report.")
         ]:
             monkeypatch.delitem(sys.modules, name)
-        assert evoprompt("run", "tiny.yaml", "--smoke") == 0
-        assert 'pip install -e ".[report]"' in capsys.readouterr().out
+        assert 'pip install -e ".[report]"' in stdout_of("run", "tiny.yaml", "--smoke")
 
 
 @pytest.mark.parametrize(

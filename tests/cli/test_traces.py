@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import evoprompt
+from command_line import evoprompt, stderr_of
 
 from evoprompt import Engine, Question
 from evoprompt.experiments.directory import RunDirectory
@@ -99,16 +99,15 @@ def test_failures_are_read_before_the_model_is_asked_and_what_is_written_is_meas
 @pytest.mark.endpoint
 @pytest.mark.lm
 def test_without_a_task_files_are_written_and_nothing_is_claimed(
-    tmp_path: Path, prompt: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, prompt: Path
 ) -> None:
     model, out = Model(), tmp_path / "out"
     given = ["optimize", "--from-traces", str(traces(tmp_path)), "--output", str(out)]
     with OpenAIServer([], model) as server:
         told = ["--lm", "openai/mine", "--writer-base-url", server.url]
-        assert evoprompt(*given, *told, "--prompt", str(prompt)) == 0
-        assert "none of them is shown to be better" in capsys.readouterr().err
-        assert evoprompt(*given, *told) == 2
-        assert "required: one, or to write without measuring" in capsys.readouterr().err
+        error = stderr_of(*given, *told, "--prompt", str(prompt), code=0)
+        assert "none of them is shown to be better" in error
+        assert "required: one, or to write without measuring" in stderr_of(*given, *told)
     (file,) = out.iterdir()
     assert file.read_text("utf-8") == f"Answer with a number. {ADVICE}\n"
     assert not any(one.endswith("+1?") for one in model.asked)
@@ -152,10 +151,7 @@ def test_a_line_that_is_none_is_named(tmp_path: Path, line: str, said: str) -> N
     assert said in str(error.value)
 
 
-def test_where_nothing_failed_or_nothing_is_there_it_says_so(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert evoprompt("optimize", "--from-traces", str(tmp_path)) == 2
-    assert "the folder of a gateway or a log_dir" in capsys.readouterr().err
-    assert evoprompt("optimize") == 2
-    assert "no CONFIG, TASK or TABLE is given" in capsys.readouterr().err
+def test_where_nothing_failed_or_nothing_is_there_it_says_so(tmp_path: Path) -> None:
+    error = stderr_of("optimize", "--from-traces", str(tmp_path))
+    assert "the folder of a gateway or a log_dir" in error
+    assert "no CONFIG, TASK or TABLE is given" in stderr_of("optimize")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from command_line import evoprompt
+from command_line import stdout_of
 
 pytestmark = pytest.mark.usefixtures("fake_task")
 
@@ -26,21 +26,17 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "tiny.yaml").write_text(CONFIG, encoding="utf-8")
 
 
-def test_a_launcher_without_its_cluster_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_launcher_without_its_cluster_is_missing() -> None:
     given = ["run", "tiny.yaml", "--dry-run", "--launcher", "ray"]
-    assert evoprompt(*given, "--set", "launcher.address=127.0.0.1:1") == 3
-    text = capsys.readouterr().out
+    text = stdout_of(*given, "--set", "launcher.address=127.0.0.1:1", code=3)
     assert "missing launcher: there is no Ray cluster at address '127.0.0.1:1'" in text
     assert "-> a running one; start it with `ray start --head`" in text
     assert "1 missing: it cannot be submitted" in text
 
 
-def test_what_the_machines_of_the_trials_need_is_not_looked_for_here(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_what_the_machines_of_the_trials_need_is_not_looked_for_here() -> None:
     given = ["run", "tiny.yaml", "--dry-run", "--seed", "1", "--launcher", "slurm"]
-    assert evoprompt(*given, "--set", "launcher.cluster=local") == 0
-    text = capsys.readouterr().out
+    text = stdout_of(*given, "--set", "launcher.cluster=local")
     assert "abacus" not in text
     assert "ok      launcher: it can be reached" in text
     assert "nothing is missing: it can be submitted" in text

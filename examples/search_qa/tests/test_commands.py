@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from command_line import evoprompt
+from command_line import stderr_of, stdout_of
 from evoprompt_search_qa.demo import RECIPE
 from wrong_paths import Option, leaves, path_parameters, require_refusals
 
@@ -38,20 +38,16 @@ def test_every_command_refuses_every_wrong_path_in_one_line(
             require_refusals(capsys, name, option, given, folder)
 
 
-def test_the_demo_takes_the_options_of_run_and_runs_the_recipe_of_the_example(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert evoprompt("demo", "--dry-run", "--arm", "coevolve", "--set", "budget=1234") == 0
-    assert "1,280" in capsys.readouterr().out  # whole steps of 80
+def test_the_demo_takes_the_options_of_run_and_runs_the_recipe_of_the_example() -> None:
+    text = stdout_of("demo", "--dry-run", "--arm", "coevolve", "--set", "budget=1234")
+    assert "1,280" in text  # whole steps of 80
     example = Path(__file__).parents[1] / "tiny.yaml"
     assert RECIPE.read_text(encoding="utf-8") == example.read_text(encoding="utf-8")
-    assert evoprompt("demo", "--help") == 0
-    shown = capsys.readouterr().out
+    shown = stdout_of("demo", "--help")
     assert "evoprompt demo [OPTIONS]" in shown
     assert "--dry-run" in shown
     assert "CONFIG" not in shown
-    assert evoprompt("demo", "x") == 2
-    assert "evoprompt run" not in capsys.readouterr().err
+    assert "evoprompt run" not in stderr_of("demo", "x")
 
 
 def test_the_plugin_is_found_and_loads_no_heavy_library() -> None:

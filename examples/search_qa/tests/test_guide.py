@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from command_line import evoprompt
+from command_line import evoprompt, stderr_of
 
 ROOT = Path(__file__).parents[3]
 GUIDE = (ROOT / "docs" / "search-qa.md").read_text(encoding="utf-8")
@@ -45,9 +45,7 @@ def test_the_options_of_the_preparation_are_known() -> None:
     assert evoprompt(*PREPARE.split(), "--sauce", "x", "--help") == 2
 
 
-def test_the_evaluation_says_what_is_missing_here_before_it_asks(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_evaluation_says_what_is_missing_here_before_it_asks(tmp_path: Path) -> None:
     (command,) = (line for line in commands() if line.startswith("evoprompt eval "))
     written = tmp_path / "instruction.txt"
     written.write_text(
@@ -55,8 +53,7 @@ def test_the_evaluation_says_what_is_missing_here_before_it_asks(
         encoding="utf-8",
     )
     command = command.replace("instruction.txt", str(written))
-    assert evoprompt(*shlex.split(command)[1:], "--output", str(tmp_path / "out")) == 2
-    error = capsys.readouterr().err
+    error = stderr_of(*shlex.split(command)[1:], "--output", str(tmp_path / "out"))
     assert "search server" in error
     assert " -> " in error
     assert not (tmp_path / "out").exists()

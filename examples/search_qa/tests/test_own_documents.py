@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow.parquet
 import pytest
-from command_line import evoprompt
+from command_line import evoprompt, stderr_of, stdout_of
 from evoprompt_search_qa.open.task import SEED
 from provider import openai
 
@@ -79,7 +79,7 @@ def answer(body: Mapping[str, Any]) -> str:
 @pytest.mark.endpoint
 @pytest.mark.lm
 def test_two_files_become_a_table_of_methods_and_a_better_instruction(
-    server: str, here: Path, capsys: pytest.CaptureFixture[str]
+    server: str, here: Path
 ) -> None:
     splits = {
         split: pyarrow.parquet.read_table(here / "data/own" / f"{split}.parquet").num_rows
@@ -88,8 +88,7 @@ def test_two_files_become_a_table_of_methods_and_a_better_instruction(
     assert splits == {"train": 13, "validation": 4, "test": 4}
     here_only = ["--set", f"task.retriever={server}"]
     with openai(answer) as provider:
-        assert evoprompt(*command("eval"), *here_only) == 0
-        table = capsys.readouterr().out
+        table = stdout_of(*command("eval"), *here_only)
         assert re.search(r"\| Direct \| 0\.0", table)
         assert re.search(r"\| Agent \| (75|100)\.0", table), table  # the page's line is another
         assert evoprompt(*command("optimize"), *here_only, "--output", "runs/better") == 0
@@ -137,13 +136,12 @@ def test_it_keeps_both_answers_of_a_question_and_prints_what_is_left_out(
     ],
 )
 def test_files_that_cannot_be_used_are_refused_in_one_line(
-    arguments: list[str], message: str, here: Path, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], message: str, here: Path
 ) -> None:
     (here / "few.jsonl").write_text('{"question": "Who?", "answer": "I"}\n{}\n')
     (here / "bad.jsonl").write_text("one\n")
     prepare = ["search-qa", "data", "prepare", "--output", "data/own", *arguments]
-    assert evoprompt(*prepare) == 2
-    error = capsys.readouterr().err
+    error = stderr_of(*prepare)
     assert re.search(message, error)
     assert error.count("\n") == 1
     assert not (here / "data").exists()

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from command_line import evoprompt
+from command_line import evoprompt, stderr_of, stdout_of
 
 from evoprompt.agents import Action, Episode
 from evoprompt.experiments.config import config_of
@@ -49,19 +49,17 @@ def test_what_the_policy_chose_itself_is_learned_after_another_prompt() -> None:
 
 
 def test_nothing_to_learn_from_and_an_unfinished_run_are_refused(
-    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    trained: Path, tmp_path: Path
 ) -> None:
     given = ["distill", str(shutil.copytree(trained, tmp_path / "run")), "--arm", "told"]
-    assert evoprompt(*given, "--budget", "1", "--name", "nothing") == 2
-    assert "told/0 had a reward above 0" in capsys.readouterr().out
-    assert evoprompt(*given) == 2
-    assert "nothing/0 of" in capsys.readouterr().err
+    text = stdout_of(*given, "--budget", "1", "--name", "nothing", code=2)
+    assert "told/0 had a reward above 0" in text
+    assert "nothing/0 of" in stderr_of(*given)
 
 
-def test_the_arm_is_like_any_other(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_arm_is_like_any_other(trained: Path) -> None:
     copy = RunDirectory.open(trained)
-    assert evoprompt("distill", str(trained), "--arm", "told", "--budget", "60") == 0
-    table = capsys.readouterr().out
+    table = stdout_of("distill", str(trained), "--arm", "told", "--budget", "60")
     for word in ("with", "without", "distilled", "KL to base"):
         assert word in table
     run, trial = RunDirectory.open(trained), TrialId("told-distilled", 0)
@@ -73,8 +71,7 @@ def test_the_arm_is_like_any_other(trained: Path, capsys: pytest.CaptureFixture[
     kept = json.loads((run.trial(trial).root / "distilled.json").read_text())
     assert 0 < kept["kept"] < 60
     assert kept["divergence"]["without"] < kept["divergence"]["distilled"]
-    assert evoprompt("eval", str(run.trial(trial).root), "--json") == 0
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(stdout_of("eval", str(run.trial(trial).root), "--json"))
     assert found["evaluation"]["value"] == result.test.value
     assert found["instruction"] == result.best_instruction
     assert run.config.arms["told"] == copy.config.arms["told"]

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from command_line import evoprompt
+from command_line import evoprompt, stdout_of
 from pydantic import JsonValue
 
 from evoprompt.agents import Result, ToolCall
@@ -43,7 +43,6 @@ def test_it_trains_and_goes_on_after_its_server_was_down_which_is_told_with_the_
     config: Path,
     settings: dict[str, JsonValue],
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from evoprompt_search_qa.open.tool import SearchTool
@@ -59,8 +58,7 @@ def test_it_trains_and_goes_on_after_its_server_was_down_which_is_told_with_the_
 
     monkeypatch.setattr(SearchTool, "__call__", down)
     arguments = ["run", str(config), "--output", "out", "--arm", "coevolve"]
-    assert evoprompt(*arguments) == 1
-    told = " ".join(capsys.readouterr().out.split())
+    told = " ".join(stdout_of(*arguments, code=1).split())
     assert "the search server http://127.0.0.1:9/retrieve does not answer" in told
     assert "continue with: evoprompt run out --resume" in told
     monkeypatch.undo()

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from command_line import evoprompt
+from command_line import stdout_of
 
 CONFIG = str(Path(__file__).parents[2] / "tiny.yaml")
 MEASURED = {"tokens": 4_800.0, "seconds": 1.6, "gib": 1.1}
@@ -17,9 +17,8 @@ MEASURED = {"tokens": 4_800.0, "seconds": 1.6, "gib": 1.1}
 one with no other work took half as long."""
 
 
-def forecast(capsys: pytest.CaptureFixture[str], *options: str) -> dict[str, float]:
-    assert evoprompt("run", CONFIG, "--dry-run", *options) == 0
-    text = capsys.readouterr().out
+def forecast(*options: str) -> dict[str, float]:
+    text = stdout_of("run", CONFIG, "--dry-run", *options)
     patterns = {
         "tokens": r"a step: .*about ([\d,]+), at most 353,280 tokens",
         "seconds": r"time of a step: about ([\d,]+) s",
@@ -30,8 +29,8 @@ def forecast(capsys: pytest.CaptureFixture[str], *options: str) -> dict[str, flo
     return {name: float(match[1].replace(",", "")) for name, match in found.items() if match}
 
 
-def test_it_is_near_to_what_was_measured(capsys: pytest.CaptureFixture[str]) -> None:
-    figures = forecast(capsys)
+def test_it_is_near_to_what_was_measured() -> None:
+    figures = forecast()
     assert figures.keys() == {"tokens", "seconds", "gib", "minutes"}
     for name in ("tokens", "seconds"):
         assert 0.2 < figures[name] / MEASURED[name] < 5, name
@@ -41,9 +40,9 @@ def test_it_is_near_to_what_was_measured(capsys: pytest.CaptureFixture[str]) -> 
 
 @pytest.mark.slow
 @pytest.mark.nightly
-def test_it_is_near_to_what_a_run_takes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_is_near_to_what_a_run_takes(tmp_path: Path) -> None:
     options = ["--smoke", "--arm", "coevolve"]
-    figures = forecast(capsys, *options)
+    figures = forecast(*options)
     command = ["-m", "evoprompt", "run", CONFIG, *options, "--output", str(tmp_path / "run")]
     process = os.posix_spawn(sys.executable, [sys.executable, *command], os.environ)
     _, status, usage = os.wait4(process, 0)
