@@ -12,7 +12,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from command_line import evoprompt
+from command_line import evoprompt, text_of
 from counted import counted
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
@@ -91,15 +91,13 @@ def _undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_command, "_write_report", lambda directory, console: None)
 
 
-def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
-    """The last line of what a command says that refuses a file."""
-    capsys.readouterr()
+def refused(*arguments: object) -> str:
+    """What a command says that refuses a file."""
     with counted() as work:
-        assert evoprompt(*arguments) == 2
+        text = text_of(*arguments, code=2)
     assert work.calls < MOST_CALLS
-    out, err = capsys.readouterr()
-    assert "Traceback" not in out + err
-    return out + err
+    assert "Traceback" not in text
+    return text
 
 
 DEEP = "[" * 100_000
@@ -121,12 +119,12 @@ def with_number(path: Path, key: str, number: str) -> None:
     ("name", "text"), [(RESULT, "[]"), (SECONDS, DEEP), (SPENDING_FILE, "[]\n"), ("state", DEEP)]
 )
 def test_a_run_with_a_file_of_something_else_is_not_resumed(
-    stopped: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, text: str
+    stopped: Run, tmp_path: Path, name: str, text: str
 ) -> None:
     run = stopped.copy(tmp_path / "out")
     damaged = run.root / (run.state if name == "state" else name)
     damaged.write_text(text, encoding="utf-8")
-    told = refused(capsys, "run", run.root, "--resume")
+    told = refused("run", run.root, "--resume")
     assert damaged.name in told or "the engine state has version None" in told
 
 
@@ -142,14 +140,13 @@ def test_a_run_with_a_file_of_something_else_is_not_resumed(
 def test_a_run_with_a_number_that_is_none_is_not_resumed(
     stopped: Run,
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
     name: str,
     key: str,
     number: str,
 ) -> None:
     run = stopped.copy(tmp_path / "out")
     with_number(run.root / (run.state if name == "state" else name), key, number)
-    refused(capsys, "run", run.root, "--resume")
+    refused("run", run.root, "--resume")
 
 
 def recording(path: Path) -> Path:

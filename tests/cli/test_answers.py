@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import evoprompt, stderr_of
+from command_line import evoprompt, stderr_of, stdout_of
 
 from evoprompt.agents import Agent, AnswerProtocol
 from evoprompt.agents.tasks import Method
@@ -46,10 +46,9 @@ def _begin(tokenizer: Any, limits: Any, question: Question, instruction: str) ->
     return Agent(AnswerProtocol(), tokenizer, limits).play(ids)
 
 
-def asked(folder: Path, url: str, *more: str) -> int:
-    source, output = str(folder / "task.yaml"), str(folder / "out")
+def asking(folder: Path, url: str, *more: str) -> tuple[object, ...]:
     served = ("--model", "openai:m", "--base-url", url)
-    return evoprompt("eval", source, "--output", output, *served, *more)
+    return "eval", folder / "task.yaml", "--output", folder / "out", *served, *more
 
 
 def right(body: Mapping[str, Any]) -> str:
@@ -57,22 +56,18 @@ def right(body: Mapping[str, Any]) -> str:
     return f"P{number + 1}"
 
 
-def test_a_server_that_fails_for_some_is_asked_again_for_those(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_server_that_fails_for_some_is_asked_again_for_those(tmp_path: Path) -> None:
     def answer(body: Mapping[str, Any]) -> Step:
         said = right(body)
         return Status(400) if said.endswith("7") else Text(said)
 
     with OpenAIServer(default=answer) as server:
-        assert asked(tmp_path, server.url, "--limit", "30") == 1
-    told = capsys.readouterr().out
+        told = stdout_of(*asking(tmp_path, server.url, "--limit", "30"), code=1)
     assert "| Agent | - (3 unscored) | - (3 unscored) |" in told
     assert "requests to the policy are chat messages, not the token stream" in told
     with OpenAIServer(default="wrong") as server:
-        assert asked(tmp_path, server.url, "--limit", "30") == 0
+        assert "| Agent | 90.0 [" in stdout_of(*asking(tmp_path, server.url, "--limit", "30"))
         assert len([one for one in server.requests if one.body]) == 3
-    assert "| Agent | 90.0 [" in capsys.readouterr().out
     table = json.loads((tmp_path / "out" / "table.json").read_text())
     assert table["rows"]["Agent"][0]["scored"] == 30
 
@@ -81,8 +76,8 @@ def test_further_methods_and_questions_are_taken_and_nothing_is_asked_twice(
     tmp_path: Path,
 ) -> None:
     with OpenAIServer(default=lambda body: Text(right(body))) as server:
-        assert asked(tmp_path, server.url, "--limit", "5") == 0
-        assert asked(tmp_path, server.url, "--limit", "8", "--methods", "all") == 0
+        assert evoprompt(*asking(tmp_path, server.url, "--limit", "5")) == 0
+        assert evoprompt(*asking(tmp_path, server.url, "--limit", "8", "--methods", "all")) == 0
         assert len([one for one in server.requests if one.body]) == 16
         instructions = {
             one.body["messages"][0]["content"][:7] for one in server.requests if one.body
@@ -93,52 +88,50 @@ def test_further_methods_and_questions_are_taken_and_nothing_is_asked_twice(
     table = json.loads((tmp_path / "out" / "table.json").read_text())
     assert list(table["rows"]) == ["Agent", "Other"]
     with OpenAIServer(default="</script><b>oh</b>") as server:
-        assert asked(tmp_path, server.url, "--limit", "9", "--output", str(tmp_path / "odd")) == 0
+        assert (
+            evoprompt(
+                *asking(tmp_path, server.url, "--limit", "9", "--output", str(tmp_path / "odd"))
+            )
+            == 0
+        )
     page = (tmp_path / "odd" / "trajectories.html").read_text()
     assert "<b>oh" not in page, "no answer ends the script of the page"
     assert r"\u003cb>oh" in page
 
 
-def test_a_server_that_refuses_everything_stops_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_server_that_refuses_everything_stops_it(tmp_path: Path) -> None:
     with OpenAIServer(default=Status(401)) as server:
-        assert asked(tmp_path, server.url, "--methods", "all", "--limit", "30") == 1
+        asked = asking(tmp_path, server.url, "--methods", "all", "--limit", "30")
+        told = stdout_of(*asked, code=1)
         assert len([one for one in server.requests if one.body]) == 30
-    told = capsys.readouterr().out
     assert "30 of the last 30 questions could not be answered" in told
 
 
-def test_it_is_continued_only_as_it_was_begun(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_it_is_continued_only_as_it_was_begun(tmp_path: Path) -> None:
     other = tmp_path / "other.txt"
     other.write_text("Answer in <answer> and </answer> at once.")
     with OpenAIServer(default="wrong") as server:
-        assert asked(tmp_path, server.url, "--limit", "2") == 0
-        assert asked(tmp_path, server.url, "--instruction", str(other), "--limit", "2") == 2
-        assert "was begun with the instruction of agent" in capsys.readouterr().err
-        assert asked(tmp_path, server.url, "--split", "validation", "--limit", "2") == 2
-        assert "was begun with the split 'test'" in capsys.readouterr().err
+        asked = asking(tmp_path, server.url, "--limit", "2")
+        assert evoprompt(*asked) == 0
+        error = stderr_of(*asked, "--instruction", other)
+        assert "was begun with the instruction of agent" in error
+        assert "was begun with the split 'test'" in stderr_of(*asked, "--split", "validation")
         (tmp_path / "out" / "evaluation.json").unlink()
-        assert asked(tmp_path, server.url, "--limit", "2") == 2
-        assert "which holds something else" in capsys.readouterr().err
+        assert "which holds something else" in stderr_of(*asked)
 
 
-def test_a_torn_last_line_is_asked_again_and_a_damaged_one_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_torn_last_line_is_asked_again_and_a_damaged_one_is_named(tmp_path: Path) -> None:
     file = tmp_path / "out" / "answers.jsonl"
     with OpenAIServer(default=lambda body: Text(right(body))) as server:
-        assert asked(tmp_path, server.url, "--limit", "4") == 0
+        asked = asking(tmp_path, server.url, "--limit", "4")
+        assert evoprompt(*asked) == 0
         whole = file.read_bytes()
         file.write_bytes(whole[:-10])
-        assert asked(tmp_path, server.url, "--limit", "4") == 0
+        assert evoprompt(*asked) == 0
         assert len([one for one in server.requests if one.body]) == 5
         assert file.read_bytes() == whole
         file.write_bytes(b"{}\n" + whole)
-        assert asked(tmp_path, server.url, "--limit", "4") == 2
-    assert "answers.jsonl:1 is no answer" in capsys.readouterr().err
+        assert "answers.jsonl:1 is no answer" in stderr_of(*asked)
 
 
 @pytest.mark.parametrize(

@@ -6,37 +6,31 @@ import sys
 
 import pytest
 import typer
+from command_line import stdout_of
 
-from evoprompt.experiments.cli import COMMANDS, build_app, main
+from evoprompt.experiments.cli import COMMANDS, build_app
 from evoprompt.plugins import Plugins
 from evoprompt.support.errors import PluginError
 
 pytestmark = pytest.mark.usefixtures("fake_task")
 
 
-def output_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    with pytest.raises(SystemExit) as ended:
-        main(arguments)
-    assert ended.value.code == 0
-    return capsys.readouterr().out
-
-
 @pytest.mark.parametrize("command", [(), *[(name,) for name in COMMANDS]])
 def test_help_reads_well_at_80_columns(
-    command: tuple[str, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    text = output_of(capsys, *command, "--help")
+    text = stdout_of(*command, "--help")
     assert all(len(line) <= 80 for line in text.splitlines())
     assert "…" not in text
 
 
-def test_commands_of_plugins_stand_beside_our_own(capsys: pytest.CaptureFixture[str]) -> None:
-    text = output_of(capsys, "--help")
+def test_commands_of_plugins_stand_beside_our_own() -> None:
+    text = stdout_of("--help")
     for name in (*COMMANDS, "fake"):
         assert f" {name} " in text
-    assert output_of(capsys, "fake", "hello") == "hello from the fake task\n"
-    assert output_of(capsys, "--version").startswith("evoprompt 0.")
+    assert stdout_of("fake", "hello") == "hello from the fake task\n"
+    assert stdout_of("--version").startswith("evoprompt 0.")
 
 
 def test_our_own_commands_load_no_plugin(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,13 +27,11 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_it_writes_five_files_and_says_how_to_begin(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert evoprompt("new", "task", "word-count") == 0
+def test_it_writes_five_files_and_says_how_to_begin(here: Path) -> None:
+    *_, last = stdout_of("new", "task", "word-count").splitlines()
     folder = here / "word-count"
     assert sorted(path.name for path in folder.iterdir()) == FILES
-    assert capsys.readouterr().out.splitlines()[-1] == (
+    assert last == (
         "begin with: pip install -e word-count && "
         "evoprompt run word-count/word-count.yaml --dry-run"
     )

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from command_line import evoprompt as call
+from command_line import stderr_of, stdout_of
 
 import evoprompt
 from evoprompt.hosting.requests import RequestFiles, supervise
@@ -18,14 +19,13 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_pool_is_listed_and_shown(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert call("pool", "list", folder) == 0
-    assert capsys.readouterr().out == "c0\t-\tseed\tBe brief.\nc1\t-\tseed\tSay why.\n"
-    assert call("pool", "show", folder, "c1") == 0
-    assert "Say why.\nTwice." in capsys.readouterr().out
+def test_the_pool_is_listed_and_shown(folder: Path) -> None:
+    listed = "c0\t-\tseed\tBe brief.\nc1\t-\tseed\tSay why.\n"
+    assert stdout_of("pool", "list", folder) == listed
+    assert "Say why.\nTwice." in stdout_of("pool", "show", folder, "c1")
 
 
-def test_changes_are_asked_and_listed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_changes_are_asked_and_listed(folder: Path) -> None:
     text = folder / "mine.txt"
     text.write_text("Look twice.\n")
     assert call("pool", "add", folder, text) == 0
@@ -33,22 +33,17 @@ def test_changes_are_asked_and_listed(folder: Path, capsys: pytest.CaptureFixtur
     asked = RequestFiles(folder / "events.jsonl").everything()
     assert [(one.action, one.candidate) for one in asked] == [("add", ""), ("retire", "c0")]
     assert asked[0].components == {"instruction": "Look twice."}
-    capsys.readouterr()
-    assert call("pool", "list", folder) == 0
-    assert "request: retire c0 (a person, not handled yet)" in capsys.readouterr().out
+    assert "request: retire c0 (a person, not handled yet)" in stdout_of("pool", "list", folder)
 
 
-def test_what_became_of_a_request_is_listed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_became_of_a_request_is_listed(tmp_path: Path) -> None:
     log = EventLog(tmp_path / "events.jsonl")
     engine = evoprompt.Engine(["Be brief.", "Say why."], log=log)
     supervise(engine)
     for text in ("Look twice.", "I cannot help with that."):
         RequestFiles(log.path).ask("add", components={"instruction": text})
     engine.tell([Trajectory(one, 0.5) for one in engine.ask([Question("q", "Why?")], 1)])
-    assert call("pool", "list", tmp_path) == 0
-    told = capsys.readouterr().out
+    told = stdout_of("pool", "list", tmp_path)
     assert "request: add c2 (a person, step 1): done" in told
     assert engine.best_statement() in told
     assert "request: add (a person, step 1): not done, meta_talk: " in told
@@ -62,18 +57,13 @@ def test_what_became_of_a_request_is_listed(
     ],
 )
 def test_what_cannot_be_done_is_refused_with_the_reason(
-    folder: Path, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+    folder: Path, words: list[str], said: str
 ) -> None:
-    assert call("pool", words[0], folder, words[1]) == 2
-    assert said in capsys.readouterr().err
+    assert said in stderr_of("pool", words[0], folder, words[1])
 
 
-def test_where_nothing_can_be_asked_is_named(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_where_nothing_can_be_asked_is_named(folder: Path) -> None:
     (folder / "result.json").write_text("{}")
-    assert call("pool", "pin", folder, "c0") == 2
-    assert "has finished, and accepts no changes" in capsys.readouterr().err
+    assert "has finished, and accepts no changes" in stderr_of("pool", "pin", folder, "c0")
     (folder / "events.jsonl").unlink()
-    assert call("pool", "list", folder) == 2
-    assert "holds no events.jsonl" in capsys.readouterr().err
+    assert "holds no events.jsonl" in stderr_of("pool", "list", folder)

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from command_line import evoprompt, stderr_of, stdout_of
+from command_line import evoprompt, stderr_of, stdout_of, text_of
 
 pytestmark = pytest.mark.usefixtures("fake_task")
 
@@ -96,21 +96,18 @@ class TestRun:
         cells = table.partition("best instruction")[0]  # which is whole, to be copied
         assert all(len(line) <= 80 for line in cells.splitlines())
 
-    def test_a_full_disk_ends_in_one_line_and_the_run_can_be_resumed(
-        self, here: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_a_full_disk_ends_in_one_line_and_the_run_can_be_resumed(self, here: Path) -> None:
         # Nobody may make a folder there, not even root.
         error = stderr_of("run", "tiny.yaml", "--output", "/sys/evoprompt")
         assert "/sys/evoprompt cannot be written to" in error
         before = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (3_000, before[1]))  # no file can be larger
         try:
-            assert evoprompt("run", "tiny.yaml") == 1
+            text = text_of("run", "tiny.yaml", code=1)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        said = capsys.readouterr()
-        assert "File too large" in said.out
-        assert "Traceback" not in said.out + said.err
+        assert "File too large" in text
+        assert "Traceback" not in text
         assert evoprompt("run", "runs/tiny", "--resume") == 0
 
     @pytest.mark.report

@@ -30,3 +30,11 @@ def stderr_of(*arguments: object, code: int = 2) -> str:
         ended = evoprompt(*arguments)
     assert ended == code, err.getvalue()
     return err.getvalue()
+
+
+def text_of(*arguments: object, code: int) -> str:
+    """Runs the command, which must end with ``code``, and returns all that it wrote."""
+    with redirect_stdout(StringIO()) as text, redirect_stderr(text):
+        ended = evoprompt(*arguments)
+    assert ended == code, text.getvalue()
+    return text.getvalue()

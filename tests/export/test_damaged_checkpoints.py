@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from bytewise import bytewise
-from command_line import evoprompt
+from command_line import text_of
 from safetensors.torch import save_file
 
 from evoprompt.agents.recipe import Recipe
@@ -58,27 +58,22 @@ def replaced(file: Path) -> None:
 )
 def test_export_names_the_damaged_file_in_one_line(
     checkpoint: Path,
-    capsys: pytest.CaptureFixture[str],
     name: str,
     damage: Callable[[Path], None],
 ) -> None:
     damage(checkpoint / name)
-    assert evoprompt("export", checkpoint, checkpoint.parent / "out") == 2
-    out, err = capsys.readouterr()
-    assert "Traceback" not in out + err
-    assert name in "".join((out + err).split())
+    text = text_of("export", checkpoint, checkpoint.parent / "out", code=2)
+    assert "Traceback" not in text
+    assert name in "".join(text.split())
     assert not (checkpoint.parent / "out").exists()
 
 
-def test_export_names_a_tokenizer_of_another_form(
-    checkpoint: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_export_names_a_tokenizer_of_another_form(checkpoint: Path) -> None:
     for file in checkpoint.glob("*token*.json"):
         replaced(file)
-    assert evoprompt("export", checkpoint, checkpoint.parent / "out") == 2
-    out, err = capsys.readouterr()
-    assert "Traceback" not in out + err
-    assert "tokenizer in" in " ".join((out + err).split())
+    text = text_of("export", checkpoint, checkpoint.parent / "out", code=2)
+    assert "Traceback" not in text
+    assert "tokenizer in" in " ".join(text.split())
 
 
 def test_a_checkpoint_that_is_whole_is_readable(checkpoint: Path) -> None:

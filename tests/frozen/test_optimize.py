@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import evoprompt as command
+from command_line import stderr_of, stdout_of
 from optimizing import HABITS, SEED, TRAIN, VALIDATION, Teacher, Writes, learn, metric, program
 
 from evoprompt import EvopromptWarning, InputError, Proposal, ProposalRequest
@@ -344,9 +344,7 @@ def test_an_instruction_must_hold_what_is_required_be_short_enough_and_no_copy()
 
 @pytest.mark.report
 @pytest.mark.parametrize("seeds", [1, 2])
-def test_log_best_and_report_read_the_directory(
-    seeds: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_log_best_and_report_read_the_directory(seeds: int, tmp_path: Path) -> None:
     root = tmp_path / "run"
     result = learn(directory=root, seeds=seeds)
     events = list(read_events((root if seeds == 1 else root / "seed-1") / "events.jsonl"))
@@ -356,15 +354,13 @@ def test_log_best_and_report_read_the_directory(
     )
     assert kinds == set(expected.split())
     assert events[-1]["message"].startswith("the optimization ended: the incumbent is perfect on")
-    assert command("best", root) == 0
-    assert capsys.readouterr().out.strip() == result.best.text
-    assert command("report", root) == 0
+    assert stdout_of("best", root).strip() == result.best.text
+    stdout_of("report", root)
     page = (root / "report.html").read_text(encoding="utf-8")
     assert HABITS[0] in page
     assert "perfect on the whole validation set" in page
     (root / "result.json").unlink()
-    assert command("best", root) == 2
-    assert "required: one that has ended" in capsys.readouterr().err
+    assert "required: one that has ended" in stderr_of("best", root)
 
 
 @pytest.mark.parametrize("said", ["to Infinity and NaN", "half \ud83d"])

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from command_line import evoprompt
+from command_line import evoprompt, stderr_of, stdout_of
 
 from evoprompt.lm import SPENDING_FILE, SpendTracker
 from evoprompt.testing.openai_server import OpenAIServer, Status, chat_fields
@@ -39,19 +39,16 @@ BETTER = (
 )
 
 
-def run(directory: Path, url: str, *options: str) -> int:
+def command(directory: Path, url: str) -> tuple[object, ...]:
     path = directory / "run.yaml"
     path.write_text(CONFIG.format(url=url), encoding="utf-8")
-    return evoprompt("run", path, "--output", directory / "out", *options)
+    return "run", path, "--output", directory / "out"
 
 
-def test_the_price_is_told_before_and_kept_to(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_price_is_told_before_and_kept_to(tmp_path: Path) -> None:
     with OpenAIServer([], chat_fields(analysis="It guesses.", candidates=[BETTER])) as server:
-        assert run(tmp_path, server.url) == 0
+        before, _, _ = stdout_of(*command(tmp_path, server.url)).partition("share solved")
         assert len(server.requests) == 3
-    before, _, _ = capsys.readouterr().out.partition("share solved")
     # One each ten steps, and one at the start: this host does not say that a step has 40 rollouts.
     assert "language model: about 119 calls" in before
     trial = tmp_path / "out" / "trials" / "coevolve" / "seed-0"
@@ -69,24 +66,21 @@ def test_the_price_is_told_before_and_kept_to(
 @pytest.mark.parametrize("jobs", ["1", pytest.param("2", marks=pytest.mark.nightly)])
 def test_a_budget_is_of_the_whole_run_and_of_what_resumes_it(tmp_path: Path, jobs: str) -> None:
     with OpenAIServer([], chat_fields(analysis="It guesses.", candidates=[BETTER])) as server:
-        run(tmp_path, server.url, "--seeds", "3", "--jobs", jobs)
+        evoprompt(*command(tmp_path, server.url), "--seeds", "3", "--jobs", jobs)
         assert len(server.requests) == 3
-        run(tmp_path, server.url, "--seeds", "4", "--jobs", jobs, "--resume")
+        evoprompt(*command(tmp_path, server.url), "--seeds", "4", "--jobs", jobs, "--resume")
         assert len(server.requests) == 3
     assert SpendTracker(tmp_path / "out" / SPENDING_FILE).spent.calls == 3
 
 
 @pytest.mark.lm
-def test_a_dry_run_asks_nothing_and_a_run_asks_before_it_begins(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_dry_run_asks_nothing_and_a_run_asks_before_it_begins(tmp_path: Path) -> None:
     with OpenAIServer([], "ready") as server:
-        assert run(tmp_path, server.url, "--dry-run") == 0
+        dry = (*command(tmp_path, server.url), "--dry-run")
+        assert "reflection can be asked" in stdout_of(*dry)
         assert server.requests == []
-        assert "reflection can be asked" in capsys.readouterr().out
-        assert run(tmp_path, server.url, "--dry-run", "--set", "budget=6") == 0
-        assert "language models" not in capsys.readouterr().out  # it is too short to evolve
+        # It is too short to evolve.
+        assert "language models" not in stdout_of(*dry, "--set", "budget=6")
     with OpenAIServer([], Status(401)) as server:
-        assert run(tmp_path, server.url) == 2
-        assert "the language model gave no answer" in capsys.readouterr().err
+        assert "the language model gave no answer" in stderr_of(*command(tmp_path, server.url))
     assert not (tmp_path / "out").exists()

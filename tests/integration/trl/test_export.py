@@ -10,7 +10,7 @@ import peft
 import pytest
 import tiny_trl
 import torch
-from command_line import evoprompt as command
+from command_line import stdout_of
 from datasets import Dataset
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl.trainer.grpo_trainer import GRPOTrainer
@@ -55,12 +55,11 @@ def training(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, evoprompt.
 
 
 def test_an_export_of_a_checkpoint_asks_and_answers_as_the_training_did(
-    training: tuple[Path, evoprompt.Attachment], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    training: tuple[Path, evoprompt.Attachment], tmp_path: Path
 ) -> None:
     (output, attachment), folder = training, tmp_path / "out"
     assert checkpoint_of(output) == output / "checkpoint-2"
-    assert command("export", output, folder) == 0
-    said = capsys.readouterr().out
+    said = stdout_of("export", output, folder)
     assert "checked: it asks a question by the very tokens of the training" in said
     assert f"vllm serve {folder} " in said
     tokenizer: Any = AutoTokenizer.from_pretrained(folder)
@@ -87,8 +86,7 @@ def test_an_export_of_a_checkpoint_asks_and_answers_as_the_training_did(
     # Who goes on training from the checkpoint gets the model's own template.
     assert AutoTokenizer.from_pretrained(output / "checkpoint-2").chat_template == bytewise.HERMES
     for place in (output, output / "checkpoint-1", folder):
-        assert command("best", place) == 0
-        assert capsys.readouterr().out.strip() in ("be brief", "think then answer")
+        assert stdout_of("best", place).strip() in ("be brief", "think then answer")
 
 
 def test_a_render_function_of_ones_own_is_said_to_have_no_export(tmp_path: Path) -> None:
@@ -114,7 +112,7 @@ def test_lora_is_exported_as_an_adapter(tmp_path: Path) -> None:
     evoprompt.attach(trainer, evoprompt.Engine(["be brief"]))
     trainer.train()
     adapter = tmp_path / "adapter"
-    assert command("export", tmp_path / "run", adapter) == 0
+    stdout_of("export", tmp_path / "run", adapter)
     assert (adapter / "adapter_model.safetensors").exists()
     assert "--enable-lora --max-lora-rank 8" in (adapter / "README.md").read_text()
     ids = torch.tensor([Recipe.read(adapter).probes[0]])

@@ -3,10 +3,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from command_line import text_of
 from evoprompt_smollm2 import commands
 from evoprompt_smollm2.model import NOTE, Model
-
-from evoprompt.experiments.cli import main
 
 
 @pytest.fixture
@@ -27,46 +26,29 @@ def tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def run(*arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
-    with pytest.raises(SystemExit) as ended:
-        main(["model", "smollm2", *arguments])
-    shown = capsys.readouterr()
-    assert isinstance(ended.value.code, int)
-    return ended.value.code, " ".join((shown.out + shown.err).split())
-
-
 def finished(folder: Path) -> None:
     folder.mkdir()
     (folder / NOTE).write_text("{}")
 
 
-def test_a_new_folder_is_made(
-    tmp_path: Path, tried: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, shown = run(str(tmp_path / "model"), capsys=capsys)
-    assert (code, tried) == (0, ["weights", "convert"])
-    assert "wrote" in shown
+def test_a_new_folder_is_made(tmp_path: Path, tried: list[str]) -> None:
+    assert "wrote" in text_of("model", "smollm2", tmp_path / "model", code=0)
+    assert tried == ["weights", "convert"]
 
 
-def test_a_finished_folder_is_left_alone(
-    tmp_path: Path, tried: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_finished_folder_is_left_alone(tmp_path: Path, tried: list[str]) -> None:
     finished(tmp_path / "model")
-    code, shown = run(str(tmp_path / "model"), capsys=capsys)
-    assert (code, tried) == (0, [])
-    assert "is there already" in shown
+    assert "is there already" in text_of("model", "smollm2", tmp_path / "model", code=0)
+    assert tried == []
 
 
 @pytest.mark.parametrize("there", ["another file", "no folder"])
-def test_what_is_there_is_not_overwritten(
-    tmp_path: Path, tried: list[str], there: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_there_is_not_overwritten(tmp_path: Path, tried: list[str], there: str) -> None:
     folder = tmp_path / "model"
     if there == "another file":
         folder.mkdir()
         (folder / "thesis.tex").write_text("...")
     else:
         folder.write_text("...")
-    code, shown = run(str(folder), capsys=capsys)
-    assert (code, tried) == (2, []), "and nothing was fetched for it"
-    assert "required: a" in shown
+    assert "required: a" in text_of("model", "smollm2", folder, code=2)
+    assert tried == [], "nothing was fetched for it"

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from command_line import text_of
 from evoprompt_smollm2.model import NOTE
 from gguf import GGUFWriter
-
-from evoprompt.experiments.cli import main
 
 WIDTH, HEADS, INNER = 32, 2, 48
 CHARACTERS = [chr(code) for code in (*range(33, 127), 288, 266)]  # GPT-2's for space and line end
@@ -63,23 +62,11 @@ def gguf(path: Path, template: str | None = TEMPLATE) -> Path:
     return path
 
 
-def run(*arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
-    with pytest.raises(SystemExit) as ended:
-        main(["model", "gguf", *arguments])
-    shown = capsys.readouterr()
-    assert isinstance(ended.value.code, int)
-    return ended.value.code, " ".join((shown.out + shown.err).split())
-
-
-def test_a_file_becomes_a_folder_that_ends_turns_as_the_file_says(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_becomes_a_folder_that_ends_turns_as_the_file_says(tmp_path: Path) -> None:
     from transformers import AutoTokenizer, GenerationConfig
 
     file, folder = gguf(tmp_path / "tiny.gguf"), tmp_path / "model"
-    code, shown = run(str(file), str(folder), capsys=capsys)
-    assert code == 0, shown
-    assert "What is the capital of France?" in shown
+    assert "What is the capital of France?" in text_of("model", "gguf", file, folder, code=0)
     tokenizer = AutoTokenizer.from_pretrained(folder)
     assert (tokenizer.eos_token, tokenizer.pad_token) == ("<|im_end|>", "<|endoftext|>")
     assert tokenizer.chat_template == TEMPLATE
@@ -90,15 +77,11 @@ def test_a_file_becomes_a_folder_that_ends_turns_as_the_file_says(
 
 
 @pytest.mark.parametrize("wrong", ["missing", "no GGUF", "no chat template"])
-def test_what_is_no_model_that_chats_is_refused(
-    wrong: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_no_model_that_chats_is_refused(wrong: str, tmp_path: Path) -> None:
     file = tmp_path / "tiny.gguf"
     if wrong == "no GGUF":
         file.write_bytes(b"a diary" * 99)
     elif wrong == "no chat template":
         gguf(file, template=None)
-    code, shown = run(str(file), str(tmp_path / "model"), capsys=capsys)
-    assert code == 2, shown
-    assert "required: a" in shown
+    assert "required: a" in text_of("model", "gguf", file, tmp_path / "model", code=2)
     assert not (tmp_path / "model").exists()
