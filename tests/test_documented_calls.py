@@ -65,6 +65,15 @@ async def ask_your_model(instruction: str, question: str) -> str:
     return str(2 * int(number)) if IDEA in instruction else "about 7"
 
 
+GIVEN: dict[str, Any] = {
+    "trainset": TRAIN,
+    "valset": VALIDATION,
+    "program": lambda instruction, example: "right" if IDEA in instruction else "wrong",
+    "metric": lambda example, output: float(output == "right"),
+    "evoprompt": evoprompt,
+}
+
+
 def executed(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch, **given: Any) -> Any:
     monkeypatch.chdir(folder)
     exec(text, given)
@@ -101,25 +110,15 @@ def test_the_first_call_with_its_folder_and_its_report(
 def test_a_proposer_that_asks_no_language_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = {
-        "trainset": TRAIN,
-        "valset": VALIDATION,
-        "program": lambda instruction, example: "right" if IDEA in instruction else "wrong",
-        "metric": lambda example, output: float(output == "right"),
-        "evoprompt": evoprompt,
-    }
-    found = executed(block("frozen.md", "SentenceEdit"), tmp_path, monkeypatch, **given)
+    found = executed(block("frozen.md", "SentenceEdit"), tmp_path, monkeypatch, **GIVEN)
     assert IDEA in found["result"].best.text
     assert found["result"].value == 1.0
 
 
 def test_the_call_of_the_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given = {
-        "trainset": TRAIN,
-        "valset": VALIDATION,
-        "program": lambda instruction, example: "right" if IDEA in instruction else "wrong",
+        **GIVEN,
         "metric": lambda example, output: (float(output == "right"), "look closer"),
-        "evoprompt": evoprompt,
     }
     with openai(writes(nobody)):
         text = block("index.md", "evoprompt.optimize")
@@ -129,16 +128,9 @@ def test_the_call_of_the_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_a_callback_that_ends_it_when_the_value_is_good_enough(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = {
-        "trainset": TRAIN,
-        "valset": VALIDATION,
-        "program": lambda instruction, example: "right" if IDEA in instruction else "wrong",
-        "metric": lambda example, output: float(output == "right"),
-        "evoprompt": evoprompt,
-    }
     with openai(writes(nobody)):
         text = block("notebooks.md", "GoodEnough")
-        result = executed(text, tmp_path, monkeypatch, **given)["result"]
+        result = executed(text, tmp_path, monkeypatch, **GIVEN)["result"]
     assert (result.stopped, result.value) == ("it was interrupted", 1.0)
 
 

@@ -17,7 +17,7 @@ from evoprompt.experiments.runner import RunOutcome, run
 from evoprompt.log.events import Event
 
 COEVOLVE = TrialId("coevolve", 0)
-
+LOST_AND_FINISHED = [f"{word} coevolve/0" for word in ("started", "lost", "started", "finished")]
 
 Launched = Callable[..., tuple[RunOutcome, Watcher]]
 
@@ -98,12 +98,7 @@ class LauncherContract:
             assert outcome.failed == (COEVOLVE,)
             return
         assert not outcome.failed
-        assert [line.split(":")[0] for line in watcher.said] == [
-            "started coevolve/0",
-            "lost coevolve/0",
-            "started coevolve/0",
-            "finished coevolve/0",
-        ]
+        assert [line.split(":")[0] for line in watcher.said] == LOST_AND_FINISHED
         assert trial_events(self.directory) == trial_events(whole)
 
     def test_is_stopped_and_continued(

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from faults import WORK
+from optimizing import HABITS
 
 import evoprompt
 from evoprompt import OptimizeOptions, Proposal, ProposalRequest, Proposer, VerificationResult
@@ -29,12 +30,6 @@ SETTINGS = "settings.json"
 CALLS = "calls.txt"
 """File in a job's directory with a line for each call of the program and each of the proposer."""
 
-HABITS = (
-    "Convert every unit.",
-    "Spell out each date.",
-    "Check the sign twice.",
-    "Name your source.",
-)
 KINDS = len(HABITS)
 TRAIN = [f"train question {n} about kind {n % KINDS}" for n in range(16)]
 VALIDATION = [f"another question {n} about kind {n % KINDS}" for n in range(8)]

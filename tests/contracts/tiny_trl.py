@@ -99,6 +99,22 @@ def short_words(completions: list[Any], **columns: Any) -> list[float]:
     ]
 
 
+class Prompts:
+    """A reward function that keeps the prompts and the names of the columns that it sees."""
+
+    __name__ = "prompts"
+
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
+        self.columns: set[str] = set()
+
+    def __call__(self, prompts: list[Any], completions: list[Any], **columns: Any) -> list[float]:
+        """Rewards short words."""
+        self.seen += prompts
+        self.columns |= set(columns)
+        return short_words(completions)
+
+
 def lucky_word(completions: list[Any], lucky: list[str], **columns: Any) -> list[float | None]:
     """Whether the row's own word occurs; says nothing about rows of unlucky words."""
     return [

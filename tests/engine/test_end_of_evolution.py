@@ -5,34 +5,31 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from optimizing import Writes
 
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
-from evoprompt.roles import ProposalRequest, Proposer
+from evoprompt.roles import ProposalRequest
 from evoprompt.testing.samples import question
-from evoprompt.types import Proposal, Trajectory
+from evoprompt.types import Trajectory
 
 QUESTIONS = [question(number) for number in range(4)]
 
 
-class Counter(Proposer):
-    """Proposes a numbered text for each parent."""
+def train(steps: int, **settings: Any) -> tuple[Engine, list[int]]:
+    """Trains on rewards that alternate, so that proposals are decided soon.
 
-    steps: list[int]
+    Returns:
+        The engine, and the steps at which its proposer was asked.
+    """
+    asked: list[int] = []
 
-    def __init__(self) -> None:
-        self.steps = []
+    def write(request: ProposalRequest) -> str:
+        asked.append(request.step)
+        return f"Answer in way {request.step}."
 
-    def propose(self, request: ProposalRequest) -> list[Proposal]:
-        self.steps.append(request.step)
-        parent = request.parents[0].candidate
-        return [Proposal.of(f"Answer in way {request.step}.", parent)]
-
-
-def train(steps: int, **settings: Any) -> tuple[Engine, Counter]:
-    """Trains on rewards that alternate, so that proposals are decided soon."""
-    proposer = Counter()
-    engine = Engine(["Answer."], proposer=proposer, config=EngineConfig(**settings), rules=[])
+    config = EngineConfig(**settings)
+    engine = Engine(["Answer."], proposer=Writes(write), config=config, rules=[])
     each = engine.divide_rollouts(4, "num_generations")
     for step in range(steps):
         engine.tell(
@@ -43,7 +40,7 @@ def train(steps: int, **settings: Any) -> tuple[Engine, Counter]:
             ]
         )
         engine.evolve(lambda assignments: [Trajectory(a, 1.0) for a in assignments])
-    return engine, proposer
+    return engine, asked
 
 
 def notices_of_the_end(engine: Engine) -> list[str]:
@@ -55,15 +52,15 @@ def notices_of_the_end(engine: Engine) -> list[str]:
 
 
 def test_the_default_proposes_after_the_150_steps_of_the_paper() -> None:
-    engine, proposer = train(200)
-    assert max(proposer.steps) > 150
+    engine, asked = train(200)
+    assert max(asked) > 150
     assert notices_of_the_end(engine) == []
 
 
 @pytest.mark.parametrize("settings", [{"evolve_until": 6}, {"preset": "inspo", "evolve_until": 6}])
 def test_a_set_end_stops_proposals_and_is_in_the_log_once(settings: dict[str, Any]) -> None:
-    engine, proposer = train(12, evolve_every=3, **settings)
-    assert max(proposer.steps) <= 6
+    engine, asked = train(12, evolve_every=3, **settings)
+    assert max(asked) <= 6
     (message,) = notices_of_the_end(engine)
     pruning = "; pruning goes on every 5 steps" if "preset" in settings else ""
     assert message == (

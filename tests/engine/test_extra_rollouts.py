@@ -4,26 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from evoprompt import Engine, EngineConfig, Proposer, Verifier
-from evoprompt.roles import ProposalRequest, VerificationRequest
+from numbered_engine import Numbered
+
+from evoprompt import Engine, EngineConfig, Verifier
+from evoprompt.roles import VerificationRequest
 from evoprompt.testing import ScriptedPolicy
 from evoprompt.testing.samples import candidate, question
 from evoprompt.types import (
     REJECTED,
     Assignment,
-    Proposal,
     Trajectory,
     Verification,
     VerificationResult,
 )
 from evoprompt.verifiers import VerificationRollouts
-
-
-class Numbered(Proposer):
-    """Writes a different text each time."""
-
-    def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
-        return [Proposal.of(f"Note {request.rng.random()}.") for _ in range(request.count)]
 
 
 def test_a_generation_takes_a_fifth_of_the_training_since_the_last_one() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from optimizing import HABITS, SEED, VALIDATION, Writes, learn, program
 
-from evoprompt import InputError, OptimizationResult, Proposal, ProposalRequest, Proposer
+from evoprompt import InputError, OptimizationResult, ProposalRequest
 from evoprompt.log.evaluation import Score
 from evoprompt.optimizer.folder import SETTINGS
 from evoprompt.optimizer.result import read_result
@@ -31,18 +31,16 @@ def answer(instruction: str, example: str) -> str:
     return f"{program(instruction, example)}, {tokens} tokens"
 
 
-class Wordy(Proposer):
-    """Adds two habits: with an explanation in odd iterations, and without one in even ones."""
-
-    def propose(self, request: ProposalRequest) -> list[Proposal]:
-        parent = request.parents[0].candidate
-        missing = [habit for habit in HABITS if habit not in parent.text][:2]
-        words = [*missing, LONG] if request.step % 2 else missing
-        return [Proposal.of(" ".join([parent.text, *words]), parent)] if missing else []
+def write(request: ProposalRequest) -> str:
+    """Add two habits: with an explanation in odd iterations, and without one in even ones."""
+    text = request.parents[0].candidate.text
+    missing = [habit for habit in HABITS if habit not in text][:2]
+    words = [*missing, LONG] if request.step % 2 else missing
+    return " ".join([text, *words]) if missing else ""
 
 
 def run(**given: Any) -> OptimizationResult:
-    settings = {"proposer": Wordy(), "limits": LIMITS, **given}
+    settings = {"proposer": Writes(write), "limits": LIMITS, **given}
     result: OptimizationResult = learn(settings.pop("program", answer), score, **settings)
     return result
 
@@ -119,12 +117,11 @@ def test_a_limit_far_below_the_values_is_broken_by_what_exceeds_them(limit: floa
 def test_the_proposer_reads_the_limits() -> None:
     read: list[str] = []
 
-    class Reader(Wordy):
-        def propose(self, request: ProposalRequest) -> list[Proposal]:
-            read.append(request.setting.reward)
-            return super().propose(request)
+    def read_and_write(request: ProposalRequest) -> str:
+        read.append(request.setting.reward)
+        return write(request)
 
-    run(proposer=Reader())
+    run(proposer=Writes(read_and_write))
     assert any("exceeds its limit: tokens 400" in text for text in read)
 
 
@@ -142,4 +139,4 @@ def test_a_limited_metric_that_is_no_number_is_refused(value: object) -> None:
 
     with pytest.raises(InputError, match=r"Score with tokens .* required: a finite number"):
         learn(answer, unusable, limits=LIMITS)
-    assert learn(answer, unusable, proposer=Wordy()).value == 1.0
+    assert learn(answer, unusable, proposer=Writes(write)).value == 1.0

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from hanging import Hang, hanging
+from optimizing import Writes
 
 from evoprompt import (
     Engine,
     EngineConfig,
     EvopromptWarning,
-    Proposal,
     ProposalRequest,
     Proposer,
     Question,
@@ -20,24 +19,16 @@ from evoprompt import (
 from evoprompt.gateway.conversations import Conversations
 from evoprompt.gateway.settings import GatewaySettings
 
-
-class SlowWriter(Proposer):
-    """Hangs until it is named."""
-
-    def __init__(self) -> None:
-        self.hang: Hang | None = None
-
-    def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
-        assert self.hang is not None
-        self.hang.wait()
-        return [Proposal.of("Answer fast.", request.parents[0].candidate)]
+held: list[Hang] = []
 
 
-class LeavingWriter(Proposer):
-    """Ends the process."""
+def write_slowly(request: ProposalRequest) -> str:
+    held[-1].wait()
+    return "Answer fast."
 
-    def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
-        raise SystemExit(0)
+
+def leave(request: ProposalRequest) -> str:
+    raise SystemExit(0)
 
 
 def engine(proposer: Proposer) -> Engine:
@@ -67,10 +58,9 @@ def opened(folder: Path, proposer: Proposer) -> Conversations:
 
 
 def test_a_proposer_that_hangs_is_named_and_delays_nothing(tmp_path: Path) -> None:
-    writer = SlowWriter()
-    gateway = opened(tmp_path, writer)
-    with hanging("the proposer SlowWriter", gateway.engine.log) as hang:
-        writer.hang = hang
+    gateway = opened(tmp_path, Writes(write_slowly))
+    with hanging("the proposer Writes", gateway.engine.log) as hang:
+        held.append(hang)
         visit(gateway, 4)
         hang.wait()
     assert len(hang.lines) == 1
@@ -79,8 +69,8 @@ def test_a_proposer_that_hangs_is_named_and_delays_nothing(tmp_path: Path) -> No
 
 
 def test_an_exit_of_a_proposer_fails_a_generation(tmp_path: Path) -> None:
-    gateway = opened(tmp_path, LeavingWriter())
-    with pytest.warns(EvopromptWarning, match="the proposer LeavingWriter .*SystemExit: 0"):
+    gateway = opened(tmp_path, Writes(leave))
+    with pytest.warns(EvopromptWarning, match="the proposer Writes .*SystemExit: 0"):
         visit(gateway, 2)
     assert gateway.engine.step == 2
     with pytest.warns(EvopromptWarning, match="nothing evolved"):

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import TypeVar
 
 import pytest
-from launcher_contract import COEVOLVE, LauncherContract
+from launcher_contract import COEVOLVE, LOST_AND_FINISHED, LauncherContract
 from ray.cluster_utils import Cluster
 from watched_runs import Watcher, config, trial_events
 
@@ -112,12 +112,7 @@ def test_a_node_that_is_lost_costs_no_trial(
     watcher = Fire(cluster, tmp_path / "hold")
     outcome = run(directory, watcher, launcher=launcher)
     assert not outcome.failed
-    assert [line.split(":")[0] for line in watcher.said] == [
-        "started coevolve/0",
-        "lost coevolve/0",
-        "started coevolve/0",
-        "finished coevolve/0",
-    ]
+    assert [line.split(":")[0] for line in watcher.said] == LOST_AND_FINISHED
     resumed = [event.step for event in watcher.events[COEVOLVE] if event.kind == "step_completed"]
     assert resumed.count(6) == 2  # done again: the newest checkpoint was that of step 5
     assert resumed.count(5) == 1

@@ -1,8 +1,8 @@
 from pathlib import Path
 
 import pytest
+from optimizing import Writes
 
-from evoprompt import Proposer
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
 from evoprompt.experiments.check import generations_within
@@ -11,7 +11,6 @@ from evoprompt.proposers.reflection import Reflection
 from evoprompt.roles import ProposalRequest
 from evoprompt.testing.fakes import FakeTrainer, ScriptedPolicy
 from evoprompt.testing.samples import question
-from evoprompt.types import Proposal
 
 
 def test_an_unknown_price_makes_the_sum_unknown() -> None:
@@ -31,14 +30,12 @@ def test_the_papers_run_has_eleven_generations() -> None:
 def test_a_forecast_counts_the_generations_that_a_training_makes(
     budget: int, until: int | None, start: bool
 ) -> None:
-    class Numbered(Proposer):
-        def __init__(self) -> None:
-            self.asked = 0
+    asked = 0
 
-        def propose(self, request: ProposalRequest) -> list[Proposal]:
-            self.asked += 1
-            parent = request.parents[0].candidate
-            return [Proposal.of(f"Way {self.asked} of {budget}: be brief.", parent)]
+    def write(request: ProposalRequest) -> str:
+        nonlocal asked
+        asked += 1
+        return f"Way {asked} of {budget}: be brief."
 
     config = EngineConfig(
         population_size=2,
@@ -49,13 +46,12 @@ def test_a_forecast_counts_the_generations_that_a_training_makes(
         fill_at_start=start,
         accept="not-worse",
     )
-    proposer = Numbered()
-    engine = Engine(["Be brief."], proposer=proposer, config=config)
+    engine = Engine(["Be brief."], proposer=Writes(write), config=config)
     trainer = FakeTrainer(ScriptedPolicy(lambda _: 0.0), [question(n) for n in range(4)], 2)
     while engine.rollouts < budget:
         trainer.train(engine, 1)
-    verification = engine.verification_rollouts // max(proposer.asked - start, 1)
-    assert generations_within(config, budget, 8, verification) == proposer.asked
+    verification = engine.verification_rollouts // max(asked - start, 1)
+    assert generations_within(config, budget, 8, verification) == asked
 
 
 @pytest.mark.lm

@@ -20,21 +20,6 @@ def engine(*seeds: str, **settings: Any) -> evoprompt.Engine:
     return evoprompt.Engine(seeds or SEEDS, config=evoprompt.EngineConfig(**settings), seed=5)
 
 
-class Prompts:
-    """A reward function that keeps the prompts it sees."""
-
-    __name__ = "prompts"
-
-    def __init__(self) -> None:
-        self.seen: list[Any] = []
-        self.columns: set[str] = set()
-
-    def __call__(self, prompts: list[Any], completions: list[Any], **columns: Any) -> list[float]:
-        self.seen += prompts
-        self.columns |= set(columns)
-        return tiny_trl.short_words(completions)
-
-
 def test_rloo_trains_with_an_engine(tmp_path: Path) -> None:
     trainer = tiny_trl.trainer(tmp_path, rloo=True, reward_clip_range=(0.3, 0.6))
     attached = engine()
@@ -83,7 +68,7 @@ def test_an_engine_step_is_a_generation_batch(
 def test_render_places_the_instruction(
     tmp_path: Path, chat: bool, render: Render, prompt: Any
 ) -> None:
-    prompts = Prompts()
+    prompts = tiny_trl.Prompts()
     rows = tiny_trl.questions(chat=chat)
     trainer = tiny_trl.trainer(
         tmp_path, rows=rows, rewards=[prompts], max_steps=1, shuffle_dataset=False
@@ -98,7 +83,7 @@ def test_render_places_the_instruction(
 def test_reward_functions_get_one_more_column_and_no_row_is_changed(tmp_path: Path) -> None:
     columns = []
     for attach in (False, True):
-        prompts = Prompts()
+        prompts = tiny_trl.Prompts()
         trainer = tiny_trl.trainer(tmp_path, rewards=[prompts], max_steps=1)
         if attach:
             evoprompt.attach(trainer, engine())
@@ -114,7 +99,7 @@ def test_reward_functions_get_one_more_column_and_no_row_is_changed(tmp_path: Pa
 def test_only_prompts_that_fit_the_model_are_asked(tmp_path: Path) -> None:
     template = 3 + 2 + 3 + 7  # system and user message, start of the answer, the question
     room = tiny_trl.POSITIONS - 6 - template
-    prompts = Prompts()
+    prompts = tiny_trl.Prompts()
     trainer = tiny_trl.trainer(tmp_path, rewards=[prompts], max_steps=1)
     attached = evoprompt.attach(trainer, engine(" ".join(["look"] * room)))
     trainer.train()

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import tiny_trl
 from hanging import Hang, hanging
+from optimizing import Writes
 
 import evoprompt
-from evoprompt import Proposal, ProposalRequest, Proposer
+from evoprompt import ProposalRequest
 from evoprompt.support.errors import ComponentError
 
 held: list[Hang] = []
@@ -50,12 +51,9 @@ class LeavingObject:
         raise SystemExit(0)
 
 
-class SlowWriter(Proposer):
-    """Hangs until it is named."""
-
-    def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
-        held[-1].wait()
-        return [Proposal.of("Answer fast.", request.parents[0].candidate)]
+def write_slowly(request: ProposalRequest) -> str:
+    held[-1].wait()
+    return "Answer fast."
 
 
 @pytest.mark.parametrize(
@@ -97,10 +95,9 @@ def test_an_exit_of_a_reward_function_is_an_error(
 def test_a_training_goes_on_while_a_proposer_hangs(tmp_path: Path) -> None:
     trainer = tiny_trl.trainer(tmp_path, max_steps=3)
     config = evoprompt.EngineConfig(accept="not-worse", evolve_every=1, fill_at_start=False)
-    engine = evoprompt.Engine(["be brief"], proposer=SlowWriter(), config=config, rules=[])
+    engine = evoprompt.Engine(["be brief"], proposer=Writes(write_slowly), config=config, rules=[])
     evoprompt.attach(trainer, engine)
-    name = f"the proposer SlowWriter of module {__name__} has not returned"
-    with hanging(name, engine.log) as hang:
+    with hanging("the proposer Writes of module optimizing has not returned", engine.log) as hang:
         held.append(hang)
         trainer.train()
     assert len(hang.lines) == 1

@@ -90,21 +90,8 @@ def qwen() -> tuple[Any, Any]:
     return Qwen2_5_VLForConditionalGeneration(config), processor  # type: ignore[no-untyped-call]
 
 
-class Prompts:
-    """A reward function that keeps the prompts it sees."""
-
-    __name__ = "prompts"
-
-    def __init__(self) -> None:
-        self.seen: list[Any] = []
-
-    def __call__(self, prompts: list[Any], completions: list[Any], **columns: Any) -> list[float]:
-        """Rewards short words."""
-        self.seen += prompts
-        return tiny_trl.short_words(completions)
-
-
-def evolving() -> evoprompt.Engine:
+def attach(trainer: Any) -> tuple[evoprompt.Engine, list[list[evoprompt.Trajectory]], list[Any]]:
+    """Attaches an engine that evolves; returns it, what it is told and what the policy reads."""
     config = evoprompt.EngineConfig(
         population_size=3,
         evolve_every=1,
@@ -113,7 +100,10 @@ def evolving() -> evoprompt.Engine:
         failure_below=2.0,
         failures_per_request=8,
     )
-    return evoprompt.Engine(["be brief"], proposer=RandomWords(), config=config, seed=1)
+    engine = evoprompt.Engine(["be brief"], proposer=RandomWords(), config=config, seed=1)
+    told, read = note_tells(engine), tiny_trl.prompts_read(trainer)
+    evoprompt.attach(trainer, engine)
+    return engine, told, read
 
 
 def test_a_model_with_a_processor_is_trained_and_its_instructions_evolve(tmp_path: Path) -> None:
@@ -123,7 +113,7 @@ def test_a_model_with_a_processor_is_trained_and_its_instructions_evolve(tmp_pat
     for row in rows:
         text = row["prompt"][0]["content"]
         row["prompt"] = [{"role": "user", "content": [{"type": "text", "text": text}]}]
-    prompts: Any = Prompts()
+    prompts: Any = tiny_trl.Prompts()
     trainer = GRPOTrainer(
         model=model,
         reward_funcs=[prompts],
@@ -131,10 +121,7 @@ def test_a_model_with_a_processor_is_trained_and_its_instructions_evolve(tmp_pat
         train_dataset=Dataset.from_list(rows),
         processing_class=processor,
     )
-    engine = evolving()
-    told = note_tells(engine)
-    read = tiny_trl.prompts_read(trainer)
-    evoprompt.attach(trainer, engine)
+    engine, told, read = attach(trainer)
     assert engine.limits.max_prompt_tokens == tiny_trl.POSITIONS - 6 - 8
     assert engine.limits.count_tokens("look it up") == 3
     assert "<eos>" in engine.limits.control_tokens
@@ -174,7 +161,7 @@ def test_a_prompt_that_is_an_image_alone_is_trained_on_and_verified(
         for shade in range(8)
     ]
     tokens = [processor.image_token_id, processor.tokenizer.video_token_id]
-    prompts: Any = Prompts()
+    prompts: Any = tiny_trl.Prompts()
     trainer = GRPOTrainer(
         model=model,
         reward_funcs=[prompts],
@@ -183,10 +170,7 @@ def test_a_prompt_that_is_an_image_alone_is_trained_on_and_verified(
         train_dataset=Dataset.from_list(rows),
         processing_class=processor,
     )
-    engine = evolving()
-    told = note_tells(engine)
-    read = tiny_trl.prompts_read(trainer)
-    evoprompt.attach(trainer, engine)
+    engine, told, read = attach(trainer)
     trainer.train()
     assert engine.verification_rollouts
     assert {part["type"] for part in read[0][1]["content"]} >= {"image"}
@@ -212,7 +196,7 @@ def test_an_environment_that_writes_the_prompts_keeps_the_instruction(
     monkeypatch.setenv("TRL_EXPERIMENTAL_SILENCE", "1")
     words = tiny_trl.tokenizer()
     words.chat_template = tiny_trl.TOOL_TEMPLATE
-    prompts: Any = Prompts()
+    prompts: Any = tiny_trl.Prompts()
     trainer = GRPOTrainer(
         model=tiny_trl.model(),
         reward_funcs=[prompts],
@@ -221,10 +205,7 @@ def test_an_environment_that_writes_the_prompts_keeps_the_instruction(
         processing_class=words,
         environment_factory={"riddles": Riddles},
     )
-    engine = evolving()
-    told = note_tells(engine)
-    read = tiny_trl.prompts_read(trainer)
-    evoprompt.attach(trainer, engine)
+    engine, told, read = attach(trainer)
     trainer.train()
     assert len(engine.population.members) > 1
     system, user = read[0]
