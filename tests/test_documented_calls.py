@@ -74,8 +74,12 @@ GIVEN: dict[str, Any] = {
 }
 
 
-def executed(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch, **given: Any) -> Any:
-    monkeypatch.chdir(folder)
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def executed(text: str, **given: Any) -> Any:
     exec(text, given)
     return given
 
@@ -85,12 +89,10 @@ def test_each_page_is_looked_at_whole() -> None:
     assert [len(blocks(page)) for page in PAGES] == [4, 1, 1, 1]
 
 
-def test_the_first_call_with_its_folder_and_its_report(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_first_call_with_its_folder_and_its_report(tmp_path: Path) -> None:
     given = {"ask_your_model": ask_your_model, "trainset": TRAIN, "valset": VALIDATION}
     with openai(writes(nobody)):
-        found = executed(block("frozen.md", "result.curve"), tmp_path, monkeypatch, **given)
+        found = executed(block("frozen.md", "result.curve"), **given)
     result = found["result"]
     assert isinstance(result, OptimizationResult)
     assert result.best.text.startswith(IDEA)
@@ -107,34 +109,30 @@ def test_the_first_call_with_its_folder_and_its_report(
         assert fact in page
 
 
-def test_a_proposer_that_asks_no_language_model(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found = executed(block("frozen.md", "SentenceEdit"), tmp_path, monkeypatch, **GIVEN)
+def test_a_proposer_that_asks_no_language_model() -> None:
+    found = executed(block("frozen.md", "SentenceEdit"), **GIVEN)
     assert IDEA in found["result"].best.text
     assert found["result"].value == 1.0
 
 
-def test_the_call_of_the_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_call_of_the_index() -> None:
     given = {
         **GIVEN,
         "metric": lambda example, output: (float(output == "right"), "look closer"),
     }
     with openai(writes(nobody)):
         text = block("index.md", "evoprompt.optimize")
-        assert executed(text, tmp_path, monkeypatch, **given)["result"].value == 1.0
+        assert executed(text, **given)["result"].value == 1.0
 
 
-def test_a_callback_that_ends_it_when_the_value_is_good_enough(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_callback_that_ends_it_when_the_value_is_good_enough() -> None:
     with openai(writes(nobody)):
         text = block("notebooks.md", "GoodEnough")
-        result = executed(text, tmp_path, monkeypatch, **GIVEN)["result"]
+        result = executed(text, **GIVEN)["result"]
     assert (result.stopped, result.value) == ("it was interrupted", 1.0)
 
 
-def test_a_task_behind_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_behind_a_server() -> None:
     from evoprompt_calculator.task import Calculator
 
     task = Calculator()
@@ -150,7 +148,7 @@ def test_a_task_behind_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         return answer if IDEA in said else "I do not know."
 
     with openai(writes(model)) as server:
-        found = executed(block("frozen.md", "TaskAgent("), tmp_path, monkeypatch)
+        found = executed(block("frozen.md", "TaskAgent("))
         asked = [one.body["model"] for one in server.requests]
     result = found["result"]
     assert IDEA in result.best.text
@@ -187,7 +185,7 @@ class Adapter:
         return {name: [record] for name in components_to_update}
 
 
-def test_an_adapter_of_gepa(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_adapter_of_gepa() -> None:
     given = {
         "seed_candidate": {"system": "Answer."},
         "adapter": Adapter(),
@@ -196,11 +194,11 @@ def test_an_adapter_of_gepa(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         "evoprompt": evoprompt,
     }
     with openai(writes(nobody)):
-        found = executed(block("frozen.md", "program=adapter"), tmp_path, monkeypatch, **given)
+        found = executed(block("frozen.md", "program=adapter"), **given)
     assert found["result"].value == 1.0
 
 
-def test_a_program_of_dspy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_of_dspy(tmp_path: Path) -> None:
     import dspy
 
     def model(body: Mapping[str, Any]) -> str:
@@ -217,7 +215,7 @@ def test_a_program_of_dspy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     cached, asked_anew = '("openai/gpt-4.1-nano")', '("openai/gpt-4.1-nano", cache=False)'
     text = block("dspy.md", "CoEvolve(").replace(cached, asked_anew)
     with openai(writes(model)):
-        found = executed(text, tmp_path, monkeypatch, **given)
+        found = executed(text, **given)
     result = found["better"].detailed_results
     assert result.value == 1.0
     assert result.program_cost.calls == result.rollouts

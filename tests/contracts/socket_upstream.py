@@ -7,7 +7,7 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +34,7 @@ class SocketUpstream:
         is_left: set when a handler has seen that the gateway closed its connection.
     """
 
-    def __init__(
-        self, handler: Callable[[SocketUpstream, socket.socket, int], bool], host: str
-    ) -> None:
+    def __init__(self, handler: Handler, host: str) -> None:
         self.requests: list[tuple[str, dict[str, str], bytes]] = []
         self.is_left = threading.Event()
         self._handler = handler
@@ -77,10 +75,24 @@ class SocketUpstream:
             self.is_left.set()
 
 
+Handler = Callable[[SocketUpstream, socket.socket, int], bool]
+Standing = Callable[..., AbstractContextManager[tuple[Gateway, SocketUpstream]]]
+"""The fixture of the gateway's tests."""
+
+
+def sending(content: bytes, *, keep: bool = False) -> Handler:
+    """Answer every request by ``content``, and close the connection unless ``keep``."""
+
+    def handler(upstream: SocketUpstream, connection: socket.socket, number: int) -> bool:
+        del upstream, number
+        connection.sendall(content)
+        return keep
+
+    return handler
+
+
 @contextmanager
-def serving(
-    handler: Callable[[SocketUpstream, socket.socket, int], bool], host: str = "127.0.0.1"
-) -> Iterator[SocketUpstream]:
+def serving(handler: Handler, host: str = "127.0.0.1") -> Iterator[SocketUpstream]:
     with closing(SocketUpstream(handler, host)) as upstream:
         yield upstream
 

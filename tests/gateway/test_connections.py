@@ -7,7 +7,6 @@ import http.client
 import json
 import socket
 import zlib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +17,16 @@ from socket_upstream import (
     LIMIT,
     QUESTION,
     STREAM,
+    Handler,
     SocketUpstream,
+    Standing,
     answer,
     ask,
     asking,
     build,
     event,
     local,
+    sending,
     serving,
     stream_head,
     whole,
@@ -36,11 +38,6 @@ from evoprompt.gateway.server import SPENDING
 from evoprompt.lm import http as bounded_http
 from evoprompt.lm.budget import SpendTracker
 from evoprompt.lm.connections import proxy_of
-
-
-@pytest.fixture
-def engine() -> Engine:
-    return EngineSpec(("Be brief.",), evolves=False).build()
 
 
 @pytest.fixture(autouse=True)
@@ -84,14 +81,12 @@ def stop_in_a_call(upstream: SocketUpstream, connection: socket.socket, number: 
 
 @pytest.mark.parametrize("handler", [talk_on, fall_silent, stop_in_a_call])
 def test_an_agent_that_closes_its_stream_keeps_its_reward_and_the_upstream_stops(
+    standing: Standing,
     engine: Engine,
     tmp_path: Path,
-    handler: Callable[[SocketUpstream, socket.socket, int], bool],
+    handler: Handler,
 ) -> None:
-    with (
-        serving(handler) as upstream,
-        build(engine, tmp_path, local(upstream), budget={"calls": 9}) as gateway,
-    ):
+    with standing(handler, budget={"calls": 9}) as (gateway, upstream):
         for reward in (1.0, 0.0):
             key = gateway.conversation(QUESTION, "g")
             asked = {**CHAT, "stream": True, "max_tokens": 500}
@@ -119,9 +114,9 @@ def keep_waiting(upstream: SocketUpstream, connection: socket.socket, number: in
 
 
 def test_a_request_that_the_agent_gives_up_is_cancelled_and_nobody_is_blamed(
-    engine: Engine, tmp_path: Path
+    standing: Standing,
 ) -> None:
-    with serving(keep_waiting) as upstream, build(engine, tmp_path, local(upstream)) as gateway:
+    with standing(keep_waiting) as (gateway, upstream):
         answered = gateway.conversation(QUESTION, "g")
         never = gateway.conversation(QUESTION, "g")
         assert ask(gateway, answered)[0] == 200
@@ -144,8 +139,8 @@ def stay_open(upstream: SocketUpstream, connection: socket.socket, number: int) 
     return False
 
 
-def test_an_answer_counts_before_its_end_reaches_the_agent(engine: Engine, tmp_path: Path) -> None:
-    with serving(stay_open) as upstream, build(engine, tmp_path, local(upstream)) as gateway:
+def test_an_answer_counts_before_its_end_reaches_the_agent(standing: Standing) -> None:
+    with standing(stay_open) as (gateway, _):
         key = gateway.conversation(QUESTION, "g")
         streaming = {**CHAT, "stream": True}
         with (
@@ -157,11 +152,8 @@ def test_an_answer_counts_before_its_end_reaches_the_agent(engine: Engine, tmp_p
             assert gateway.reward(key, 1.0) == ""
 
 
-def test_a_reward_right_after_a_stream_was_closed_counts(engine: Engine, tmp_path: Path) -> None:
-    with (
-        serving(fall_silent) as upstream,
-        build(engine, tmp_path, local(upstream), rollouts=20) as gateway,
-    ):
+def test_a_reward_right_after_a_stream_was_closed_counts(standing: Standing) -> None:
+    with standing(fall_silent, rollouts=20) as (gateway, _):
         for _ in range(10):
             key = gateway.conversation(QUESTION, "g")
             streaming = {**CHAT, "stream": True}
@@ -193,19 +185,14 @@ def test_a_gateway_that_closes_is_no_agent_that_leaves(engine: Engine, tmp_path:
 @pytest.mark.parametrize("coding", ["gzip", "deflate", "GZIP"])
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_compressed_answer_is_read_and_passed_unpacked(
-    engine: Engine, tmp_path: Path, coding: str, stream: bool
+    standing: Standing, coding: str, stream: bool
 ) -> None:
     pack = zlib.compress if coding == "deflate" else gzip.compress
     plain = STREAM if stream else answer()
 
-    def handler(upstream: SocketUpstream, connection: socket.socket, number: int) -> bool:
-        del upstream, number
-        header = f"Content-Encoding: {coding}"
-        packed = pack(plain)
-        connection.sendall(stream_head(header) + packed if stream else whole(packed, header))
-        return False
-
-    with serving(handler) as upstream, build(engine, tmp_path, local(upstream)) as gateway:
+    header, packed = f"Content-Encoding: {coding}", pack(plain)
+    content = stream_head(header) + packed if stream else whole(packed, header)
+    with standing(sending(content)) as (gateway, upstream):
         key = gateway.conversation(QUESTION, "g")
         status, headers, content = ask(gateway, key, {**CHAT, "stream": stream})
         assert (status, content) == (200, plain)
@@ -214,17 +201,10 @@ def test_a_compressed_answer_is_read_and_passed_unpacked(
         assert gateway.reward(key, 1.0) == ""
 
 
-def test_a_compressed_refusal_is_the_agents_to_read(engine: Engine, tmp_path: Path) -> None:
+def test_a_compressed_refusal_is_the_agents_to_read(standing: Standing) -> None:
     refusal = b'{"error": {"message": "the context has 4096 tokens"}}'
-
-    def handler(upstream: SocketUpstream, connection: socket.socket, number: int) -> bool:
-        del upstream, number
-        packed = gzip.compress(refusal)
-        header = "Content-Encoding: gzip"
-        connection.sendall(whole(packed, header, status="400 Bad Request"))
-        return False
-
-    with serving(handler) as upstream, build(engine, tmp_path, local(upstream)) as gateway:
+    packed, header = gzip.compress(refusal), "Content-Encoding: gzip"
+    with standing(sending(whole(packed, header, status="400 Bad Request"))) as (gateway, _):
         key = gateway.conversation(QUESTION, "g")
         status, headers, content = ask(gateway, key)
         assert (status, content) == (400, refusal)
@@ -238,15 +218,11 @@ def test_a_compressed_refusal_is_the_agents_to_read(engine: Engine, tmp_path: Pa
     ids=["no gzip", "gzip cut short", "unknown coding"],  # gzip writes the time into its bytes
 )
 def test_an_answer_that_cannot_be_unpacked_is_the_upstreams_fault(
-    engine: Engine, tmp_path: Path, coding: str, content: bytes, stream: bool
+    standing: Standing, coding: str, content: bytes, stream: bool
 ) -> None:
-    def handler(upstream: SocketUpstream, connection: socket.socket, number: int) -> bool:
-        del upstream, number
-        header = f"Content-Encoding: {coding}"
-        connection.sendall(stream_head(header) + content if stream else whole(content, header))
-        return False
-
-    with serving(handler) as upstream, build(engine, tmp_path, local(upstream)) as gateway:
+    header = f"Content-Encoding: {coding}"
+    sent = stream_head(header) + content if stream else whole(content, header)
+    with standing(sending(sent)) as (gateway, _):
         key = gateway.conversation(QUESTION, "g")
         try:
             assert ask(gateway, key, {**CHAT, "stream": stream})[0] == 502
@@ -255,15 +231,11 @@ def test_an_answer_that_cannot_be_unpacked_is_the_upstreams_fault(
         assert gateway.reward(key, 1.0) not in ("", "the model never answered")
 
 
-def answer_each(upstream: SocketUpstream, connection: socket.socket, number: int) -> bool:
-    """Answer all requests."""
-    del upstream, number
-    connection.sendall(whole())
-    return True
+answer_each = sending(whole(), keep=True)
 
 
-def test_a_compressed_request_is_passed_unpacked(engine: Engine, tmp_path: Path) -> None:
-    with serving(answer_each) as upstream, build(engine, tmp_path, local(upstream)) as gateway:
+def test_a_compressed_request_is_passed_unpacked(standing: Standing) -> None:
+    with standing(answer_each) as (gateway, upstream):
         key = gateway.conversation(QUESTION, "g")
         packed = gzip.compress(json.dumps(CHAT).encode())
         assert ask(gateway, key, packed, Content_Encoding="gzip")[0] == 200
@@ -292,13 +264,9 @@ def test_no_agent_sends_the_cookie_of_another_one(engine: Engine, tmp_path: Path
 
 
 @pytest.mark.parametrize("size", [9_000, 60_000])
-def test_long_headers_pass_in_both_directions(engine: Engine, tmp_path: Path, size: int) -> None:
-    def handler(upstream: SocketUpstream, connection: socket.socket, number: int) -> bool:
-        del upstream, number
-        connection.sendall(whole(b"", f"X-Policy: {'x' * size}"))
-        return True
-
-    with serving(handler) as upstream, build(engine, tmp_path, local(upstream)) as gateway:
+def test_long_headers_pass_in_both_directions(standing: Standing, size: int) -> None:
+    handler = sending(whole(b"", f"X-Policy: {'x' * size}"), keep=True)
+    with standing(handler) as (gateway, upstream):
         key = gateway.conversation(QUESTION, "g")
         status, headers, _ = ask(gateway, key, X_Baggage="y" * size)
         assert status == 200
@@ -338,9 +306,7 @@ def test_a_proxy_that_cannot_be_used_is_named(
 # ------------------------------------------------------------------------------- kept connections
 
 
-def test_an_idle_connection_is_closed_before_servers_close_it(
-    engine: Engine, tmp_path: Path
-) -> None:
+def test_an_idle_connection_is_closed_before_servers_close_it(standing: Standing) -> None:
     idle: list[bool] = []
 
     def handler(upstream: SocketUpstream, connection: socket.socket, number: int) -> bool:
@@ -354,14 +320,14 @@ def test_an_idle_connection_is_closed_before_servers_close_it(
             idle.append(True)
         return False
 
-    with serving(handler) as upstream, build(engine, tmp_path, local(upstream)) as gateway:
+    with standing(handler) as (gateway, upstream):
         assert ask(gateway, gateway.conversation(QUESTION, "g"))[0] == 200
         assert upstream.is_left.wait(LIMIT)
     assert not idle
 
 
 def test_a_request_on_a_connection_that_closes_unanswered_goes_out_once_more(
-    engine: Engine, tmp_path: Path
+    standing: Standing, tmp_path: Path
 ) -> None:
     def handler(upstream: SocketUpstream, connection: socket.socket, number: int) -> bool:
         if number == 0 and len(upstream.requests) == 2:
@@ -369,10 +335,7 @@ def test_a_request_on_a_connection_that_closes_unanswered_goes_out_once_more(
         connection.sendall(whole())
         return True
 
-    with (
-        serving(handler) as upstream,
-        build(engine, tmp_path, local(upstream), budget={"calls": 9}) as gateway,
-    ):
+    with standing(handler, budget={"calls": 9}) as (gateway, upstream):
         key = gateway.conversation(QUESTION, "g")
         assert [ask(gateway, key)[0] for _ in range(2)] == [200, 200]
         assert gateway.reward(key, 1.0) == ""
@@ -381,13 +344,8 @@ def test_a_request_on_a_connection_that_closes_unanswered_goes_out_once_more(
     assert spent.calls == 3  # each may have been billed
 
 
-def test_a_new_connection_that_closes_unanswered_is_an_error(
-    engine: Engine, tmp_path: Path
-) -> None:
-    with (
-        serving(lambda upstream, connection, number: False) as upstream,
-        build(engine, tmp_path, local(upstream)) as gateway,
-    ):
+def test_a_new_connection_that_closes_unanswered_is_an_error(standing: Standing) -> None:
+    with standing(lambda upstream, connection, number: False) as (gateway, upstream):
         assert ask(gateway, gateway.conversation(QUESTION, "g"))[0] == 502
         assert len(upstream.requests) == 1
 
@@ -396,7 +354,7 @@ def test_a_new_connection_that_closes_unanswered_is_an_error(
 
 
 def test_a_request_is_parsed_once_and_no_account_is_kept_without_a_budget(
-    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    standing: Standing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Count the work that took most of the CPU time of a request, instead of the time."""
     num_parsed, proxied_urls = 0, []
@@ -415,7 +373,7 @@ def test_a_request_is_parsed_once_and_no_account_is_kept_without_a_budget(
     monkeypatch.setattr(rewriting, "Body", parse)
     monkeypatch.setattr(bounded_http, "proxy_of", read_proxy)
     num_requests = 20
-    with serving(answer_each) as upstream, build(engine, tmp_path, local(upstream)) as gateway:
+    with standing(answer_each) as (gateway, upstream):
         key = gateway.conversation(QUESTION, "g")
         assert all(ask(gateway, key)[0] == 200 for _ in range(num_requests))
     assert len(upstream.requests) == num_parsed == num_requests

@@ -35,11 +35,6 @@ def upstream() -> Iterator[Upstream]:
         yield found
 
 
-@pytest.fixture
-def engine() -> Engine:
-    return EngineSpec(("Be brief.",), evolves=False).build()
-
-
 @pytest.fixture(autouse=True)
 def _keys(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)

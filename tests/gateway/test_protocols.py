@@ -6,8 +6,6 @@ import errno
 import json
 import shutil
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +15,22 @@ from socket_upstream import (
     CHAT,
     LIMIT,
     QUESTION,
+    Handler,
     SocketUpstream,
+    Standing,
     answer,
     ask,
     build,
     event,
     local,
     send,
+    sending,
     serving,
+    stream_head,
     whole,
 )
 
 from evoprompt import Engine, EvopromptWarning
-from evoprompt.gateway import Gateway
 from evoprompt.gateway.server import SPENDING
 from evoprompt.hosting.binding import Binding
 from evoprompt.lm.budget import SpendTracker
@@ -51,31 +52,13 @@ ASKED = [{"role": "user", "content": "Why?"}]
 SYSTEM = {"type": "text", "text": "Be kind.", "cache_control": {"type": "ephemeral"}}
 
 
-@pytest.fixture
-def engine() -> Engine:
-    return EngineSpec(("Be brief.",), evolves=False).build()
-
-
 @pytest.fixture(autouse=True)
 def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-upstream")
 
 
-def answering(content: bytes, *headers: str, status: str = "200 OK") -> Callable[..., bool]:
-    def handler(upstream: SocketUpstream, connection: Any, number: int) -> bool:
-        del upstream, number
-        connection.sendall(whole(content, *headers, status=status))
-        return True
-
-    return handler
-
-
-@contextmanager
-def standing(
-    engine: Engine, folder: Path, handler: Callable[..., bool], **given: Any
-) -> Iterator[tuple[Gateway, SocketUpstream]]:
-    with serving(handler) as upstream, build(engine, folder, local(upstream), **given) as gateway:
-        yield gateway, upstream
+def answering(content: bytes, *headers: str, status: str = "200 OK") -> Handler:
+    return sending(whole(content, *headers, status=status), keep=True)
 
 
 @pytest.mark.parametrize("placement", ["append", "replace", "user"])
@@ -155,15 +138,14 @@ def standing(
     ],
 )
 def test_the_instruction_has_its_place_in_each_protocol(
-    engine: Engine,
-    tmp_path: Path,
+    standing: Standing,
     placement: str,
     path: str,
     body: dict[str, Any],
     placed: dict[str, dict[str, Any]],
 ) -> None:
     content = json.dumps(RESPONSE if "responses" in path else MESSAGE).encode()
-    with standing(engine, tmp_path, answering(content), placement=placement) as (gateway, upstream):
+    with standing(answering(content), placement=placement) as (gateway, upstream):
         key = gateway.conversation(QUESTION, "g")
         status, came = send(gateway, path, body, key)
         assert (status, came) == (200, content)
@@ -200,8 +182,8 @@ def test_the_instruction_has_its_place_in_each_protocol(
 )
 @pytest.mark.parametrize("is_whole", [True, False])
 def test_a_stream_of_each_protocol_passes_and_is_read(
+    standing: Standing,
     engine: Engine,
-    tmp_path: Path,
     path: str,
     body: dict[str, Any],
     answers: list[dict[str, Any]],
@@ -213,13 +195,7 @@ def test_a_stream_of_each_protocol_passes_and_is_read(
     ]
     content = b"".join(written)
 
-    def handler(upstream: SocketUpstream, connection: Any, number: int) -> bool:
-        del upstream, number
-        head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
-        connection.sendall(head + content)
-        return False
-
-    with standing(engine, tmp_path, handler) as (gateway, _):
+    with standing(sending(stream_head() + content)) as (gateway, _):
         key = gateway.conversation(QUESTION, "g")
         status, came = send(gateway, path, {**body, "stream": True}, key)
         if is_whole:
@@ -235,10 +211,8 @@ def test_a_stream_of_each_protocol_passes_and_is_read(
         assert [turn.action for turn in failure.turns] == ["4"]
 
 
-def test_anthropics_client_shows_its_key_in_a_header_of_its_own(
-    engine: Engine, tmp_path: Path
-) -> None:
-    with standing(engine, tmp_path, answering(json.dumps(MESSAGE).encode())) as (gateway, upstream):
+def test_anthropics_client_shows_its_key_in_a_header_of_its_own(standing: Standing) -> None:
+    with standing(answering(json.dumps(MESSAGE).encode())) as (gateway, upstream):
         key = gateway.conversation(QUESTION, "g")
         body = {"max_tokens": 9, "messages": ASKED}
         assert send(gateway, "/v1/messages", body, headers={"X-Api-Key": key})[0] == 200
@@ -250,11 +224,9 @@ def test_anthropics_client_shows_its_key_in_a_header_of_its_own(
 
 
 @pytest.mark.parametrize("status", ["301 Moved", "302 Found", "303 See Other", "307 Temporary"])
-def test_a_redirect_to_another_host_is_a_bad_gateway(
-    engine: Engine, tmp_path: Path, status: str
-) -> None:
+def test_a_redirect_to_another_host_is_a_bad_gateway(standing: Standing, status: str) -> None:
     handler = answering(b"{}", "Location: http://evil.example/v1", status=status)
-    with standing(engine, tmp_path, handler) as (gateway, upstream):
+    with standing(handler) as (gateway, upstream):
         key = gateway.conversation(QUESTION, "g")
         came, headers, content = ask(gateway, key)
         assert came == 502
@@ -263,9 +235,9 @@ def test_a_redirect_to_another_host_is_a_bad_gateway(
         assert len(upstream.requests) == 1
 
 
-def test_a_redirect_without_end_is_a_bad_gateway(engine: Engine, tmp_path: Path) -> None:
+def test_a_redirect_without_end_is_a_bad_gateway(standing: Standing) -> None:
     handler = answering(b"{}", "Location: /v1/again", status="308 Permanent")
-    with standing(engine, tmp_path, handler) as (gateway, upstream):
+    with standing(handler) as (gateway, upstream):
         assert ask(gateway, gateway.conversation(QUESTION, "g"))[0] == 502
         assert len(upstream.requests) == 4
 
@@ -287,19 +259,18 @@ def test_the_query_of_an_address_stays_at_its_end(engine: Engine, tmp_path: Path
     ("asked", "comes_back"), [({}, False), ({"stream_options": {"include_usage": True}}, True)]
 )
 def test_a_budget_asks_for_the_usage_that_the_agent_does_not_want(
-    engine: Engine, tmp_path: Path, asked: dict[str, Any], comes_back: bool
+    standing: Standing, tmp_path: Path, asked: dict[str, Any], comes_back: bool
 ) -> None:
     usage = b'data: {"choices": [], "usage": {"prompt_tokens": 30, "completion_tokens": 1}}\n\n'
     content = event({"content": "4"}) + event({}, "stop")
-    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
 
     def handler(upstream: SocketUpstream, connection: Any, number: int) -> bool:
         del number
         is_asked = json.loads(upstream.requests[-1][2])["stream_options"]["include_usage"]
-        connection.sendall(head + content + usage * is_asked + b"data: [DONE]\n\n")
+        connection.sendall(stream_head() + content + usage * is_asked + b"data: [DONE]\n\n")
         return False
 
-    with standing(engine, tmp_path, handler, budget={"tokens": 100_000}) as (gateway, _):
+    with standing(handler, budget={"tokens": 100_000}) as (gateway, _):
         key = gateway.conversation(QUESTION, "g")
         status, came = send(gateway, "/v1/chat/completions", {**CHAT, "stream": True, **asked}, key)
         assert (status, came) == (200, content + usage * comes_back + b"data: [DONE]\n\n")
@@ -310,19 +281,17 @@ def test_a_budget_asks_for_the_usage_that_the_agent_does_not_want(
     ("status", "code"), [("402 Payment Required", "x"), ("429 Slow", "insufficient_quota")]
 )
 def test_an_empty_account_ends_at_the_first_answer_that_says_so(
-    engine: Engine, tmp_path: Path, status: str, code: str
+    standing: Standing, status: str, code: str
 ) -> None:
     content = json.dumps({"error": {"message": "you have no credits", "code": code}}).encode()
-    with standing(engine, tmp_path, answering(content, status=status)) as (gateway, _):
+    with standing(answering(content, status=status)) as (gateway, _):
         came, _, said = ask(gateway, gateway.conversation(QUESTION, "g"))
         assert came == 402  # no client tries again
         assert b"no credits" in said
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_an_answer_without_end_is_not_kept_in_memory(
-    engine: Engine, tmp_path: Path, stream: bool
-) -> None:
+def test_an_answer_without_end_is_not_kept_in_memory(standing: Standing, stream: bool) -> None:
     sent = threading.Event()
     kind = b"text/event-stream" if stream else b"application/json"
 
@@ -336,7 +305,7 @@ def test_an_answer_without_end_is_not_kept_in_memory(
             sent.set()
         return False
 
-    with standing(engine, tmp_path, handler) as (gateway, _):
+    with standing(handler) as (gateway, _):
         key = gateway.conversation(QUESTION, "g")
         status, _ = send(gateway, "/v1/chat/completions", {**CHAT, "stream": stream}, key)
         assert status == (0 if stream else 502)
@@ -348,7 +317,7 @@ def test_an_answer_without_end_is_not_kept_in_memory(
 
 
 def test_a_proposer_that_hangs_stops_no_agent(
-    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    standing: Standing, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, free = threading.Event(), threading.Event()
     begin = Binding.begin
@@ -359,7 +328,7 @@ def test_a_proposer_that_hangs_stops_no_agent(
         return begin(self, *given, **more)
 
     monkeypatch.setattr(Binding, "begin", hang)
-    with standing(engine, tmp_path, answering(answer())) as (gateway, _):
+    with standing(answering(answer())) as (gateway, _):
         waiting = gateway.conversation(QUESTION, "h")
         assert ask(gateway, waiting)[0] == 200
         keys = [gateway.conversation(QUESTION, "g") for _ in range(2)]
@@ -434,12 +403,12 @@ def test_steps_that_end_while_the_engine_evolves_follow_and_are_read_again(
 
 
 def test_on_a_full_disk_nothing_is_asked_and_the_next_request_may_work(
-    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    standing: Standing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    with standing(engine, tmp_path, answering(answer())) as (gateway, upstream):
+    with standing(answering(answer())) as (gateway, upstream):
         key = gateway.conversation(QUESTION, "g")
         with monkeypatch.context() as patch:
             patch.setattr(LineFile, "append", fail)
@@ -454,12 +423,12 @@ def test_on_a_full_disk_nothing_is_asked_and_the_next_request_may_work(
 
 
 def test_an_error_of_ours_is_a_sentence(
-    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    standing: Standing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
         raise KeyError("a mistake")
 
-    with standing(engine, tmp_path, answering(answer())) as (gateway, _):
+    with standing(answering(answer())) as (gateway, _):
         key = gateway.conversation(QUESTION, "g")
         monkeypatch.setattr(gateway, "must_wait", fail)
         status, headers, content = ask(gateway, key)
@@ -476,7 +445,10 @@ def test_the_next_gateway_knows_the_first_chat_and_its_tools(
 ) -> None:
     """It may replay steps whose rollouts are counted by tool."""
     tools = [TOOL, "no schema", HALF, {"name": "x" * 10**5}]
-    with standing(engine, tmp_path / "first", answering(answer())) as (gateway, _):
+    with (
+        serving(answering(answer())) as upstream,
+        build(engine, tmp_path / "first", local(upstream)) as gateway,
+    ):
         key = gateway.conversation(QUESTION, "g")
         with pytest.warns(EvopromptWarning, match="2 of 4 tools"):
             assert send(gateway, "/v1/chat/completions", {**CHAT, "tools": tools}, key)[0] == 200

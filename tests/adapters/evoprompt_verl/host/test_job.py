@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -63,6 +63,7 @@ class LongTest(Colours):
 
 
 Trained = tuple[VerlTrainingJob, Replicas, list[Event]]
+Train = Callable[..., Trained]
 
 
 def trained(
@@ -92,14 +93,17 @@ def trained(
     return job, replicas, events
 
 
-def test_an_evaluation_is_the_mean_of_the_scores_of_training(
-    small_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def train(small_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Train:
+    return partial(trained, small_model, tmp_path, monkeypatch)
+
+
+def test_an_evaluation_is_the_mean_of_the_scores_of_training(train: Train) -> None:
     scores = (
         Score(1.0, "", {"accuracy": 1.0, "tool_calls": 1.0}, "even"),
         Score(0.1, "", {"accuracy": 0.0, "tool_calls": 0.0}, "odd"),
     )
-    job, replicas, events = trained(small_model, tmp_path, monkeypatch, scores=scores)
+    job, replicas, events = train(scores=scores)
     found = job.evaluate("Name any colour.", "validation")
     assert found.value == 0.5
     assert found.by_kind == {"even": 1.0, "odd": 0.0}
@@ -108,10 +112,8 @@ def test_an_evaluation_is_the_mean_of_the_scores_of_training(
     assert events == []
 
 
-def test_questions_too_long_for_the_instruction_are_left_out_and_told(
-    small_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    job, replicas, events = trained(small_model, tmp_path, monkeypatch, too_long=3)
+def test_questions_too_long_for_the_instruction_are_left_out_and_told(train: Train) -> None:
+    job, replicas, events = train(too_long=3)
     found = job.evaluate("Name any colour.", "test")
     assert found.metrics["unscored"] == pytest.approx(3 / 10)
     assert len(replicas.prompts) == 7
@@ -122,10 +124,10 @@ def test_questions_too_long_for_the_instruction_are_left_out_and_told(
 
 
 def test_episodes_that_broke_are_unscored_and_a_notice_says_why(
-    small_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    train: Train, tmp_path: Path
 ) -> None:
     scores = (Score(1.0, metrics={"accuracy": 1.0}), None)
-    job, replicas, events = trained(small_model, tmp_path, monkeypatch, scores=scores)
+    job, replicas, events = train(scores=scores)
     Failures(tmp_path / "unscored.txt").record(ConnectionError("the colours are gone"))
     found = job.evaluate("Name any colour.", "test")
     assert (found.value, found.metrics["unscored"]) == (1.0, 0.5)
@@ -139,10 +141,10 @@ def test_episodes_that_broke_are_unscored_and_a_notice_says_why(
 
 
 def test_many_questions_are_asked_in_pieces_and_the_result_is_that_of_the_whole(
-    small_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    train: Train, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scores = [Score(float(n % 3 == 0), metrics={"accuracy": float(n % 3)}) for n in range(7)]
-    job, replicas, _ = trained(small_model, tmp_path, monkeypatch, scores=scores)
+    job, replicas, _ = train(scores=scores)
     many = [Question(f"q{n}", f"Which colour has the number {n}?", ("red",)) for n in range(6000)]
     monkeypatch.setattr(LongTest, "questions", lambda self, split: many)
     # Each question has its own score, however they are cut.
@@ -174,9 +176,9 @@ class Retention(BaseCheckpointManager):  # type: ignore[misc]
 
 
 def test_a_kept_policy_costs_no_checkpoint(
-    small_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job, *_ = trained(small_model, tmp_path, monkeypatch)
+    job, *_ = train()
     trainer, workers = job.trainer, Retention()
     there: list[list[str]] = []
 
@@ -204,9 +206,9 @@ def test_a_kept_policy_costs_no_checkpoint(
 
 
 def test_groups_that_stay_open_are_told_while_the_trainer_waits_for_them(
-    small_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    train: Train, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job, _, events = trained(small_model, tmp_path, monkeypatch)
+    job, _, events = train()
     trainer, told = job.trainer, threading.Event()
     monkeypatch.setattr(
         "evoprompt.experiments.hosts.verl.trainer.Watchdog",

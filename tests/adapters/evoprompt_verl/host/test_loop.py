@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from evoprompt.experiments.hosts.verl.rows import GREEDY, rows
 pytestmark = pytest.mark.usefixtures("colours")
 
 END = "<|im_end|>"
+Play = Callable[..., tuple[AgentLoopOutput, "Replica"]]
 OBSERVATION = "\n<|im_start|>tool\nblue<|im_end|>\n<|im_start|>assistant\n"
 INSTRUCTED = [
     {"role": "system", "content": FIRST},
@@ -72,7 +74,7 @@ def fresh_workers() -> None:
         kept.cache_clear()
 
 
-def play(
+def played(
     config: DictConfig,
     tokenizer: PreTrainedTokenizerBase,
     actions: Sequence[str],
@@ -101,12 +103,17 @@ def play(
     return asyncio.run(run()), replica
 
 
+@pytest.fixture
+def play(sound: DictConfig, tokenizer: PreTrainedTokenizerBase) -> Play:
+    return partial(played, sound, tokenizer)
+
+
 def test_each_action_continues_what_was_said_and_shown_which_is_masked(
     sound: DictConfig, tokenizer: PreTrainedTokenizerBase
 ) -> None:
     strict = sound.copy()
     OmegaConf.update(strict, "actor_rollout_ref.rollout.repetition_penalty", 1.2, force_add=True)
-    output, replica = play(strict, tokenizer, [CALL + END, "blue" + END], seeded=True)
+    output, replica = played(strict, tokenizer, [CALL + END, "blue" + END], seeded=True)
     pairs = list(zip(output.response_ids, output.response_mask, strict=True))
     assert tokenizer.decode([token for token, own in pairs if own]) == f"{CALL}{END}blue{END}"
     assert tokenizer.decode([token for token, own in pairs if not own]) == OBSERVATION
@@ -124,23 +131,21 @@ def test_each_action_continues_what_was_said_and_shown_which_is_masked(
 
 
 def test_the_prompt_shows_the_tools_as_every_other_driver_does(
-    sound: DictConfig, tokenizer: PreTrainedTokenizerBase
+    play: Play, tokenizer: PreTrainedTokenizerBase
 ) -> None:
     tokenizer.chat_template = "{{ tools | tojson if tools else '-' }}" + str(
         tokenizer.chat_template
     )
-    output, _ = play(sound, tokenizer, ["blue" + END])
+    output, _ = play(["blue" + END])
     schemas = Tools([look_up]).schemas
     assert output.prompt_ids == encode(tokenizer, INSTRUCTED, schemas)
     assert "Finds the colour of an item." in tokenizer.decode(output.prompt_ids)
-    without, _ = play(sound, tokenizer, ["blue" + END], max_calls=0)
+    without, _ = play(["blue" + END], max_calls=0)
     assert str(tokenizer.decode(without.prompt_ids)).startswith("-")
 
 
-def test_the_task_scores_its_own_question_and_says_why(
-    sound: DictConfig, tokenizer: PreTrainedTokenizerBase
-) -> None:
-    output, _ = play(sound, tokenizer, [CALL + END, "red" + END])
+def test_the_task_scores_its_own_question_and_says_why(play: Play) -> None:
+    output, _ = play([CALL + END, "red" + END])
     told = "expected blue, got red"
     assert output.reward_score == 0.1
     assert output.extra_fields["reward_extra_info"] == {"accuracy": 0.0, FEEDBACK: told}
@@ -149,13 +154,9 @@ def test_the_task_scores_its_own_question_and_says_why(
     assert json.loads(json.dumps(output.extra_fields[loops.SCORE])) == asdict(score)
 
 
-def test_an_evaluation_is_greedy_and_may_ask_for_fewer_calls(
-    sound: DictConfig, tokenizer: PreTrainedTokenizerBase
-) -> None:
+def test_an_evaluation_is_greedy_and_may_ask_for_fewer_calls(play: Play) -> None:
     columns: dict[str, object] = {GREEDY: True}
-    output, replica = play(
-        sound, tokenizer, [CALL + END], columns, told=False, max_calls=0, turn_tokens=7
-    )
+    output, replica = play([CALL + END], columns, told=False, max_calls=0, turn_tokens=7)
     assert [asked["temperature"] for asked in replica.asked] == [0.0]
     assert [asked["max_tokens"] for asked in replica.asked] == [7]
     assert "seed" not in replica.asked[0]
@@ -163,14 +164,10 @@ def test_an_evaluation_is_greedy_and_may_ask_for_fewer_calls(
     assert output.response_logprobs is None, "nobody told them"
 
 
-def test_a_broken_tool_leaves_no_trajectory_and_a_reason(
-    sound: DictConfig, tokenizer: PreTrainedTokenizerBase, tmp_path: Path
-) -> None:
+def test_a_broken_tool_leaves_no_trajectory_and_a_reason(play: Play, tmp_path: Path) -> None:
     file = tmp_path / "unscored.txt"
     with pytest.raises(ToolUnavailable, match="the colours are gone"):
         play(
-            sound,
-            tokenizer,
             [CALL + END, "blue" + END],
             task={"name": "no-colours"},
             failures=str(file),
