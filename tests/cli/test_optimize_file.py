@@ -37,6 +37,14 @@ def task(folder: Path, metric: Metric = "exact") -> Questions:
     return Questions(QuestionSettings(data=data, prompt=prompt, metric=metric))
 
 
+@pytest.fixture
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What improves the prompt of a file by its questions; the model is still to be named."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    data, prompt = files(tmp_path)
+    return ["optimize", str(data), "--prompt", str(prompt), "--metric", "number"]
+
+
 class TestQuestions(TaskSuite):
     @pytest.fixture(autouse=True)
     def _folder(self, tmp_path: Path) -> None:
@@ -106,12 +114,7 @@ def test_a_line_that_is_no_question_is_named(tmp_path: Path, row: Mapping[str, o
 
 @pytest.mark.endpoint
 @pytest.mark.lm
-def test_a_prompt_becomes_better_with_no_task(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
-    data, prompt = files(tmp_path)
-
+def test_a_prompt_becomes_better_with_no_task(command: list[str], tmp_path: Path) -> None:
     def answer(body: Mapping[str, Any]) -> str:
         told, asked = body["messages"][0]["content"], body["messages"][-1]["content"]
         if not asked.endswith("+1?"):
@@ -120,15 +123,13 @@ def test_a_prompt_becomes_better_with_no_task(
         number = int(asked.removesuffix("+1?"))
         return str(number + 1 if ADVICE in told or number % 2 else "no idea")
 
-    given = ["optimize", str(data), "--prompt", str(prompt), "--metric", "number"]
     out = tmp_path / "run"
     with OpenAIServer([], answer) as server:
         address = ["--model", "mine", "--base-url", server.url]
-        more = ["--compare", "--budget", "200", "--output", str(out)]
-        assert evoprompt(*given, *address, *more) == 0
+        text = stdout_of(*command, *address, "--compare", "--budget", "200", "--output", out)
     arms = RunDirectory.open(out).collect().arms
     assert arms["optimized"].test.mean == 1.0 > arms["static"].test.mean
-    assert ADVICE in capsys.readouterr().out
+    assert ADVICE in text
     tested = RunDirectory.open(out)
     outcomes = [tested.trial(one).outcomes for one in tested.trials()]
     assert [sum(one.value or 0 for one in each) == len(each) for each in outcomes].count(True) == 1
@@ -137,11 +138,9 @@ def test_a_prompt_becomes_better_with_no_task(
 @pytest.mark.endpoint
 @pytest.mark.lm
 def test_a_model_that_never_scores_is_not_paid_for_to_the_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     monkeypatch.setattr("evoprompt.experiments.cli.run._write_report", lambda *given: None)
-    data, prompt = files(tmp_path)
     requests = 0
 
     def answer(body: Mapping[str, Any]) -> str:
@@ -151,27 +150,20 @@ def test_a_model_that_never_scores_is_not_paid_for_to_the_end(
         requests += 1
         return chat_fields(analysis="It hurries.", candidates=[f"Answer in manner {requests}."])
 
-    given = ["optimize", str(data), "--prompt", str(prompt), "--metric", "number"]
-    out = tmp_path / "run"
     with OpenAIServer([], answer) as server:
-        address = ["--model", "mine", "--base-url", server.url]
-        assert evoprompt(*given, *address, "--budget", "400", "--output", str(out)) == 0
+        command += ["--model", "mine", "--base-url", server.url, "--budget", "400"]
+        text = stdout_of(*command, "--output", tmp_path / "run")
     assert requests <= 47, "45 iterations, and a probe of the writer"
-    said = " ".join(capsys.readouterr().out.split())
+    said = " ".join(text.split())
     assert "every reward up to iteration 5 is 0 (" in said
     assert "every reward is 0, the lowest, after 45 iterations" in said
     assert "in a configuration host.patience: 50" in said
 
 
 @pytest.mark.lm
-def test_a_setting_of_the_writer_joins_the_one_that_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
-    data, prompt = files(tmp_path)
-    given = ["optimize", str(data), "--prompt", str(prompt), "--model", "openai:m", "--dry-run"]
+def test_a_setting_of_the_writer_joins_the_one_that_is_named(command: list[str]) -> None:
     writer = ["--lm", "openai/w", "--set", "engine.proposer.lm.record=exchanges.jsonl"]
-    assert "openai/w" in stdout_of(*given, *writer)
+    assert "openai/w" in stdout_of(*command, "--model", "openai:m", "--dry-run", *writer)
 
 
 def test_a_file_needs_its_prompt(tmp_path: Path) -> None:
@@ -183,11 +175,9 @@ def test_a_file_needs_its_prompt(tmp_path: Path) -> None:
 @pytest.mark.endpoint
 @pytest.mark.lm
 def test_a_dry_run_estimates_the_tokens_that_a_run_spends(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     monkeypatch.setattr("evoprompt.experiments.cli.run._write_report", lambda *given: None)
-    data, prompt = files(tmp_path)
     spent_tokens = {"policy": 0, "writer": 0}
     num_texts = 0
 
@@ -206,12 +196,11 @@ def test_a_dry_run_estimates_the_tokens_that_a_run_spends(
         spent_tokens["writer"] += estimate_tokens(text) + estimate_tokens(reply)
         return reply
 
-    given = ["optimize", str(data), "--prompt", str(prompt), "--metric", "number"]
     with OpenAIServer([], answer) as server:
-        given += ["--model", "mine", "--base-url", server.url, "--budget", "120"]
-        forecast = stdout_of(*given, "--dry-run")
+        command += ["--model", "mine", "--base-url", server.url, "--budget", "120"]
+        forecast = stdout_of(*command, "--dry-run")
         assert not server.requests
-        assert evoprompt(*given, "--output", str(tmp_path / "run")) == 0
+        assert evoprompt(*command, "--output", tmp_path / "run") == 0
 
     def numbers(pattern: str) -> list[int]:
         figures = re.search(pattern, forecast)
@@ -229,13 +218,8 @@ def test_a_dry_run_estimates_the_tokens_that_a_run_spends(
 
 
 @pytest.mark.lm
-def test_a_dry_run_prints_no_setting_that_only_a_training_has(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
-    data, prompt = files(tmp_path)
-    given = ["optimize", str(data), "--prompt", str(prompt), "--model", "openai:m", "--dry-run"]
-    forecast = stdout_of(*given, "--compare")
+def test_a_dry_run_prints_no_setting_that_only_a_training_has(command: list[str]) -> None:
+    forecast = stdout_of(*command, "--model", "openai:m", "--dry-run", "--compare")
     settings: Any = yamlfile.parse(forecast.partition("optimized: engine.")[0], "the forecast")
     assert list(settings["arms"]["static"]["engine"]) == ["proposer"]
     assert "evaluate_every" not in settings

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,9 @@ from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 from trl.trainer.rloo_config import RLOOConfig
 from trl.trainer.rloo_trainer import RLOOTrainer
+
+# Else TRL warns that rollout functions and environments are experimental.
+os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 
 COUNTRIES = ("france", "italy", "spain", "japan", "peru", "egypt", "cuba", "iran")
 TEXT = """

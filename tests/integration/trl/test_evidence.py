@@ -35,11 +35,7 @@ def test_a_render_function_that_places_nothing_ends_training(tmp_path: Path) -> 
     assert trainer.state.global_step == 0
 
 
-def test_a_rollout_func_with_prompts_of_its_own_ends_training(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TRL_EXPERIMENTAL_SILENCE", "1")
-
+def test_a_rollout_func_with_prompts_of_its_own_ends_training(tmp_path: Path) -> None:
     def stubborn(prompts: list[Any], trainer: Any) -> dict[str, Any]:
         ids = trainer.processing_class("what is the capital of peru ?")["input_ids"]
         return {

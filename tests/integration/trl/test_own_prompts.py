@@ -170,9 +170,8 @@ def test_a_reward_function_that_names_all_its_columns_is_given_no_other(tmp_path
 
 
 def test_rows_without_a_prompt_train_where_an_environment_names_its_own_arguments(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setenv("TRL_EXPERIMENTAL_SILENCE", "1")
     judge: Any = Judge()
     rows = [{"level": number} for number in range(8)]
     trainer = environment_trainer(tmp_path, rows, Levels, [judge])
@@ -186,7 +185,6 @@ def test_rows_without_a_prompt_train_where_an_environment_names_its_own_argument
 def test_an_environment_is_reset_with_the_prompt_of_its_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TRL_EXPERIMENTAL_SILENCE", "1")
     rows = tiny_trl.questions(8)
     monkeypatch.setattr(Library, "prompts", [row["prompt"] for row in rows])
     trainer = environment_trainer(tmp_path, rows, Library, [tiny_trl.short_words])
@@ -199,7 +197,6 @@ def test_an_environment_is_reset_with_the_prompt_of_its_row(
 def test_what_an_environment_is_given_tells_questions_with_one_prompt_and_id_apart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TRL_EXPERIMENTAL_SILENCE", "1")
     play = [{"role": "user", "content": "what is"}]
     rows = [{"prompt": play, "id": "0", "level": level} for level in range(4)]
     trainer = environment_trainer(tmp_path, rows, Played, [tiny_trl.short_words])

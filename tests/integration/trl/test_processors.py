@@ -190,10 +190,7 @@ class Riddles:
         return f"guess {tiny_trl.WORDS[Riddles.asked % 9]}"
 
 
-def test_an_environment_that_writes_the_prompts_keeps_the_instruction(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TRL_EXPERIMENTAL_SILENCE", "1")
+def test_an_environment_that_writes_the_prompts_keeps_the_instruction(tmp_path: Path) -> None:
     words = tiny_trl.tokenizer()
     words.chat_template = tiny_trl.TOOL_TEMPLATE
     prompts: Any = tiny_trl.Prompts()

@@ -17,9 +17,8 @@ from evoprompt.types import Trajectory
 Log = Callable[[str, list[Any]], None]
 
 
-def trained(directory: Path, monkeypatch: pytest.MonkeyPatch, **given: Any) -> list[Trajectory]:
+def trained(directory: Path, **given: Any) -> list[Trajectory]:
     """What the engine was told in one step."""
-    monkeypatch.setenv("TRL_EXPERIMENTAL_SILENCE", "1")
     engine = evoprompt.Engine(["be brief"])
     steps = note_tells(engine)
     trainer = tiny_trl.trainer(directory, max_steps=1, **given)
@@ -35,7 +34,7 @@ def wrong(completions: list[Any], **columns: Any) -> list[float]:
 
 
 def test_what_a_reward_function_logs_is_told_in_words_of_what_is_read_and_in_numbers_of_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     def logging(completions: list[Any], log_extra: Log, **columns: Any) -> list[float]:
         said = [f"row {row} is off" for row in range(len(completions))]
@@ -49,7 +48,7 @@ def test_what_a_reward_function_logs_is_told_in_words_of_what_is_read_and_in_num
         return [0.0] * len(completions)
 
     rows = [{**row, "feedback": "a human's, which is no feedback"} for row in tiny_trl.questions()]
-    told = trained(tmp_path, monkeypatch, rewards=[logging, silent], rloo=True, rows=rows)
+    told = trained(tmp_path, rewards=[logging, silent], rloo=True, rows=rows)
     # Of failures, and of one success.
     words = ["row 0 is off\ntwice", "row 1 is off", "row 2 is off", ""]
     assert [one.feedback for one in told[:4]] == words
@@ -58,9 +57,7 @@ def test_what_a_reward_function_logs_is_told_in_words_of_what_is_read_and_in_num
     assert all("kind" not in one.metrics for one in told)
 
 
-def test_a_field_of_a_rollout_func_is_feedback(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_field_of_a_rollout_func_is_feedback(tmp_path: Path) -> None:
     def rollout(prompts: list[Any], trainer: Any) -> dict[str, Any]:
         tokenizer = trainer.processing_class
         ids = [
@@ -77,28 +74,26 @@ def test_a_field_of_a_rollout_func_is_feedback(
             "feedback": [f"rollout {row}" for row in range(len(prompts))],
         }
 
-    told = trained(tmp_path, monkeypatch, rewards=[wrong], rollout_func=rollout)
+    told = trained(tmp_path, rewards=[wrong], rollout_func=rollout)
     assert [one.feedback for one in told[:4]] == ["rollout 0", "rollout 1", "rollout 2", ""]
 
 
-def test_feedback_of_another_number_of_rows_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_feedback_of_another_number_of_rows_is_refused(tmp_path: Path) -> None:
     def counting(completions: list[Any], log_extra: Log, **columns: Any) -> list[float]:
         log_extra("feedback", ["one for all"])
         return wrong(completions)
 
     with pytest.raises(InputError, match="logged 1 values of 'feedback' for 8 rollouts"):
-        trained(tmp_path, monkeypatch, rewards=[counting])
+        trained(tmp_path, rewards=[counting])
 
 
 @pytest.mark.parametrize("reward", [None, float("nan"), float("inf")])
 def test_a_rollout_without_a_finite_reward_is_counted_and_the_training_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reward: float | None
+    tmp_path: Path, reward: float | None
 ) -> None:
     def failing(completions: list[Any], **columns: Any) -> list[float | None]:
         return [reward if row == 2 else 1.0 for row in range(len(completions))]
 
     with pytest.warns(evoprompt.EvopromptWarning, match="1 of 8 rollouts of step 1 have no reward"):
-        told = trained(tmp_path, monkeypatch, rewards=[failing])
+        told = trained(tmp_path, rewards=[failing])
     assert [one.reward for one in told] == [1.0, 1.0, None, *[1.0] * 5]

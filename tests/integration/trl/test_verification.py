@@ -96,11 +96,7 @@ def search(prompts: list[Any], trainer: Any) -> dict[str, Any]:
     }
 
 
-def test_failures_and_one_success_come_with_their_turns(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TRL_EXPERIMENTAL_SILENCE", "1")
-
+def test_failures_and_one_success_come_with_their_turns(tmp_path: Path) -> None:
     def alternating(completions: list[Any], **columns: Any) -> list[float]:
         return [float(index % 2) for index in range(len(completions))]
 
