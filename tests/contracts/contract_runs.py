@@ -149,6 +149,7 @@ class EngineSpec:
 
 
 STATIC = EngineSpec(seeds=("be brief",), evolves=False)
+BRIEF = EngineSpec(("Be brief.",), evolves=False)
 EVOLVING = EngineSpec(
     settings={
         "population_size": 4,

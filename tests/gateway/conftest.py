@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from contract_runs import EngineSpec
+from contract_runs import BRIEF
 from socket_upstream import Handler, SocketUpstream, Standing, build, local, serving
 
 from evoprompt import Engine
@@ -17,7 +17,7 @@ from evoprompt.gateway import Gateway
 
 @pytest.fixture
 def engine() -> Engine:
-    return EngineSpec(("Be brief.",), evolves=False).build()
+    return BRIEF.build()
 
 
 @pytest.fixture

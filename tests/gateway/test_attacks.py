@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from contract_runs import EngineSpec
+from contract_runs import BRIEF
 from socket_upstream import LIMIT, event, send, stream_head
 from socket_upstream import build as build_gateway
 from socket_upstream import serving as serving_socket
@@ -55,7 +55,7 @@ def gateway(upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Ite
             budget={"calls": 1_000_000},  # type: ignore[arg-type]
             upstreams=("http://allowed.invalid/v1",),
         )
-        with Gateway(EngineSpec(("Be brief.",), evolves=False).build(), settings) as found:
+        with Gateway(BRIEF.build(), settings) as found:
             yield found
 
 
@@ -413,7 +413,7 @@ def test_a_head_that_does_not_come_ends_its_connection(
     is_first: bool,
 ) -> None:
     monkeypatch.setattr("evoprompt.gateway.server.HEAD_SECONDS", 0.2)
-    engine = EngineSpec(("Be brief.",), evolves=False).build()
+    engine = BRIEF.build()
     with (
         build_gateway(engine, tmp_path, upstream.url) as gateway,
         socket.create_connection(("127.0.0.1", gateway.port), timeout=LIMIT) as connection,
@@ -435,7 +435,7 @@ def test_a_head_that_comes_byte_by_byte_ends_its_connection(
     upstream: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("evoprompt.gateway.server.HEAD_SECONDS", 0.2)
-    engine = EngineSpec(("Be brief.",), evolves=False).build()
+    engine = BRIEF.build()
     with (
         build_gateway(engine, tmp_path, upstream.url) as gateway,
         socket.create_connection(("127.0.0.1", gateway.port), timeout=LIMIT) as connection,
@@ -456,7 +456,7 @@ def test_a_body_that_does_not_come_is_refused(
     upstream: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("evoprompt.gateway.server._BODY_SECONDS", 0.2)
-    engine = EngineSpec(("Be brief.",), evolves=False).build()
+    engine = BRIEF.build()
     with build_gateway(engine, tmp_path, upstream.url) as gateway:
         key = gateway.conversation(QUESTION, "g")
         head = head_of(gateway, key) + b"Content-Length: 100\r\n\r\n{"
@@ -482,7 +482,7 @@ def test_a_secret_in_two_pieces_of_a_stream_stays_here(
         connection.sendall(KEY[12:].encode() + b' may"}}\n\n')
         return False
 
-    engine = EngineSpec(("Be brief.",), evolves=False).build()
+    engine = BRIEF.build()
     with (
         serving_socket(handler) as upstream,
         build_gateway(engine, tmp_path, f"http://127.0.0.1:{upstream.port}/v1") as gateway,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from contract_runs import EngineSpec
+from contract_runs import BRIEF
 from socket_upstream import (
     CHAT,
     LIMIT,
@@ -174,8 +174,7 @@ def test_a_gateway_that_closes_is_no_agent_that_leaves(engine: Engine, tmp_path:
                 response = connection.getresponse()
                 assert response.readline().startswith(b"data: ")
                 gateway.close()
-        spec = EngineSpec(("Be brief.",), evolves=False)
-        with build(spec.build(), tmp_path, local(upstream)) as again:
+        with build(BRIEF.build(), tmp_path, local(upstream)) as again:
             assert "never answered" in again.reward(key, 1.0)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import openai
 import pytest
-from contract_runs import EngineSpec
+from contract_runs import BRIEF, EngineSpec
 from upstream import KEY, MODEL, USAGE, Reply, Upstream, serving
 
 from evoprompt import Engine, EvopromptWarning, Question
@@ -495,8 +495,7 @@ def test_the_key_in_a_header_is_no_token(gateway: Gateway, upstream: Upstream) -
 def test_each_gateway_draws_a_token_of_its_own(upstream: Upstream, tmp_path: Path) -> None:
     tokens = set()
     for name in ("a", "b"):
-        spec = EngineSpec(("Be brief.",), evolves=False)
-        with build(spec.build(), tmp_path / name, upstream.url) as gateway:
+        with build(BRIEF.build(), tmp_path / name, upstream.url) as gateway:
             tokens.add(gateway.token)
             assert gateway.token not in json.dumps([*gateway.engine.log])
     assert len(tokens) == 2
@@ -511,12 +510,11 @@ def test_each_gateway_draws_a_token_of_its_own(upstream: Upstream, tmp_path: Pat
 def test_a_port_that_is_taken_leaves_the_engine_free(
     gateway: Gateway, upstream: Upstream, tmp_path: Path
 ) -> None:
-    spec = EngineSpec(("Be brief.",), evolves=False)
     settings: dict[str, Any] = {"rollouts": 2}
-    second = build(spec.build(), tmp_path / "h", upstream.url, port=gateway.port, **settings)
+    second = build(BRIEF.build(), tmp_path / "h", upstream.url, port=gateway.port, **settings)
     with pytest.raises(OSError, match="in use"), second:
         pass
-    with build(spec.build(), tmp_path / "h", upstream.url, **settings):
+    with build(BRIEF.build(), tmp_path / "h", upstream.url, **settings):
         pass
     with pytest.raises(AttachError):
         build(gateway.engine, tmp_path / "i", upstream.url, rollouts=2)
@@ -586,8 +584,7 @@ def test_a_limit_that_limits_nothing_counts_as_none(
         for _ in range(3):
             assert raw(gateway, "/v1/chat/completions", given, key)[0] == 402
     assert not upstream.bodies
-    spec = EngineSpec(("Be brief.",), evolves=False)
-    with build(spec.build(), tmp_path, upstream.url, budget={"tokens": 20_000}) as again:
+    with build(BRIEF.build(), tmp_path, upstream.url, budget={"tokens": 20_000}) as again:
         asked = {**CHAT, "max_tokens": 5, "max_completion_tokens": None}
         assert raw(again, "/v1/chat/completions", asked, key)[0] == 200
         assert again.reward(key, 1.0) == ""
@@ -617,8 +614,7 @@ def test_what_a_request_may_cost_is_written_so_that_the_next_gateway_reads_it(
         asked = {**CHAT, "model": "local", **fields}
         assert raw(gateway, "/v1/chat/completions", asked, key)[0] == 502
     upstream.reply = lambda body: Reply()
-    spec = EngineSpec(("Be brief.",), evolves=False)
-    with build(spec.build(), tmp_path, upstream.url, budget={"calls": 100}) as again:
+    with build(BRIEF.build(), tmp_path, upstream.url, budget={"calls": 100}) as again:
         assert spent(again).output_tokens == tokens
         assert raw(again, "/v1/chat/completions", CHAT, key)[0] == 200
 

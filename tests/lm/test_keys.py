@@ -67,12 +67,12 @@ def ask_proposer(url: str, key: str | None, folder: Path) -> None:
 
 def ask_gateway(url: str, key: str | None, folder: Path) -> None:
     import httpx
-    from contract_runs import EngineSpec
+    from contract_runs import BRIEF
 
     from evoprompt.gateway import Gateway, GatewaySettings
     from evoprompt.types import Question
 
-    engine = EngineSpec(("Be brief.",), evolves=False).build()
+    engine = BRIEF.build()
     settings = GatewaySettings(upstream=url, directory=folder / "gateway", rollouts=2, key=key)
     with Gateway(engine, settings) as gateway:
         conversation = gateway.conversation(Question("q", "1+1?"), "g")
