@@ -31,6 +31,7 @@ from benchmarks.frozen_worlds import (
     FAMILIES,
     Asked,
     Chatty,
+    Family,
     Graded,
     Luck,
     LuckAnew,
@@ -240,11 +241,11 @@ World = Callable[..., Problem]
 WORLDS: Mapping[str, World] = {
     **{family.name: partial(Problem, family) for family in FAMILIES},
     "pipeline": Pipeline,
-    "trap": Trap,
-    "pair": Pair,
-    "graded": Graded,
-    "shuffle": Shuffle,
-    "chatty": Chatty,
+    "trap": partial(Trap, Family("trap", spread=1.5)),
+    "pair": partial(Pair, Family("pair", rules=10, components=2, spread=1.5)),
+    "graded": partial(Graded, Family("graded")),
+    "shuffle": partial(Shuffle, Family("shuffle", difficulty=1.5)),
+    "chatty": partial(Chatty, Family("chatty", worthless=1)),
 }
 
 

@@ -238,9 +238,6 @@ class Trap(Problem):
     SHORTCUT = habit(150)
     _SHARE = 0.6
 
-    def __init__(self, seed: int, validation: int = 40) -> None:
-        super().__init__(Family("trap", spread=1.5), seed, validation=validation)
-
     def answer(self, texts: Texts, question: Asked) -> tuple[float, str]:
         """Return the reward; the feedback names a missing habit, or the shortcut where none is."""
         text = texts[self.names[0]]
@@ -271,10 +268,6 @@ class Pair(Problem):
     With half of it .6 for two of five questions, and .2 for the others. Rewards repeat themselves.
     """
 
-    def __init__(self, seed: int, validation: int = 40) -> None:
-        family = Family("pair", rules=10, components=2, spread=1.5)
-        super().__init__(family, seed, validation=validation)
-
     def answer(self, texts: Texts, question: Asked) -> tuple[float, str]:
         """Return the reward; the feedback names a missing half of the pair."""
         rules = [question.needs[0] // 2 * 2, question.needs[0] // 2 * 2 + 1]
@@ -296,9 +289,6 @@ class Graded(Problem):
     """
 
     _LOST = 0.2
-
-    def __init__(self, seed: int, validation: int = 40) -> None:
-        super().__init__(Family("graded"), seed, validation=validation)
 
     def answer(self, texts: Texts, question: Asked) -> tuple[float, str]:
         """Return the mean reward, lost answers included, and the habit that is missing."""
@@ -322,9 +312,6 @@ class Graded(Problem):
 class Shuffle(Problem):
     """A greedy model: each sentence that comes or goes redraws the answers to a quarter."""
 
-    def __init__(self, seed: int, validation: int = 40) -> None:
-        super().__init__(Family("shuffle", difficulty=1.5), seed, validation=validation)
-
     def rollout(self, texts: Texts, question: Asked) -> Record:
         """Return the only answer that these texts ever give to the question."""
         self.rollouts += 1
@@ -346,9 +333,6 @@ class Chatty(Problem):
     """
 
     _FORGETS = 0.1
-
-    def __init__(self, seed: int, validation: int = 40) -> None:
-        super().__init__(Family("chatty", worthless=1), seed, validation=validation)
 
     def rewrite(
         self, texts: Texts, component: str, records: Sequence[Record], rng: random.Random

@@ -20,7 +20,7 @@ def test_the_row_of_a_family_is_computed_again(family: str) -> None:
 
 
 def test_the_shortcut_of_trap_wins_early_and_blocks_every_habit() -> None:
-    problem = Trap(2000)
+    problem = WORLDS["trap"](2000)
     (name,) = problem.names
     habits = [*problem.habits.values()]
     worth = [problem.truth({name: " ".join(habits[:count])}) for count in range(9)]
