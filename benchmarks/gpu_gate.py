@@ -73,12 +73,8 @@ def main() -> int:
     arguments = parser.parse_args()
     arguments.model, arguments.output = arguments.model.absolute(), arguments.output.absolute()
     if arguments.phase:
-        print(
-            "\n"
-            + json.dumps(
-                run_phase(arguments.phase, arguments.model, arguments.output, arguments.cpu)
-            )
-        )
+        result = run_phase(arguments.phase, arguments.model, arguments.output, arguments.cpu)
+        print(f"\n{json.dumps(result)}")
         return 0
     if wrong := find_fault(arguments.model, arguments.output, arguments.cpu):
         print(f"error: {wrong}", file=sys.stderr)

@@ -124,10 +124,8 @@ def main(
     """Print CPU seconds as rows of a markdown table."""
     with passages.open(encoding="utf-8") as file:
         passages_read = [json.loads(line) for line in islice(file, 2000)]
-    texts, rng = (
-        [f'"{passage["title"]}"\n{passage["text"]}' for passage in passages_read],
-        random.Random(0),
-    )
+    texts = [f'"{passage["title"]}"\n{passage["text"]}' for passage in passages_read]
+    rng = random.Random(0)
 
     async def search(client: RetrievalClient, query: str) -> list[str]:
         return rng.sample(texts, 3)

@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from time import monotonic
 
@@ -137,14 +137,7 @@ class RewardTable:
         that a few questions that agree prove little; a question with equal rewards of both counts
         for nothing.
         """
-        rewards, other_rewards = self.means(candidate), self.means(other)
-        return lead_of(
-            [
-                rewards[name] - other_rewards[name]
-                for name in names
-                if name in rewards and name in other_rewards
-            ]
-        )
+        return lead_of([gain for _, gain in self._differences(candidate, other, names)])
 
     def metric_means(self, candidate: Candidate, metric: str) -> Mapping[str, float]:
         """Return the mean of a further metric by question, where ``candidate`` has it."""
@@ -158,14 +151,7 @@ class RewardTable:
 
     def gains(self, candidate: Candidate, other: Candidate, names: Iterable[str]) -> list[str]:
         """Return the questions on which the reward of ``candidate`` exceeds that of ``other``."""
-        rewards, other_rewards = self.means(candidate), self.means(other)
-        return [
-            name
-            for name in names
-            if name in rewards
-            and name in other_rewards
-            and rewards[name] > other_rewards[name] + 1e-9
-        ]
+        return [name for name, gain in self._differences(candidate, other, names) if gain > 1e-9]
 
     def always_fails(self, candidate: Candidate, name: str, perfect: float) -> bool:
         """Return whether every rewarded rollout of a question failed, and there is at least one."""
@@ -254,6 +240,15 @@ class RewardTable:
             digest = hashlib.blake2b(raw, digest_size=12).hexdigest()
             self._texts[candidate.id] = digest
         return digest
+
+    def _differences(
+        self, candidate: Candidate, other: Candidate, names: Iterable[str]
+    ) -> Iterator[tuple[str, float]]:
+        """Yield the questions with rewards of both, and how much more ``candidate`` earned."""
+        rewards, other_rewards = self.means(candidate), self.means(other)
+        for name in names:
+            if name in rewards and name in other_rewards:
+                yield name, rewards[name] - other_rewards[name]
 
     def _record_outcome(self, key: Key, outcome: ExampleOutcome) -> None:
         texts, name, _ = key

@@ -10,9 +10,9 @@ from pathlib import Path
 from statistics import fmean, stdev
 
 import pytest
+from command_line import stdout_of
 from scipy.stats import t
 
-from evoprompt.experiments.cli import main
 from evoprompt.experiments.replayed import PageResults
 from evoprompt.support.errors import InputError
 
@@ -97,19 +97,10 @@ def test_what_is_not_as_it_was_recorded_is_refused(
         PageResults(copy).row("shop 32, usual")
 
 
-def test_a_page_that_shows_another_number_ends_with_exit_code_1(
-    copy: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_page_that_shows_another_number_ends_with_exit_code_1(copy: Path) -> None:
     page = copy.parents[2] / "docs" / PAGE.name
     page.write_text(page.read_text("utf-8").replace(".292 ± .089", ".392 ± .089"), "utf-8")
     row = "shop 32, reading - blind"
-    with pytest.raises(SystemExit) as end:
-        main(["replay", str(copy), row])
-    assert end.value.code == 1
-    assert (
-        f"{row}: .292 ± .089 (120 questions); the page says .392 ± .089 (120 questions)"
-        in capsys.readouterr().out
-    )
-    with pytest.raises(SystemExit) as end:
-        main(["replay", str(copy), "shop 32, usual"])
-    assert end.value.code == 0
+    told = f"{row}: .292 ± .089 (120 questions); the page says .392 ± .089 (120 questions)"
+    assert told in stdout_of("replay", copy, row, code=1)
+    stdout_of("replay", copy, "shop 32, usual")
