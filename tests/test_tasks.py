@@ -17,7 +17,7 @@ from evoprompt.agents.tasks import (
 from evoprompt.components import Component
 from evoprompt.plugins import Plugins, PluginSource
 from evoprompt.support.errors import InputError
-from evoprompt.types import Question, Turn
+from evoprompt.types import Candidate, Question, Turn
 
 ACCURACY = MainMetric("accuracy", "accuracy")
 QUESTION = Question("q", "What is 1 plus 1?", ("2",))
@@ -78,8 +78,6 @@ def installed(task: type[Task]) -> Plugins:
 
 
 def _candidate(text: str) -> Any:
-    from evoprompt.types import Candidate
-
     return Candidate("c0", {"instruction": text})
 
 

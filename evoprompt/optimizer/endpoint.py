@@ -14,7 +14,7 @@ from evoprompt.hosting.prompts import marked_prompt, system_message
 from evoprompt.lm.budget import Charge, Spending, SpendTracker, require_prices
 from evoprompt.lm.keys import address_from_environment, require_address
 from evoprompt.lm.loop import completed
-from evoprompt.lm.settings import BudgetSettings, Prices
+from evoprompt.lm.settings import BudgetSettings, Prices, model_card
 from evoprompt.log.evaluation import Evaluation, QuestionOutcome, Score, outcomes_of
 from evoprompt.optimizer.data import question_of
 from evoprompt.optimizer.runner import is_empty
@@ -300,8 +300,6 @@ def prices_of(model: str) -> Prices | None:
     """Return the prices of a model of OpenAI from the libraries of the extra ``lm``, if known."""
     if not model.startswith(OPENAI):
         return None
-    from evoprompt.lm.settings import model_card  # imports DSPy
-
     try:
         return model_card(f"openai/{model.removeprefix(OPENAI)}").prices
     except ModuleNotFoundError:

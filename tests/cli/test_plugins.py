@@ -4,6 +4,11 @@ from importlib import import_module
 
 import pytest
 from command_line import stderr_of, stdout_of
+from pydantic import BaseModel
+
+from evoprompt import Component, Proposal, ProposalRequest, Proposer, hookimpl, named
+from evoprompt.plugins import BLOCK_VARIABLE, plugins
+from evoprompt.selectors import Softmax
 
 pytestmark = pytest.mark.usefixtures("fake_task")
 
@@ -31,11 +36,6 @@ def test_what_can_be_set_of_one_is_shown(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_setting_of_other_people_s_that_nobody_described_is_shown_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from pydantic import BaseModel
-
-    from evoprompt import Component, Proposal, ProposalRequest, Proposer, hookimpl, named
-    from evoprompt.plugins import plugins
-
     class Mine(Proposer):
         """Adds a sentence."""
 
@@ -67,10 +67,6 @@ def test_a_component_that_keeps_its_promises_passes() -> None:
 
 
 def test_all_components_of_a_distribution_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    from evoprompt import hookimpl
-    from evoprompt.plugins import named, plugins
-    from evoprompt.selectors import Softmax
-
     fake = import_module("evoprompt_fake")
     components = [named("first", Softmax), named("second", Softmax)]
     monkeypatch.setattr(fake, "evoprompt_components", hookimpl(lambda: components))
@@ -84,8 +80,6 @@ def test_all_components_of_a_distribution_are_checked(monkeypatch: pytest.Monkey
 
 
 def test_a_component_that_does_not_fails_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    from evoprompt.selectors import Softmax
-
     monkeypatch.setattr(
         Softmax, "select", lambda self, candidate_stats, k, rng: list(candidate_stats)
     )
@@ -94,8 +88,6 @@ def test_a_component_that_does_not_fails_by_name(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_blocked_plugin_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    from evoprompt.plugins import BLOCK_VARIABLE, plugins
-
     monkeypatch.setenv(BLOCK_VARIABLE, "evoprompt-fake")
     plugins.cache_clear()
     text = stdout_of("plugins")
@@ -106,9 +98,6 @@ def test_a_blocked_plugin_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_plugin_that_fails_is_named_with_its_distribution(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from evoprompt import hookimpl
-    from evoprompt.plugins import plugins
-
     @hookimpl
     def evoprompt_components() -> list[type]:
         raise RuntimeError("no disk")

@@ -21,7 +21,7 @@ from evoprompt.agents.tasks import POLICY, Need, Plan, Task, Trial, limits_of
 from evoprompt.components import BuildContext, Component
 from evoprompt.hosting.prompts import marked_prompt
 from evoprompt.hosting.rows import text_of
-from evoprompt.lm.budget import SpendTracker
+from evoprompt.lm.budget import TOKENS_AROUND, SpendTracker
 from evoprompt.lm.keys import key_variable
 from evoprompt.lm.settings import BudgetSettings, Prices, Temperature
 from evoprompt.log.evaluation import Evaluation
@@ -171,7 +171,6 @@ class FrozenHost(Component):
 
     def _figures(self, task: Task, trial: Trial) -> Iterator[tuple[str, str]]:
         """Yield upper limits of its costs; the bytes of a prompt bound its tokens."""
-        from evoprompt.lm.budget import TOKENS_AROUND
         from evoprompt.optimizer.endpoint import prices_of
 
         chosen, limits = self.settings, self.settings.limits(task)
