@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 from command_line import evoprompt, stderr_of
+from watched_runs import small
 
-from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory
 from evoprompt.log.eventlog import EventLog
 from evoprompt.log.events import (
@@ -18,9 +18,7 @@ from evoprompt.log.events import (
 )
 from evoprompt.support.leads import SentenceValue, describe_best
 
-CONFIG = RunConfig.model_validate(
-    {"task": "fake", "host": "fake", "budget": 80, "evaluate_every": 40, "seeds": 2}
-)
+CONFIG = small(seeds=2)
 EVENTS = (
     '{"event": "seeded", "step": 0, "candidate": "c0", "components": {"instruction": "Search.\\n'
     'Answer."}}\n{"event": "evaluated", "step": 0, "split": "validation", "candidate": "c0", '

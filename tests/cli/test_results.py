@@ -6,17 +6,15 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from watched_runs import small
 
 from evoprompt.experiments.cli.results import show_costs
-from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory
 from evoprompt.lm import LanguageModel, LmSettings, SpendTracker
 from evoprompt.optimizer.folder import SPENDING
 from evoprompt.proposers.published import Paraphrase
 from evoprompt.testing.openai_server import OpenAIServer, chat_fields
 from evoprompt.testing.samples import request
-
-SETTINGS = {"task": "fake", "host": "fake", "budget": 80, "evaluate_every": 40}
 
 
 def costs(run: RunDirectory) -> str:
@@ -31,7 +29,7 @@ def test_costs_are_told_in_usd_wherever_the_price_is_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
-    run = RunDirectory(tmp_path, RunConfig.model_validate(SETTINGS))
+    run = RunDirectory(tmp_path, small())
     with OpenAIServer([], chat_fields(candidates=["Be brief."])) as server:
         for name, prices in (("priced", {"input": 1.0, "output": 4.0}), ("odd", None)):
             given = {"model": f"openai/{name}", "api_base": server.url, "prices": prices}

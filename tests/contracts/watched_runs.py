@@ -30,6 +30,12 @@ def config(**changes: object) -> RunConfig:
     return RunConfig.model_validate(merge(SETTINGS, changes))
 
 
+def small(**changes: object) -> RunConfig:
+    """A run of 80 rollouts an arm, evaluated after 40."""
+    usual = {"task": "fake", "host": "fake", "budget": 80, "evaluate_every": 40}
+    return RunConfig.model_validate({**usual, **changes})
+
+
 class Watcher(Observer):
     def __init__(self) -> None:
         self.said: list[str] = []

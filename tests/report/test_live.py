@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 from waiting import PATIENCE
+from watched_runs import small
 
-from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.report import live
 from evoprompt.experiments.report.document import document
@@ -218,10 +218,7 @@ def test_a_finished_baseline_is_told_while_the_other_arm_goes_on(tmp_path: Path)
 
 
 def test_how_far_a_run_is(tmp_path: Path) -> None:
-    config = RunConfig.model_validate(
-        {"task": "fake", "host": "fake", "budget": 80, "evaluate_every": 40, "seeds": 2}
-    )
-    run = RunDirectory(tmp_path, config)
+    run = RunDirectory(tmp_path, small(seeds=2))
     run.write_config()
     begun(run.trial(TrialId("static", 0)).root)
     run.trial(TrialId("static", 0)).seconds.write_text("2.0")

@@ -3,9 +3,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from watched_runs import small
 
 from evoprompt.experiments.best import best_trial
-from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.summary import SeedSummary, to_json
 from evoprompt.log.evaluation import Evaluation, MainMetric
@@ -14,9 +14,7 @@ from evoprompt.log.events import Evaluated, Event, Proposed, Seeded
 from evoprompt.support.errors import InputError
 from evoprompt.support.storage import write_whole
 
-CONFIG = RunConfig.model_validate(
-    {"task": "fake", "host": "fake", "budget": 80, "evaluate_every": 40, "seeds": 2}
-)
+CONFIG = small(seeds=2)
 
 
 def seeded(text: str) -> Event:

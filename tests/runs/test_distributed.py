@@ -3,8 +3,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from watched_runs import small
 
-from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.distributed import follow, require_one_at_a_time
 from evoprompt.support.errors import InputError
@@ -25,17 +25,7 @@ def test_several_processes_need_a_directory_they_all_know(monkeypatch: pytest.Mo
 def test_a_follower_takes_part_in_every_trial_and_writes_no_file_of_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = RunConfig.model_validate(
-        {
-            "task": "fake",
-            "host": "fake",
-            "engine": {"proposer": "fake"},
-            "budget": 80,
-            "evaluate_every": 40,
-            "seeds": 2,
-        }
-    )
-    directory = RunDirectory(tmp_path / "out", config)
+    directory = RunDirectory(tmp_path / "out", small(engine={"proposer": "fake"}, seeds=2))
     saved: list[Path] = []
     monkeypatch.setattr("signal.signal", lambda number, handler: None)
     monkeypatch.setattr(
@@ -50,17 +40,8 @@ def test_a_follower_takes_part_in_every_trial_and_writes_no_file_of_the_run(
 def test_a_trial_that_starts_after_another_waits_for_its_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = RunConfig.model_validate(
-        {
-            "task": "fake",
-            "host": "fake",
-            "engine": {"proposer": "fake"},
-            "budget": 80,
-            "evaluate_every": 40,
-            "arms": {"static": None, "then": {"after": "static"}},
-        }
-    )
-    directory = RunDirectory(tmp_path / "out", config)
+    arms = {"static": None, "then": {"after": "static"}}
+    directory = RunDirectory(tmp_path / "out", small(engine={"proposer": "fake"}, arms=arms))
     waited: list[float] = []
 
     class WaitedError(Exception):
