@@ -417,8 +417,8 @@ class Engine:
         trials = self.generations.trials
         trials.questions = step_of or len(questions)
         trials.rollouts = rollouts * self.selection.candidates_per_question
-        if not self.step and not self.is_static and self._shared_out:
-            self._log_verification_limits()
+        if not self.step and not self.is_static and self._shared_out and self._undivided:
+            self.log.notice(self.step, self._undivided)
         questions = [self.replay.intern_question(question) for question in questions]
         candidate_stats = self.candidate_stats()
         if step_of is not None:
@@ -767,11 +767,6 @@ class Engine:
         }
 
     # ----------------------------------------------------------------------------------- details
-
-    def _log_verification_limits(self) -> None:
-        """Log a notice if the rollouts do not allow what the configuration sets."""
-        if self._undivided:
-            self.log.notice(self.step, self._undivided)
 
     def _log_sentences(self) -> None:
         values = tuple(self.selection.sentences()[:_SENTENCES])

@@ -249,12 +249,13 @@ class Selection:
         per_question = self.candidates_per_question
         if trials:
             size = per_question if per_question > 1 else BLOCK
-            drawn_places = self._leftover_places(candidate_stats, trials)
+            # Places of the last block that no question took are taken first.
+            used = {stats.candidate.id for stats in candidate_stats} | {one.id for one in trials}
+            drawn_places = [one for one in self._leftover if one.id in used]
             while len(drawn_places) < questions * per_question:
                 drawn_candidates = self._draw_with_trials(candidate_stats, trials, share, size)
-                if (
-                    per_question == 1
-                ):  # a batch in a fixed order must not give each its own questions
+                # A batch in a fixed order must not give each candidate its own questions.
+                if per_question == 1:
                     self.rng.shuffle(drawn_candidates)
                 drawn_places += drawn_candidates
             self._leftover = drawn_places[questions * per_question :]
@@ -282,13 +283,6 @@ class Selection:
                 for index in range(per_question)
             ]
         return candidates
-
-    def _leftover_places(
-        self, candidate_stats: Sequence[CandidateStats], trials: Sequence[Candidate]
-    ) -> list[Candidate]:
-        """Return the places of the last block that no question took, of candidates still in use."""
-        used = {stats.candidate.id for stats in candidate_stats} | {trial.id for trial in trials}
-        return [candidate for candidate in self._leftover if candidate.id in used]
 
     def _draw_with_trials(
         self,

@@ -10,7 +10,6 @@ from pathlib import Path
 from evoprompt.agents.tasks import SAMPLING, Need, Plan, Task
 from evoprompt.components import Component
 from evoprompt.config import EngineConfig
-from evoprompt.engine import Engine
 from evoprompt.experiments.config import RunConfig
 from evoprompt.experiments.directory import RunDirectory, TrialId
 from evoprompt.experiments.pool import with_seeds
@@ -234,6 +233,7 @@ def _arm(directory: RunDirectory, arm: str, probe: bool, spending: SpendTracker)
         language = engine.proposer.estimate_request(plan.request) * min(
             cycles, cycles if expected is None else expected
         )
+    notices = [event["message"] for event in engine.log if event["event"] == "notice"]
     return ArmForecast(
         arm,
         budget,
@@ -242,7 +242,7 @@ def _arm(directory: RunDirectory, arm: str, probe: bool, spending: SpendTracker)
         language,
         plan,
         (*plan.needs, *_needs_of(section.proposer, engine.proposer, probe)),
-        (*_notices(engine), *plan.notices),
+        (*notices, *plan.notices),
         _hours(plan, budget, min(cycles * verification, budget)),
         most_language,
     )
@@ -284,10 +284,6 @@ def generations_within(
     if config.evolve_until is not None:
         affordable = min(affordable, config.evolve_until // every)
     return affordable + config.fill_at_start
-
-
-def _notices(engine: Engine) -> list[str]:
-    return [event["message"] for event in engine.log if event["event"] == "notice"]
 
 
 def _needs_of(settings: Settings | None, proposer: Proposer, probe: bool) -> tuple[Need, ...]:

@@ -143,7 +143,8 @@ class Reflection(LmProposer):
         for number, failure in enumerate(read_failures, 1):
             success = solved.pop(failure.question.id, None)
             if success is not None:
-                under = _other_instruction(success, failure)
+                is_own = success.candidate.id == failure.candidate.id
+                under = "" if is_own else ", under another instruction"
                 successes[f"Instead of episode {number}{under}"] = success
         failed = {f"Episode {number}": failure for number, failure in enumerate(read_failures, 1)}
         parents = {parent.candidate.id for parent in request.parents}
@@ -175,10 +176,6 @@ def _render_episodes(episodes: Mapping[str, Trajectory], tokens: int) -> str:
 def _beginning_of(text: str) -> str:
     line = " ".join(text.split())
     return f'"{line[:_BEGINNING]} [...]"' if len(line) > _BEGINNING else f'"{line}"'
-
-
-def _other_instruction(success: Trajectory, failure: Trajectory) -> str:
-    return "" if success.candidate.id == failure.candidate.id else ", under another instruction"
 
 
 def load_program(prompt: Prompt, path: Path) -> Any:

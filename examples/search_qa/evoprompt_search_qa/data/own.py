@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -158,11 +158,8 @@ def _run_file(output: Path) -> str:
         "budget": 8000,
         "evaluate_every": 1600,
     }
-    return "".join([*_comments(output), dump(settings)])
-
-
-def _comments(output: Path) -> Sequence[str]:
-    return [f"# {command}\n" for command in next_commands(output)]
+    comments = [f"# {command}\n" for command in next_commands(output)]
+    return "".join([*comments, dump(settings)])
 
 
 def next_commands(output: Path) -> list[str]:
