@@ -85,23 +85,6 @@ GOOD_IDEAS = (
 
 BANK = SentenceBank(sentences=SENTENCES, remedies=REMEDIES)
 
-STAGES = SentenceBank(
-    sentences={
-        "call": (
-            "First write only one call of the calculator that holds the whole story in one "
-            "expression, such as\n<tool_call>\n"
-            '{"name": "calculate", "arguments": {"expression": "(12 + 3) * 4"}}\n'
-            "</tool_call>\nA dozen is * 12, pairs are * 2, packs of ten are * 10.",
-        ),
-        "answer": (
-            "The calculator replies with the result, such as 60. Then make no other call. The "
-            "whole last turn is this result, the number alone:\n60",
-        ),
-    },
-    remedies={"not found": ("call",), "not answered": ("answer",)},
-)
-"""Remedies of the two stages of a reward, for a language model; together they are all it needs."""
-
 
 def diagnose(trajectory: Trajectory) -> list[str]:
     """Return the diagnoses of a trajectory, by the names of the remedies; empty if there are none.

@@ -27,7 +27,7 @@ from evoprompt.agents.tasks import REWARD, Score
 from evoprompt.components import Component
 from evoprompt.hookspecs import hookimpl
 from evoprompt.types import Question, Trajectory
-from evoprompt_calculator.bank import BANK, SEED_IDEAS, STAGES, diagnose
+from evoprompt_calculator.bank import BANK, SEED_IDEAS, diagnose
 from evoprompt_calculator.calculator import calculate
 from evoprompt_calculator.demonstrations import MOST_CALLS
 from evoprompt_calculator.problems import make_splits
@@ -81,7 +81,6 @@ class TwoStages(Calculator):
     """
 
     main_metric = REWARD
-    bank = STAGES
 
     def score(self, episode: Episode, question: Question) -> Score:
         """1 for the right number and nothing else, and half for a call alone that finds it."""
@@ -89,10 +88,6 @@ class TwoStages(Calculator):
         results = "\n".join(turn.observation or "" for turn in episode.turns).splitlines()
         is_half_right = not score.reward and question.answers[0] in results
         return replace(score, reward=0.5) if is_half_right else score
-
-    def diagnose(self, trajectory: Trajectory) -> Sequence[str]:
-        """Return the first stage that a trajectory without the whole reward did not pass."""
-        return ["not answered" if trajectory.reward else "not found"]
 
 
 class CallIsAnswer(Protocol):
