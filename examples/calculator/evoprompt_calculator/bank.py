@@ -14,6 +14,7 @@ from evoprompt_tiny.idle import IDLE
 from evoprompt_tiny.template import call_phrases
 from evoprompt_tiny.writing import WRITING, WRITING_REMEDIES
 
+from evoprompt.agents import ToolCall
 from evoprompt.proposers.bank import SentenceBank
 from evoprompt.types import Trajectory
 from evoprompt_calculator.problems import UNITS
@@ -84,6 +85,57 @@ GOOD_IDEAS = (
 """Ideas of an instruction written with knowledge of the demonstrations, as a control."""
 
 BANK = SentenceBank(sentences=SENTENCES, remedies=REMEDIES)
+
+ONE_CALL = SentenceBank(
+    sentences={
+        "call": (
+            "Always answer with a call of the calculator.",
+            "Call the calculator, and write nothing else.",
+            "Use the calculator for every question.",
+        ),
+        "whole": (
+            "Put the whole story into one expression, with brackets around what happens first, "
+            "such as (12 + 3) * 4.",
+            "Write one expression with all numbers of the story, such as (20 - 6) / 2.",
+            "Never stop after the first event of the story, as in (7 + 8) * 3.",
+        ),
+        "units": (
+            "A dozen is * 12, pairs are * 2, packs of ten are * 10.",
+            "Turn dozens, pairs and packs of ten into pieces: times 12, 2 and 10.",
+        ),
+        "share": (
+            "Equal piles and shares are divisions.",
+            "Friends who share divide by their number.",
+        ),
+        "think": ("Think step by step before you answer.",),
+        "one": ("One operation is enough.",),
+        "care": ("Be careful with numbers.", "Check each number against the story."),
+    },
+    remedies={
+        "no call": ("call", "think", "care"),
+        "one operation": ("whole", "one", "care"),
+        "unit ignored": ("units", "care"),
+        "wrong number": ("share", "whole", "care"),
+    },
+)
+"""Sentences for a language model that calls once; none has the tags of a call."""
+
+
+def diagnose_call(call: ToolCall | None, story: str) -> str:
+    """Return the diagnosis of a failed call, by the names of the remedies in :data:`ONE_CALL`.
+
+    >>> diagnose_call(None, "Mia has 3 pens. Mia loses 2 of them. How many?")
+    'no call'
+    """
+    if call is None or call.fault:
+        return "no call"
+    expression = str(call.arguments.get("expression"))
+    events = len(re.findall(r"\d+", story)) - 1
+    unit = next((unit for unit in UNITS if f" {unit} " in story), None)
+    if len(re.findall(r"[-+*/]", expression)) < events:
+        return "one operation"
+    is_ignored = unit is not None and str(UNITS[unit]) not in re.findall(r"\d+", expression)
+    return "unit ignored" if is_ignored else "wrong number"
 
 
 def diagnose(trajectory: Trajectory) -> list[str]:

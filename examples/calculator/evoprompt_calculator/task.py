@@ -18,6 +18,7 @@ from evoprompt.agents import (
     Limits,
     Move,
     Protocol,
+    TextTokenizer,
     Tokenizer,
     ToolCall,
     ToolCallProtocol,
@@ -27,7 +28,7 @@ from evoprompt.agents.tasks import REWARD, Score
 from evoprompt.components import Component
 from evoprompt.hookspecs import hookimpl
 from evoprompt.types import Question, Trajectory
-from evoprompt_calculator.bank import BANK, SEED_IDEAS, diagnose
+from evoprompt_calculator.bank import BANK, ONE_CALL, SEED_IDEAS, diagnose, diagnose_call
 from evoprompt_calculator.calculator import calculate
 from evoprompt_calculator.demonstrations import MOST_CALLS
 from evoprompt_calculator.problems import make_splits
@@ -130,6 +131,7 @@ class OneCall(NumberTask):
     seed_instructions = ("You are a helpful assistant. You can use the calculator.",)
     tools = (calculate,)
     limits = Limits(calls=1, turn_tokens=64, observation_tokens=0)
+    bank = ONE_CALL
     settings: CalculatorSettings
 
     @cached_property
@@ -143,6 +145,11 @@ class OneCall(NumberTask):
         An answer without a call, as one in a code block, has to be the right number alone.
         """
         return super().score(episode, question)
+
+    def diagnose(self, trajectory: Trajectory) -> Sequence[str]:
+        """Return the diagnosis of a failed trajectory; see ``bank.py``."""
+        calls = ToolCallProtocol(TextTokenizer()).act(trajectory.turns[0].action).calls
+        return [diagnose_call(next(iter(calls), None), trajectory.question.text)]
 
     def protocol(self, tokenizer: ChatTokenizer) -> Protocol:
         """Return the protocol of the model's own tool calls; the first call ends the episode."""
