@@ -148,8 +148,9 @@ class OneCall(NumberTask):
 
     def diagnose(self, trajectory: Trajectory) -> Sequence[str]:
         """Return the diagnosis of a failed trajectory; see ``bank.py``."""
-        calls = ToolCallProtocol(TextTokenizer()).act(trajectory.turns[0].action).calls
-        return [diagnose_call(next(iter(calls), None), trajectory.question.text)]
+        read = ToolCallProtocol(TextTokenizer()).act
+        calls = [call for turn in trajectory.turns for call in read(turn.action).calls]
+        return [diagnose_call(calls[0] if calls else None, trajectory.question.text)]
 
     def protocol(self, tokenizer: ChatTokenizer) -> Protocol:
         """Return the protocol of the model's own tool calls; the first call ends the episode."""

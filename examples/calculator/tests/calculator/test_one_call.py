@@ -11,6 +11,7 @@ from transformers import AutoTokenizer
 from evoprompt.agents import Action, Protocol, Sample
 from evoprompt.agents.tasks import EpisodeRunner
 from evoprompt.experiments.testing import TaskSuite
+from evoprompt.types import Assignment, Candidate, Question, Trajectory, Turn
 
 
 def task() -> OneCall:
@@ -73,3 +74,25 @@ def test_the_calculator_is_shown_and_a_call_ends_the_episode() -> None:
 def test_half_of_the_problems_take_two_steps() -> None:
     kinds = [str(question.row[KIND]) for question in task().questions("train")]
     assert {kind: kinds.count(kind) for kind in set(kinds)} == {"one step": 10, "two steps": 10}
+
+
+PENS = "Mia has 3 pens. Mia finds 4 more. How many?"
+DOZENS = "Mia has 3 dozen pens. Mia finds 4 more. How many?"
+
+
+@pytest.mark.parametrize(
+    ("story", "action", "diagnosis"),
+    [
+        (PENS, "3 + 4 is 7.", "no call"),
+        (PENS, f"{OPENING}3-4{CLOSING}", "wrong number"),
+        (f"{PENS} Each is 6.", f"{OPENING}3+4{CLOSING}", "one operation"),
+        (DOZENS, f"{OPENING}3+4{CLOSING}", "unit ignored"),
+        (DOZENS, f"{OPENING}3*12-4{CLOSING}", "wrong number"),
+    ],
+)
+def test_a_failed_call_has_a_diagnosis_with_remedies(
+    story: str, action: str, diagnosis: str
+) -> None:
+    assignment = Assignment("a", Question("q", story, ("7",)), Candidate.of("Call."), 1, "g")
+    assert task().diagnose(Trajectory(assignment, 0.0, turns=(Turn(action),))) == [diagnosis]
+    assert task().bank.remedies[diagnosis]
