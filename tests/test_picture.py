@@ -20,11 +20,11 @@ def test_the_picture_is_of_today() -> None:
     assert picture == made["draw"](numbers), "python .ci/picture.py runs/tiny"
 
 
-def test_the_picture_of_words_and_weights_is_that_of_the_answers() -> None:
+@pytest.mark.parametrize("name", ["words-and-weights", "dose"])
+def test_a_picture_of_results_is_that_of_the_answers(name: str) -> None:
     made = runpy.run_path(str(ROOT / ".ci/words_and_weights.py"))
-    results = made["PageResults"](ROOT / "examples/sql/results")
-    picture = made["PICTURE"].read_text(encoding="utf-8")
-    assert picture == made["draw"](results), "python .ci/words_and_weights.py"
+    picture = (made["IMAGES"] / f"{name}.svg").read_text(encoding="utf-8")
+    assert picture == made["draw"](name), "python .ci/words_and_weights.py"
 
 
 def test_the_picture_of_the_handover_is_that_of_its_numbers() -> None:
