@@ -15,12 +15,12 @@ import argparse
 import random
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from benchmarks.frozen import Quiet
-from evoprompt import OptimizeOptions, ProposalRequest, Proposer, optimize
+from evoprompt import OptimizeOptions, Proposal, ProposalRequest, Proposer, optimize
 from evoprompt.agents.tasks import Policy, Task
 from evoprompt.components import BuildContext
 from evoprompt.experiments.answers import AGENT, methods_of
@@ -47,6 +47,7 @@ class FrozenPolicy:
     Attributes:
         task: task of the questions.
         rollouts: number of answers so far.
+        trajectories: last one of each instruction and question, by their texts.
     """
 
     propose_new_texts = None
@@ -54,6 +55,7 @@ class FrozenPolicy:
     def __init__(self, task: Task, policy: Policy) -> None:
         self.task = task
         self.rollouts = 0
+        self.trajectories: dict[tuple[str, str], Trajectory] = {}
         self._policy = policy
 
     def evaluate(
@@ -81,22 +83,43 @@ class FrozenPolicy:
             )
             for (question, episode), score in zip(pairs, scores, strict=True)
         ]
+        for trajectory in trajectories:
+            self.trajectories[written.text, trajectory.question.text] = trajectory
         return EvaluationBatch(answers, scores, trajectories if capture_traces else None)
 
     def make_reflective_dataset(
         self, candidate: dict[str, str], evaluated: Any, components: list[str]
     ) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-        """Return a record for each action; the first of a trajectory also has the trajectory."""
+        """Return a record for each action."""
         records = [
-            {
-                "Inputs": trajectory.question.text,
-                "Generated Outputs": turn.action,
-                "Trajectory": None if number else trajectory,
-            }
+            {"Inputs": trajectory.question.text, "Generated Outputs": turn.action}
             for trajectory in evaluated.trajectories
-            for number, turn in enumerate(trajectory.turns)
+            for turn in trajectory.turns
         ]
         return dict.fromkeys(components, records)
+
+
+class TrajectoryReader(Proposer):
+    """Proposer that reads whole trajectories of a policy, where records have actions alone.
+
+    Args:
+        frozen: the policy, which keeps its trajectories.
+        proposer: proposer that reads them.
+    """
+
+    def __init__(self, frozen: FrozenPolicy, proposer: Proposer) -> None:
+        self._frozen, self._proposer = frozen, proposer
+
+    def propose(self, request: ProposalRequest) -> Sequence[Proposal]:
+        """Return the proposals of the other proposer."""
+        failures = [self._whole(failure) for failure in request.failures]
+        return self._proposer.propose(replace(request, failures=failures))
+
+    def _whole(self, failure: Trajectory) -> Trajectory:
+        key = failure.candidate.text, failure.question.text
+        trajectory = self._frozen.trajectories[key]
+        assignment = replace(failure.assignment, question=trajectory.question)
+        return replace(failure, assignment=assignment, turns=trajectory.turns)
 
 
 @dataclass(frozen=True)
@@ -125,7 +148,7 @@ def search_by_optimize(frozen: FrozenPolicy, proposer: Proposer, settings: Searc
         frozen.task.questions("train"),
         program=frozen,
         valset=settings.validation_questions(frozen.task),
-        proposer=proposer,
+        proposer=TrajectoryReader(frozen, proposer),
         budget=settings.budget,
         options=OptimizeOptions(seed=settings.seed, progress=False),
     )
@@ -139,7 +162,8 @@ def search_by_gepa(frozen: FrozenPolicy, proposer: Proposer, settings: SearchSet
     rng = random.Random(f"words first/{settings.seed}")
 
     def propose(candidate: dict[str, str], dataset: Any, components: list[str]) -> dict[str, str]:
-        trajectories = [row["Trajectory"] for row in dataset[INSTRUCTION] if row["Trajectory"]]
+        text, questions = candidate[INSTRUCTION], {row["Inputs"] for row in dataset[INSTRUCTION]}
+        trajectories = [frozen.trajectories[text, question] for question in sorted(questions)]
         failures = [trajectory for trajectory in trajectories if trajectory.reward < 1]
         parent = CandidateStats(Candidate.of(candidate), 0.0)
         proposals = proposer.propose(ProposalRequest(1, [parent], failures, [], rng))

@@ -26,6 +26,7 @@ from evoprompt.support.text import format_error
 from evoprompt.types import Candidate, Proposal, Turn
 
 Texts = dict[str, str]
+_USUAL_FIELDS = ("Inputs", "Generated Outputs", "Feedback")
 
 
 class GepaAdapter(Protocol):
@@ -178,19 +179,24 @@ class AdapterProposer(Proposer):
 def reading_of(records: Sequence[Mapping[str, Any]]) -> Reading:
     """Return records of a reflective dataset as the proposers of evoprompt read them.
 
-    GEPA recommends the fields Inputs, Generated Outputs and Feedback; a record without them is
-    read as a whole.
+    GEPA recommends the fields Inputs, Generated Outputs and Feedback, and shows its writer the
+    others, too: they are read as what followed the output, such as the result of a tool. A record
+    without Inputs is read as a whole.
     """
     first = records[0]
-    has_usual_fields = "Inputs" in first
     return Reading(
-        question=as_lines(first["Inputs"]) if has_usual_fields else as_lines(first),
-        turns=[
-            Turn(as_lines(record.get("Generated Outputs", "" if has_usual_fields else record)))
-            for record in records
-        ],
+        question=as_lines(first.get("Inputs", first)),
+        turns=[_turn_of(record) for record in records],
         feedback="\n".join(
             as_lines(record["Feedback"]) for record in records if "Feedback" in record
         ),
         row={"records": json.loads(json.dumps(records, default=str))},
     )
+
+
+def _turn_of(record: Mapping[str, Any]) -> Turn:
+    """Return the output of a record with what followed it."""
+    if "Inputs" not in record:
+        return Turn(as_lines(record))
+    others = {field: value for field, value in record.items() if field not in _USUAL_FIELDS}
+    return Turn(as_lines(record.get("Generated Outputs", "")), as_lines(others) if others else "")
