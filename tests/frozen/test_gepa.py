@@ -57,7 +57,7 @@ class Shouting:
         assert eval_batch.trajectories is not None
         assert len(eval_batch.trajectories) == len(eval_batch.outputs) == len(eval_batch.scores)
         (name,) = components_to_update
-        told = {"Feedback": f"{name} should shout"}
+        told = {"Tool": "no answer", "Feedback": f"{name} should shout"}
         pairs = zip(eval_batch.trajectories, eval_batch.outputs, strict=True)
         return {name: [{"Inputs": {"trace": t}, "Generated Outputs": o, **told} for t, o in pairs]}
 
@@ -94,6 +94,7 @@ def test_it_evaluates_in_batches_in_this_thread_and_its_reflective_dataset_is_re
             assert failure.question.text.startswith("trace: trace of question ")
             assert failure.feedback == f"{request.component} should shout"
             assert failure.turns[0].action.startswith("question ")
+            assert failure.turns[0].observation == "Tool: no answer"
 
 
 def test_a_resume_reads_the_same(tmp_path: Path) -> None:
