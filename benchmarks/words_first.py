@@ -164,7 +164,7 @@ def search_by_gepa(frozen: FrozenPolicy, proposer: Proposer, settings: SearchSet
     def propose(candidate: dict[str, str], dataset: Any, components: list[str]) -> dict[str, str]:
         text, questions = candidate[INSTRUCTION], {row["Inputs"] for row in dataset[INSTRUCTION]}
         trajectories = [frozen.trajectories[text, question] for question in sorted(questions)]
-        failures = [one for one in trajectories if (one.reward or 0) < 1]
+        failures = [play for play in trajectories if (play.reward or 0) < 1]
         parent = CandidateStats(Candidate.of(candidate), 0.0)
         proposals = proposer.propose(ProposalRequest(1, [parent], failures, [], rng))
         return dict(proposals[0].components) if proposals else dict(candidate)

@@ -179,9 +179,9 @@ class AdapterProposer(Proposer):
 def reading_of(records: Sequence[Mapping[str, Any]]) -> Reading:
     """Return records of a reflective dataset as the proposers of evoprompt read them.
 
-    GEPA recommends the fields Inputs, Generated Outputs and Feedback, and shows its writer the
-    others, too: they are read as what followed the output, such as the result of a tool. A record
-    without Inputs is read as a whole.
+    GEPA recommends the fields Inputs, Generated Outputs and Feedback, and shows all fields to its
+    writer: the other ones are read as what followed the output, such as the result of a tool. A
+    record without Inputs is read as a whole.
     """
     first = records[0]
     return Reading(
@@ -198,5 +198,5 @@ def _turn_of(record: Mapping[str, Any]) -> Turn:
     """Return the output of a record with what followed it."""
     if "Inputs" not in record:
         return Turn(as_lines(record))
-    others = {field: value for field, value in record.items() if field not in _USUAL_FIELDS}
-    return Turn(as_lines(record.get("Generated Outputs", "")), as_lines(others) if others else "")
+    results = {field: value for field, value in record.items() if field not in _USUAL_FIELDS}
+    return Turn(as_lines(record.get("Generated Outputs", "")), as_lines(results))

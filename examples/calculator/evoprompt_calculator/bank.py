@@ -105,7 +105,7 @@ ONE_CALL = SentenceBank(
         ),
         "share": (
             "Equal piles and shares are divisions.",
-            "Friends who share divide by their number.",
+            "Where friends share, divide by their number.",
         ),
         "think": ("Think step by step before you answer.",),
         "one": ("One operation is enough.",),
