@@ -220,8 +220,7 @@ def _attend(
             module, query, key, value, attention_mask, **settings
         )
         return attention
-    query = query.view(rows, key.shape[1], -1, size)
-    scale = settings["scaling"]
+    query, scale = query.reshape(rows, key.shape[1], -1, size), settings.get("scaling")
     result = scaled_dot_product_attention(query, key, value, attention_mask, scale=scale)
     return result.reshape(rows, 1, heads, size), None
 
