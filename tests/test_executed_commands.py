@@ -81,6 +81,8 @@ REASONS = {
     r"evoprompt (new .*|plugins .*)NAME": "a placeholder: tests/cli/test_new.py, "
     "tests/cli/test_plugins.py",
     r"evoprompt run examples.*--seeds-from": "trains for minutes: tests/runs/test_transfer.py",
+    r"evoprompt run examples/search_qa.*cat text": "needs the text of the command before it: "
+    "tests/benchmarks/test_words_first.py",
     r"evoprompt eval examples/search_qa/qwen": "needs the questions: "
     "examples/search_qa/tests/test_guide.py",
     r"evoprompt optimize .*files/requests": "waits for a person: tests/lm/test_files.py",
