@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import operator
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from transformers import (
     AutoTokenizer,
     DynamicCache,
     GenerationConfig,
+    GenerationMixin,
     PreTrainedTokenizerBase,
     StoppingCriteria,
 )
@@ -29,6 +31,8 @@ from evoprompt.support.errors import InputError
 if TYPE_CHECKING:  # slow to import, and a dry run has no trainer
     from trl.trainer.grpo_trainer import GRPOTrainer
 
+_INPUTS = inspect.signature(GenerationMixin.prepare_inputs_for_generation).parameters
+_CACHE = "cache" if "cache" in _INPUTS else "past_key_values"  # renamed in transformers 5.24
 _TAIL_TOKENS = 16  # enough for a text that ends an action, were it one token per byte
 _DRAWING = ("temperature", "top_k", "top_p", "min_p", "typical_p", "epsilon_cutoff", "eta_cutoff")
 ENDING = (
@@ -157,9 +161,9 @@ class Generator:
             self._ids = model.generate(  # type: ignore[operator]
                 input_ids=ids,
                 attention_mask=mask,
-                past_key_values=self._cache,
                 generation_config=config,
                 stopping_criteria=[row_ends],
+                **{_CACHE: self._cache},
             )
         generated = self._ids[:, start:].tolist()
         actions = [row[:end] for row, end in zip(generated, row_ends.lengths, strict=True)]
@@ -189,8 +193,8 @@ class Generator:
         if shared:
             # Logits of all of it, 1,000 tokens and 152,000 words, would take 600 MB in float32.
             knows = model._supports_logits_to_keep()  # type: ignore[operator]
-            last = {"logits_to_keep": 1} if knows else {}
-            model(input_ids=prefix, past_key_values=cache, use_cache=True, **last)
+            settings = {_CACHE: cache, **({"logits_to_keep": 1} if knows else {})}
+            model(input_ids=prefix, use_cache=True, **settings)
             cache.batch_repeat_interleave(len(contexts))
             self._cache = cache
         ids = prefix.repeat(len(contexts), 1)
