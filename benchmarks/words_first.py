@@ -203,6 +203,11 @@ def main() -> None:
     subject = subject_of(options.config, options.set, options.arm)
     task = task_of(subject)
     section = subject.config.engine_of(subject.trial.arm)
+    if section.proposer is None:
+        parser.error(
+            f"arm {subject.trial.arm!r} has no proposer, so nothing would be searched; required: "
+            "an arm with one; give --arm"
+        )
     proposer = proposer_of(section, BuildContext(task))
     settings = SearchSettings(options.budget, options.seed, options.validation)
     with policy_of(subject, task) as policy:

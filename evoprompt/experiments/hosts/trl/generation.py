@@ -31,8 +31,8 @@ from evoprompt.support.errors import InputError
 if TYPE_CHECKING:  # slow to import, and a dry run has no trainer
     from trl.trainer.grpo_trainer import GRPOTrainer
 
-_INPUTS = inspect.signature(GenerationMixin.prepare_inputs_for_generation).parameters
-_CACHE = "cache" if "cache" in _INPUTS else "past_key_values"  # renamed in transformers 5.24
+_INPUT_NAMES = inspect.signature(GenerationMixin.prepare_inputs_for_generation).parameters
+_CACHE = "cache" if "cache" in _INPUT_NAMES else "past_key_values"  # renamed in transformers 5.24
 _TAIL_TOKENS = 16  # enough for a text that ends an action, were it one token per byte
 _DRAWING = ("temperature", "top_k", "top_p", "min_p", "typical_p", "epsilon_cutoff", "eta_cutoff")
 ENDING = (
@@ -192,8 +192,8 @@ class Generator:
         prefix = torch.tensor([contexts[0][:shared]], dtype=torch.long, device=device)
         if shared:
             # Logits of all of it, 1,000 tokens and 152,000 words, would take 600 MB in float32.
-            knows = model._supports_logits_to_keep()  # type: ignore[operator]
-            settings = {_CACHE: cache, **({"logits_to_keep": 1} if knows else {})}
+            can_keep_last = model._supports_logits_to_keep()  # type: ignore[operator]
+            settings = {_CACHE: cache, **({"logits_to_keep": 1} if can_keep_last else {})}
             model(input_ids=prefix, use_cache=True, **settings)
             cache.batch_repeat_interleave(len(contexts))
             self._cache = cache
@@ -238,7 +238,7 @@ def _shared_keys(model: Any) -> Iterator[None]:
     """Let ``model`` read keys once for all heads that share them, on a CPU.
 
     ``sdpa`` copies them for each head, and multiplies by one row. For 60 rows of 380 tokens and 14
-    heads of which 7 share keys, one layer took 190 ms of a core in bfloat16, and takes 9.
+    heads, of which 7 each share keys, a layer took 190 ms of a core in bfloat16, and takes 9.
     """
     is_sdpa = getattr(model.config, "_attn_implementation", None) == "sdpa"
     if not is_sdpa or model.device.type != "cpu":
