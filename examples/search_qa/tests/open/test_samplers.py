@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,7 +9,13 @@ from typing import Any, cast
 import pytest
 import torch
 from evoprompt_search_qa import protocol
-from transformers import AutoModelForCausalLM
+from transformers import (
+    AutoModelForCausalLM,
+    FalconConfig,
+    FalconForCausalLM,
+    Gemma3Config,
+    Gemma3ForConditionalGeneration,
+)
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from evoprompt.agents import Action, Episode, Sampling
@@ -123,6 +130,45 @@ def test_a_penalty_holds_in_evaluation_too_and_the_models_own_settings_never(mod
     found = [action.ids for action in strict(asked, sampling(8), greedy=True)]
     assert found == [greedy_by_hand(model, ids, 8, penalty=9.0) for ids in contexts(model)]
     assert found != [greedy_by_hand(model, ids, 8) for ids in contexts(model)]
+
+
+def test_the_parts_of_a_composite_model_keep_their_attention(model: Path) -> None:
+    tokenizer = tokenizer_of(str(model))
+    sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1}
+    config: Any = Gemma3Config(
+        text_config={
+            **sizes, "vocab_size": len(tokenizer) + 1, "image_token_index": len(tokenizer),
+            "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 4,
+        },
+        vision_config={**sizes, "num_attention_heads": 2, "image_size": 16, "patch_size": 8},
+        mm_tokens_per_image=1,
+        attn_implementation={"": "sdpa", "text_config": "sdpa", "vision_config": "eager"},
+    )  # fmt: skip
+    played = trainer(model)
+    policy: Any = Gemma3ForConditionalGeneration(config)
+    played.model_wrapped = policy
+    TransformersSampler(played, tokenizer, 64)(episodes([3, 4]), sampling(2), greedy=True)
+    parts = config, config.text_config, config.vision_config
+    assert [part._attn_implementation for part in parts] == ["sdpa", "sdpa", "eager"]
+
+
+def test_a_model_whose_attention_is_fixed_is_sampled_without_a_warning(
+    model: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    tokenizer = tokenizer_of(str(model))
+    config = FalconConfig(
+        vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=1, num_attention_heads=2
+    )
+    played = trainer(model)
+    policy: Any = FalconForCausalLM(config)
+    played.model_wrapped = policy
+    library = logging.getLogger("transformers")
+    library.addHandler(caplog.handler)
+    try:
+        TransformersSampler(played, tokenizer, 64)(episodes([3, 4]), sampling(2), greedy=True)
+    finally:
+        library.removeHandler(caplog.handler)
+    assert not caplog.messages
 
 
 class Generation:
