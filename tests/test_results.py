@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -33,3 +34,19 @@ def test_every_cell_is_shown(example: str) -> None:
             if row.startswith(of)
         }
     assert set(results.cells) <= shown
+
+
+def test_the_summary_has_numbers_of_the_pages() -> None:
+    docs = EXAMPLES.parent / "docs"
+    interval = re.compile(r"\.\d{3} ± \.\d{3}")
+    rows = [
+        line
+        for page in docs.glob("results-*.md")
+        for line in page.read_text(encoding="utf-8").splitlines()
+        if line.startswith("|")
+    ]
+    summary = (docs / "results.md").read_text(encoding="utf-8")
+    tables = summary.partition("## Real language models")[2].partition("## Models that are not")[0]
+    numbers = set(interval.findall(tables))
+    assert len(numbers) > 50
+    assert numbers - set(interval.findall("".join(rows))) == set()
