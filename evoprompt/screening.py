@@ -106,7 +106,7 @@ def usable_seeds(seeds: Sequence[Seed], limit: int, required: Sequence[str]) -> 
 
     Raises:
         InputError: there is no seed, there are more than ``limit``, two are equal, one is empty,
-            lacks a required tag, or is not a text.
+            lacks a required tag, has half of a character, or is not a text.
     """
     if isinstance(seeds, str | bytes) or not isinstance(seeds, Sequence) or not seeds:
         raise InputError(
@@ -124,8 +124,11 @@ def usable_seeds(seeds: Sequence[Seed], limit: int, required: Sequence[str]) -> 
         proposal = Proposal(_components(seed), rationale=origin, proposer="seed")
         text = proposal.text
         missing = [tag for tag in required if tag not in text]
-        if missing or not text.strip() or text in usable:
+        is_encodable = text == text.encode(errors="replace").decode()
+        if missing or not text.strip() or text in usable or not is_encodable:
             fault = f"lacks {', '.join(missing)}" if missing else "is empty or given twice"
+            if not is_encodable:
+                fault = "has half of a character, which no file or model can take"
             raise InputError(
                 f"the seed instruction {text!r} {fault}; required: different texts "
                 f"that hold {', '.join(required) or 'something'}; change the seed"

@@ -14,7 +14,7 @@ class OptimizeOptions(CheckedSettings, frozen=True, allow_inf_nan=False):
     """Settings of :func:`~evoprompt.optimize` and :class:`~evoprompt.CoEvolve`, seldom changed.
 
     Attributes:
-        seed: seed of every choice.
+        seed: seed of every choice, 0 or more.
         seeds: number of optimizations, with ``seed``, ``seed + 1`` and so on, each with the whole
             ``budget``; ``seconds`` and the budget of ``lm`` are those of all together.
         resume: whether to resume the optimization in ``directory``, given the same arguments; the
@@ -42,7 +42,7 @@ class OptimizeOptions(CheckedSettings, frozen=True, allow_inf_nan=False):
         InputError: a setting is unknown or cannot be used.
     """
 
-    seed: StrictInt = 0
+    seed: StrictInt = Field(default=0, ge=0)
     seeds: StrictInt = Field(default=1, ge=1)
     resume: StrictBool | Literal["auto"] = False
     seconds: float | None = Field(default=None, ge=0)

@@ -282,7 +282,9 @@ class Runner(Rollouts):
             if isinstance(error, InputError):  # that of a task says what to do
                 raise
             if may_pass(error):
-                raise NoRewardError(f"the metric raised {format_error(error)}") from error
+                remedy = "a metric that gives a reward; look at the service that it calls"
+                message = f"the metric raised {format_error(error)}"
+                raise NoRewardError(with_remedy(message, remedy)) from error
             raise InputError(
                 f"the metric raised {format_error(error)} {context}; required: a number or a "
                 "Score; return a low number for bad outputs"
@@ -321,7 +323,7 @@ def parts_of(returned: Any) -> tuple[Any, str]:
     elif isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[1], str | None):
         reward, feedback = returned
     elif isinstance(returned, Mapping):
-        reward, feedback = returned.get("score"), returned.get("feedback")
+        reward, feedback = returned.get("score", returned), returned.get("feedback")
     elif hasattr(returned, "score"):
         reward, feedback = returned.score, getattr(returned, "feedback", None)
     return reward, "" if feedback is None else str(feedback)

@@ -45,6 +45,7 @@ def test_a_proposal_keeps_where_it_comes_from_and_has_no_parents_here() -> None:
         (["Search."], r"'Search.' lacks <answer>, </answer>; required"),
         ([GOOD, GOOD], "is empty or given twice"),
         ([{}], "lacks <answer>"),
+        ([GOOD + "\ud83d"], "has half of a character"),
         (7, "are 7; required: a list of at least one text"),
         ([None], "instruction None is of type NoneType; required: a text, or a mapping"),
         ([{"instruction": 7}], "is of type dict; required: a text, or a mapping"),

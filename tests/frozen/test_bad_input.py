@@ -61,6 +61,7 @@ def raising(*given: object) -> Any:
         ({"seed_instruction": " "}, "is empty"),
         ({"metric": lambda example, output: "good"}, "returned 'good' for valset/"),
         ({"metric": raising}, "the metric raised KeyError"),
+        ({"metric": lambda example, output: {"reward": 1}}, "returned {'reward': 1} for valset/"),
         ({"metric": lambda one: 1.0}, r"metric takes \(one\); required: metric\(example, output\)"),
         ({"program": raising}, "KeyError: 'temprature'"),
         ({"program": lambda instruction, example: None}, "it returned None"),
@@ -74,6 +75,7 @@ def raising(*given: object) -> Any:
         ({"seconds": float("nan")}, "seconds is "),
         ({"patience": False}, "patience is "),
         ({"seed": "0"}, "seed is "),
+        ({"seed": -1}, "seed is -1: .* greater than or equal to 0"),
         ({"required": "{question}"}, "required is "),
     ],
     ids=lambda one: str(one)[:30],
@@ -186,7 +188,7 @@ def test_a_judge_s_bad_moment_costs_no_more_than_its_own_reward(
     assert result.value == 0.5
     again = isinstance(bad, Exception) and not lasting
     assert (result.failures.failed == 0) == again
-    assert again or "the metric" in result.failures.first
+    assert again or "the metric" in one_line(result.failures.first)
 
 
 def test_a_judge_that_says_nonsense_once_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
