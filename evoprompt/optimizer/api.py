@@ -121,8 +121,9 @@ def optimize(
                 "a metric is given beside an adapter; required: one or the other, as an adapter "
                 "evaluates by itself; drop the metric"
             )
-        if proposer == "reflection" and lm is None and hasattr(program, "propose_new_texts"):
-            proposer = AdapterProposer(program.propose_new_texts)
+        write = getattr(program, "propose_new_texts", None)  # None where GEPA's base class has it
+        if proposer == "reflection" and lm is None and write is not None:
+            proposer = AdapterProposer(write)
         rollouts = Batches(program, chosen_options)
     else:
         for name, function, parameters in (

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import reprlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import is_dataclass, replace
 from typing import Any, Protocol, TypeGuard
 
 from evoprompt.optimizer.data import Item, as_lines
@@ -27,6 +28,7 @@ from evoprompt.types import Candidate, Proposal, Turn
 
 Texts = dict[str, str]
 _USUAL_FIELDS = ("Inputs", "Generated Outputs", "Feedback")
+_BATCH_FIELDS = ("outputs", "scores", "trajectories", "objective_scores")
 
 
 class GepaAdapter(Protocol):
@@ -93,10 +95,12 @@ class Batches(Rollouts):
             for item in items:
                 yield item, ExampleOutcome(None, fault=format_error(error))
             return
-        if not (hasattr(evaluation, "outputs") and hasattr(evaluation, "scores")):
+        has_fields = all(hasattr(evaluation, field) for field in _BATCH_FIELDS)
+        is_batch = has_fields and is_dataclass(evaluation)
+        if not is_batch:
             raise InputError(
                 f"the adapter's evaluate returned a {type(evaluation).__name__}; required: GEPA's "
-                "EvaluationBatch, with outputs and scores"
+                f"EvaluationBatch, a dataclass with {', '.join(_BATCH_FIELDS)}"
             )
         if not len(evaluation.outputs) == len(evaluation.scores) == len(items):
             raise InputError(
@@ -108,7 +112,11 @@ class Batches(Rollouts):
         for index, item in enumerate(items):
             score, output = evaluation.scores[index], str(evaluation.outputs[index])[:SHOWN]
             if score is None:
-                yield item, ExampleOutcome(None, fault=output)
+                fault = (
+                    f"the score of {item.question.id} is None, with the output {output!r:.500}; "
+                )
+                fault += "required: a number"
+                yield item, ExampleOutcome(None, fault=fault)
                 continue
             reward_source = f"for {item.question.id}, as a score of the adapter"
             try:
@@ -126,7 +134,7 @@ class Batches(Rollouts):
                     f"the adapter's make_reflective_dataset raised {format_error(error)}; "
                     "required: records of one failure, for one component"
                 )
-            objectives = getattr(evaluation, "objective_scores", None)
+            objectives = evaluation.objective_scores
             metrics = usable_metrics(
                 objectives[index] if objectives else {}, self._limits, reward_source
             )
@@ -137,17 +145,13 @@ class Batches(Rollouts):
 
     def _read(self, texts: Texts, evaluation: Any, index: int) -> Mapping[str, Reading]:
         """Return the adapter's reading of one rollout for each component that it has records of."""
-        batch_of_one = replace(
-            evaluation,
-            outputs=[evaluation.outputs[index]],
-            scores=[evaluation.scores[index]],
-            trajectories=[evaluation.trajectories[index]],
-            objective_scores=evaluation.objective_scores and [evaluation.objective_scores[index]],
-        )
+        fields = {name: getattr(evaluation, name) for name in _BATCH_FIELDS}
+        fields = {name: [values[index]] for name, values in fields.items() if values is not None}
+        batch_of_one = replace(evaluation, **fields)
         readings = {}
         for component in texts:
             dataset = self._adapter.make_reflective_dataset(dict(texts), batch_of_one, [component])
-            if records := dataset.get(component):
+            if records := list(dataset.get(component, ())):
                 readings[component] = reading_of(records)
         return readings
 
@@ -173,6 +177,11 @@ class AdapterProposer(Proposer):
         texts = self._write(
             dict(parent.components), {request.component: records}, [request.component]
         )
+        if not isinstance(texts, Mapping) or not all(isinstance(t, str) for t in texts.values()):
+            raise InputError(
+                f"propose_new_texts of the adapter returned {reprlib.repr(texts)}; required: a "
+                "mapping of components to their new texts"
+            )
         return [Proposal({**parent.components, **texts}, (parent.id,))]
 
 

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import optimizing
@@ -165,11 +166,16 @@ class Odd(Shouting):
     ("returned", "said"),
     [
         (dict.fromkeys, "returned a dict; required: GEPA's EvaluationBatch"),
+        (lambda batch: SimpleNamespace(outputs=batch, scores=batch), "with outputs, scores, traj"),
+        (
+            lambda batch: Batch(batch, [None] * len(batch)),
+            "is None, with the output .*required: a number",
+        ),
         (RuntimeError("no model"), "no model"),
         (lambda batch: Batch(["out"], [0.0]), "one of each for an example"),
         (lambda batch: Batch(batch, [2.0] * len(batch)), "score of the adapter"),
     ],
-    ids=["no batch", "it raises", "too few", "above perfect"],
+    ids=["no batch", "no dataclass", "no scores", "it raises", "too few", "above perfect"],
 )
 def test_what_an_adapter_may_not_return_is_an_error(returned: Any, said: str) -> None:
     with pytest.raises(InputError, match=said):
@@ -181,3 +187,14 @@ def test_an_adapter_beside_a_program_and_what_is_none_are_refused() -> None:
         optimizing.optimize(SEED, TRAIN, lambda example, output: 1.0, program=Shouting())
     with pytest.raises(InputError, match="make_reflective_dataset"):
         run(object())
+    with pytest.raises(InputError, match="lm is not given"):  # it writes no texts itself
+        run(Shouting(), proposer="reflection")
+
+
+@pytest.mark.filterwarnings("ignore::evoprompt.EvopromptWarning")
+@pytest.mark.parametrize("texts", [None, "Shout.", {"plan": None}])
+def test_what_an_adapter_may_not_write_is_named(texts: object) -> None:
+    adapter = Shouting()
+    adapter.propose_new_texts = lambda *given: texts
+    with pytest.raises(InputError, match=r"returned .*; required: a mapping of"):
+        run(adapter, proposer="reflection")
