@@ -134,6 +134,11 @@ class CoEvolve(Teleprompter):  # type: ignore[misc]  # DSPy is not typed
         """
         if teacher is not None:
             raise InputError("a teacher is given; required: none, as CoEvolve makes no use of one")
+        if not isinstance(student, dspy.Module):
+            raise InputError(
+                f"the student is {student!r:.100}; required: an object of a dspy.Module, such as "
+                "dspy.Predict('question -> answer'); for a function use evoprompt.optimize"
+            )
         for example in [*trainset, *(valset or ()), *(testset or ())]:
             if not isinstance(example, dspy.Example):
                 raise InputError(

@@ -112,11 +112,8 @@ class Batches(Rollouts):
         for index, item in enumerate(items):
             score, output = evaluation.scores[index], str(evaluation.outputs[index])[:SHOWN]
             if score is None:
-                fault = (
-                    f"the score of {item.question.id} is None, with the output {output!r:.500}; "
-                )
-                fault += "required: a number"
-                yield item, ExampleOutcome(None, fault=fault)
+                fault = f"the score of {item.question.id} is None, with the output {output!r:.500}"
+                yield item, ExampleOutcome(None, fault=f"{fault}; required: a number")
                 continue
             reward_source = f"for {item.question.id}, as a score of the adapter"
             try:

@@ -133,6 +133,9 @@ def test_what_cannot_be_used_is_refused() -> None:
         optimizer.compile(predict, trainset=[dspy.Example(question="q")], valset=VALIDATION)
     with pytest.raises(InputError, match="teacher"):
         optimizer.compile(predict, trainset=TRAIN, teacher=predict)
+    for student in (dspy.Predict, lambda question: question):
+        with pytest.raises(InputError, match=r"required: an object of a dspy\.Module"):
+            optimizer.compile(student, trainset=TRAIN)
     with pytest.raises(InputError, match="no predictor and no tool"):
         optimizer.compile(dspy.Module(), trainset=TRAIN, valset=VALIDATION)
     with pytest.raises(InputError, match="is empty"):
