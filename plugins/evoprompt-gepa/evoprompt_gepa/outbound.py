@@ -6,6 +6,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from evoprompt.optimizer.gepa import reading_of
 from evoprompt.roles import ProposalRequest, Proposer
 from evoprompt.rules import Rule, ScreeningContext
 from evoprompt.screening import check
@@ -35,8 +36,9 @@ def as_proposal_fn(
     """Return ``proposer`` as the ``custom_candidate_proposer`` of ``gepa.optimize``.
 
     ``dspy.GEPA`` takes the same function as its ``instruction_proposer``. Every example from GEPA
-    becomes a failed trajectory: its inputs are the question, its outputs the action and its
-    feedback the observation. A component without an accepted proposal keeps its text.
+    becomes a failed trajectory: its inputs are the question, its outputs the action, and its other
+    fields, with the feedback last, the observation. A component without an accepted proposal keeps
+    its text.
 
     Args:
         proposer: writes the texts.
@@ -77,16 +79,12 @@ def as_proposal_fn(
 
 def failure(candidate: Candidate, example: Mapping[str, Any]) -> Trajectory:
     """Return an example of a reflective dataset as a failed trajectory under ``candidate``."""
-    text = _text(example.get("Inputs", example))
-    question = Question(text, text)
-    turn = Turn(_text(example.get("Generated Outputs", "")), _text(example.get("Feedback", "")))
-    return Trajectory(Assignment(text, question, candidate, 1, text), 0.0, turns=(turn,))
-
-
-def _text(value: object) -> str:
-    if isinstance(value, Mapping):
-        return "\n".join(f"{name}: {part}" for name, part in value.items())
-    return str(value)
+    reading = reading_of([example])
+    text = reading.question
+    (turn,) = reading.turns
+    observation = "\n".join(filter(None, (turn.observation, reading.feedback)))
+    assignment = Assignment(text, Question(text, text), candidate, 1, text)
+    return Trajectory(assignment, 0.0, turns=(Turn(turn.action, observation),))
 
 
 def _passes(proposal: Proposal, request: ProposalRequest, rules: Sequence[Rule] | None) -> bool:

@@ -132,6 +132,7 @@ EXAMPLE = {
     "Inputs": {"question": "Who?", "hint": "A king."},
     "Generated Outputs": {"answer": "Nobody."},
     "Feedback": "It was Henry.",
+    "Tool": "No such person.",
 }
 
 
@@ -151,7 +152,7 @@ def test_examples_become_failed_trajectories() -> None:
     (failure,) = scripted.requests[0].failures
     assert failure.question.text == "question: Who?\nhint: A king."
     assert failure.turns[0].action == "answer: Nobody."
-    assert failure.turns[0].observation == "It was Henry."
+    assert failure.turns[0].observation == "Tool: No such person.\nIt was Henry."
     assert failure.reward == 0.0
 
 
