@@ -77,8 +77,18 @@ class PromptWriter(ABC):
         """Return some prompts of the dataset without instructions; empty if they are unknown."""
 
     def write(self, prompt: Prompt, candidate: Candidate) -> Prompt:
-        """Return ``prompt`` with the instruction of ``candidate`` in its place."""
-        return self.render(prompt, candidate)
+        """Return ``prompt`` with the instruction of ``candidate`` in its place.
+
+        Raises:
+            InputError: the render function returned no prompt.
+        """
+        prompt = self.render(prompt, candidate)
+        if not isinstance(prompt, Sequence):
+            raise InputError(
+                f"the render function returned a {type(prompt).__name__}; required: a text or a "
+                "list of messages; use one of evoprompt.hosting.prompts"
+            )
+        return prompt
 
     # ------------------------------------------------------------------------------------- length
 

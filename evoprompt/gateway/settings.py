@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from evoprompt.hosting.prompts import Placement
 from evoprompt.lm.settings import BudgetSettings, Prices
+from evoprompt.support.validation import CheckedSettings
 
 
-class GatewaySettings(BaseModel, frozen=True, extra="forbid"):
+class GatewaySettings(CheckedSettings, frozen=True):
     """Settings of a gateway: its addresses, the size of a step, and its budget."""
 
     upstream: str = Field(

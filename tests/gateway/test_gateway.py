@@ -19,7 +19,7 @@ from evoprompt import Engine, EvopromptWarning, Question
 from evoprompt.gateway import KEY_HEADER, Gateway, GatewaySettings, UnknownConversationError
 from evoprompt.gateway.server import SPENDING
 from evoprompt.lm.budget import Charge, SpendTracker
-from evoprompt.support.errors import AttachError
+from evoprompt.support.errors import AttachError, InputError
 from evoprompt.types import TaskContext
 
 QUESTION = Question("q", "What is 2 + 2?", ("4",))
@@ -52,6 +52,20 @@ def gateway(upstream: Upstream, engine: Engine, tmp_path: Path) -> Iterator[Gate
 def build(engine: Engine, directory: Path, upstream: str, **given: Any) -> Gateway:
     fields = {"rollouts": 2, "groups": 1, "key": "OPENAI_API_KEY", **given}
     return Gateway(engine, GatewaySettings(upstream=upstream, directory=directory, **fields))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"rollouts": 1}, "^rollouts is 1: .*required: "),
+        ({"rolouts": 2}, "^unknown setting 'rolouts'; did you mean 'rollouts'"),
+        ({"upstream": "localhost:8000"}, "^upstream is 'localhost:8000': "),
+    ],
+)
+def test_a_setting_that_cannot_be_used_is_named(given: dict[str, Any], message: str) -> None:
+    usable = {"upstream": "http://127.0.0.1:8000/v1", "directory": "gateway", "rollouts": 2}
+    with pytest.raises(InputError, match=message):
+        GatewaySettings(**{**usable, **given})
 
 
 def agent(gateway: Gateway, key: str, **given: Any) -> openai.OpenAI:

@@ -63,6 +63,14 @@ def writer(
     return TrlPrompts(cast(TrlTrainer, trainer), ShowsTools(system_message))
 
 
+def test_a_render_function_that_returns_no_prompt_is_named() -> None:
+    prompts = writer(18)
+    question, candidate = asked("Looks up")
+    prompts.render = lambda prompt, candidate: cast(Any, None)
+    with pytest.raises(InputError, match="returned a NoneType; required: a text or a list"):
+        prompts.refusals([(question, candidate)])
+
+
 def asked(description: str) -> tuple[Question, Candidate]:
     row: dict[str, JsonValue] = {"prompt": [{"role": "user", "content": "why"}]}
     texts = {INSTRUCTION: "be brief", "tool:look": description}
