@@ -1,7 +1,10 @@
-"""Draws the README's picture from a run of examples/search_qa/tiny.yaml.
+"""Draws the README's picture from runs of examples/search_qa/tiny.yaml.
 
-    python .ci/picture.py runs/tiny    # a run of some seeds; writes docs/images/tiny.json and .svg
-    python .ci/picture.py              # draws docs/images/tiny.json again
+    python .ci/picture.py RUN...    # writes docs/images/tiny.json and .svg
+    python .ci/picture.py           # draws docs/images/tiny.json again
+
+The first run has the arm *coevolve*. Runs of *static* with fewer rollouts than the example are the
+second half of *words first, then weights*, whose words took the other rollouts.
 
 tests/test_picture.py fails when the picture is not that of the file, or when the run's settings are
 no longer those that somebody gets who runs the example today.
@@ -12,8 +15,9 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import mean
 from textwrap import fill
 from typing import Any
 
@@ -25,9 +29,14 @@ from evoprompt.experiments.config import load
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLE = ROOT / "examples/search_qa/tiny.yaml"
 NUMBERS = ROOT / "docs/images/tiny.json"
-COLOURS = {"static": "#777777", "coevolve": "#1f77b4"}  # and lines: those of the report
-LINES = {"static": "--", "coevolve": "-"}
-NAMES = {"static": "fixed instruction", "coevolve": "evolving instruction"}
+WORDS_FIRST = "words-first"
+COLOURS = {"static": "#777777", WORDS_FIRST: "#d95f02", "coevolve": "#1f77b4"}  # as in the report
+LINES = {"static": "--", WORDS_FIRST: ":", "coevolve": "-"}
+NAMES = {
+    "static": "fixed instruction",
+    WORDS_FIRST: "the words first, then the weights",
+    "coevolve": "evolving instruction",
+}
 
 
 def settings(config: Path) -> Mapping[str, Any]:
@@ -39,16 +48,25 @@ def settings(config: Path) -> Mapping[str, Any]:
     }
 
 
-def read(run: Path) -> dict[str, Any]:
-    """The run's numbers and texts, as JSON values."""
-    arms = json.loads((run / "summary.json").read_text(encoding="utf-8"))["arms"]
-    trials = {name: arms[name]["seeds"] for name in NAMES}
+def read(runs: Sequence[Path]) -> dict[str, Any]:
+    """The numbers and texts of runs, as JSON values."""
+    decided = settings(runs[0] / "config.yaml")
+    trials: dict[str, list[Any]] = {name: [] for name in NAMES}
+    curves: dict[str, list[Any]] = {name: [] for name in NAMES}
+    for run in runs:
+        before = decided["budget"] - load(run / "config.yaml").resolved()["budget"]
+        arms = json.loads((run / "summary.json").read_text(encoding="utf-8"))["arms"]
+        for arm, summary in arms.items():
+            name = WORDS_FIRST if before else arm
+            trials[name] += summary["seeds"]
+            for trial in summary["seeds"]:
+                curves[name].append([[before + at, solved] for at, solved in trial["curve"]])
     (first,) = trials["static"][0]["best"].values()
     (last,) = trials["coevolve"][0]["best"].values()
     return {
-        "settings": settings(run / "config.yaml"),
-        "curves": {name: [one["curve"] for one in seeds] for name, seeds in trials.items()},
-        "test": {name: arms[name]["test"]["mean"] for name in NAMES},
+        "settings": decided,
+        "curves": curves,
+        "test": {name: mean(trial["test"]["value"] for trial in trials[name]) for name in NAMES},
         "before": first,
         "after": last,
     }
@@ -85,9 +103,9 @@ def draw(numbers: Mapping[str, Any]) -> str:
 
 
 def main() -> None:
-    """Writes the picture, and first its numbers where a run is given."""
-    for run in sys.argv[1:]:
-        NUMBERS.write_text(json.dumps(read(Path(run)), indent=1) + "\n", encoding="utf-8")
+    """Writes the picture, and first its numbers where runs are given."""
+    if runs := [Path(run) for run in sys.argv[1:]]:
+        NUMBERS.write_text(json.dumps(read(runs), indent=1) + "\n", encoding="utf-8")
     numbers = json.loads(NUMBERS.read_text(encoding="utf-8"))
     NUMBERS.with_suffix(".svg").write_text(draw(numbers), encoding="utf-8")
 
