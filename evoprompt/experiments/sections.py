@@ -26,7 +26,7 @@ class Arm(BaseModel, frozen=True, extra="forbid"):
         engine: settings that win over the run's ``engine``.
         host: settings that win over the run's ``host``.
         instructions: where to start, each a text or the texts of its components; by default the
-            task's seed instructions. An arm without a proposer keeps one, the first.
+            task's seed instructions, of which an arm without a proposer keeps the first.
         after: an arm named before this one. With each seed this arm starts where that one ended:
             with its trained policy and, unless ``instructions`` are given, its best instruction.
         budget: rollouts of this arm, where it differs from the run's.

@@ -65,7 +65,9 @@ def start_of(directory: RunDirectory, trial: TrialId) -> Start | None:
 def seeds_of(
     config: RunConfig, trial: TrialId, task: Task, section: EngineSection, start: Start | None
 ) -> Sequence[Seed]:
-    """Return the seeds of a trial; an arm without a proposer keeps the first one.
+    """Return the seeds of a trial: those of its arm, or the usual ones.
+
+    An arm without a proposer keeps all instructions of its own, and the first of the usual ones.
 
     Raises:
         InputError: a seed has a component that the task does not have.
@@ -81,7 +83,8 @@ def seeds_of(
                 f"{', '.join(sorted(unknown))}, which the task does not have; required: of "
                 f"{', '.join(known_components)}; choose other instructions, or another seeds_from"
             )
-    return seeds[:1] if section.proposer is None else seeds
+    keeps_all = arm.instructions or section.proposer is not None
+    return seeds if keeps_all else seeds[:1]
 
 
 def build_engine(

@@ -58,6 +58,9 @@ def seeded(directory: RunDirectory, arm: str = "coevolve") -> list[dict[str, obj
     return [event for event in events if event["event"] == "seeded"]
 
 
+FIXED_POOL = [f"Answer inside <answer> and </answer>, {how}." for how in ("briefly", "slowly")]
+
+
 class TestReading:
     def test_the_living_of_a_run_the_heaviest_first(self, source: RunDirectory) -> None:
         trial = source.trial(TrialId("coevolve", 0))
@@ -110,6 +113,7 @@ class TestStarting:
             "coevolve": {"engine": {"population_size": 2}},
             "static": {},
             "fresh": {"instructions": ["Answer inside <answer> and </answer>, at once."]},
+            "pool": {"engine": {"proposer": None}, "instructions": FIXED_POOL},
         }
         wanted = config(seeds_from=str(source.root), arms=arms)
         directory = RunDirectory.new(tmp_path / "out", wanted)
@@ -121,6 +125,10 @@ class TestStarting:
         assert [event["components"] for event in seeded(directory, "fresh")] == [
             {"instruction": "Answer inside <answer> and </answer>, at once."}
         ]
+        # It keeps all instructions of its own.
+        assert [event["components"]["instruction"] for event in seeded(directory, "pool")] == (
+            FIXED_POOL
+        )
         written = load(directory.root / "config.yaml")
         assert written.arms["coevolve"].instructions == pool[:2]
         assert written.seeds_from == str(source.root)
