@@ -199,7 +199,7 @@ class ProposalRequests:
         try:
             with self._turn:  # one thread at a time, also after a state was loaded
                 proposals = self._call(request, _IN_BACKGROUND)
-        except Exception as error:
+        except BaseException as error:  # raised by the wait for the draft
             draft.set_exception(error)
         else:
             draft.set_result(proposals)

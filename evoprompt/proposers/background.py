@@ -74,7 +74,7 @@ class Background(Wrapper):
                 meanwhile = "training goes on without it"
                 with calling("proposer", self._proposer, meanwhile=meanwhile):
                     proposals = signed(self._proposer.propose(request), self.name)
-        except Exception as error:
+        except BaseException as error:  # raised by the wait for the draft
             draft.set_exception(error)
         else:
             draft.set_result(proposals)

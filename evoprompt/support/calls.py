@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import inspect
 from collections.abc import Iterator, Sequence
@@ -22,7 +23,7 @@ def calling(
     report: Report | None = None,
     meanwhile: str = "everything waits for it",
 ) -> Iterator[None]:
-    """Name ``component`` if the body, which calls it, does not return or would end the process.
+    """Name ``component`` if the body, which calls it, does not return, exits or cancels itself.
 
     Args:
         role: role of the component, such as ``"reward function"``.
@@ -31,7 +32,8 @@ def calling(
         meanwhile: what happens until it returns, for that line.
 
     Raises:
-        ComponentError: the component raised ``SystemExit``.
+        ComponentError: the component raised ``SystemExit``, or a ``CancelledError`` although the
+            task of the caller was not cancelled.
     """
 
     def describe_wait() -> str:
@@ -44,11 +46,24 @@ def calling(
     with monitor.watching(describe_wait, report):
         try:
             yield
-        except SystemExit as error:
+        except (SystemExit, asyncio.CancelledError) as error:
+            is_exit = isinstance(error, SystemExit)
+            if not is_exit and _is_cancelled():
+                raise
+            fault = "would end the process" if is_exit else "cancelled itself"
             raise ComponentError(
-                f"the {role} {describe(component)} would end the process ({cause_of(error)}); "
+                f"the {role} {describe(component)} {fault} ({cause_of(error)}); "
                 "required: a result or another exception; let it raise RuntimeError instead"
             ) from error
+
+
+def _is_cancelled() -> bool:
+    """Return whether the task that runs in this thread was cancelled."""
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # no event loop runs in this thread
+        return False
+    return task is not None and task.cancelling() > 0
 
 
 @contextmanager

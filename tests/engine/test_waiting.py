@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import random
 import threading
@@ -299,6 +300,13 @@ def leave() -> None:
     raise SystemExit(0)
 
 
+def cancel() -> None:
+    raise asyncio.CancelledError
+
+
+ENDS = {leave: "would end the process", cancel: "cancelled itself"}
+
+
 @pytest.mark.parametrize("role", ["verifier", "sampler", "attributor"])
 def test_an_exit_is_an_error_that_names_the_component(role: str) -> None:
     trained = built(role, leave)
@@ -306,20 +314,22 @@ def test_an_exit_is_an_error_that_names_the_component(role: str) -> None:
         steps(trained, 2)
 
 
+@pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("waits", [True, False])
-def test_an_exit_of_a_proposer_fails_a_generation(waits: bool) -> None:
-    trained = engine(proposer=Writer(leave))
+def test_an_exit_of_a_proposer_fails_a_generation(waits: bool, end: Callable[[], None]) -> None:
+    trained = engine(proposer=Writer(end))
     trained.waits = waits
     step(trained)
-    with pytest.warns(EvopromptWarning, match="the proposer Writer .* would end the process"):
+    with pytest.warns(EvopromptWarning, match=f"the proposer Writer .* {ENDS[end]}"):
         step(trained)
     assert trained.generation_stats.proposer_failures == 1
 
 
-def test_an_exit_of_a_background_proposer_fails_a_generation() -> None:
-    trained = engine(proposer=Background(Writer(leave)))
+@pytest.mark.parametrize("end", ENDS)
+def test_an_exit_of_a_background_proposer_fails_a_generation(end: Callable[[], None]) -> None:
+    trained = engine(proposer=Background(Writer(end)))
     step(trained)
-    with pytest.warns(EvopromptWarning, match="the proposer Writer .* would end the process"):
+    with pytest.warns(EvopromptWarning, match=f"the proposer Writer .* {ENDS[end]}"):
         step(trained)
     assert trained.generation_stats.proposer_failures == 1
 
