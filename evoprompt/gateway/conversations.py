@@ -22,7 +22,7 @@ from dataclasses import replace
 from hashlib import blake2b
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, Field, JsonValue, TypeAdapter
+from pydantic import AfterValidator, BaseModel, Field, JsonValue, TypeAdapter, ValidationError
 
 from evoprompt.engine import Engine
 from evoprompt.gateway.settings import GatewaySettings
@@ -32,6 +32,7 @@ from evoprompt.log.turns import clip
 from evoprompt.support.errors import EvopromptError, InputError, StateError, warn
 from evoprompt.support.storage import LineFile, checkpoints, mend, remove
 from evoprompt.support.text import format_error
+from evoprompt.support.validation import explain
 from evoprompt.types import Assignment, Candidate, Question, Turn
 
 CHECKPOINT = "checkpoint-"
@@ -208,15 +209,21 @@ class Conversations:
                 each rollout; the agent's API key is sent there. If empty, that of the settings.
 
         Raises:
-            InputError: the group or key belongs to another question, or the group is full or over.
-            ValueError: the question is not text and a row of JSON values, or upstream is no URL.
+            InputError: the group or key belongs to another question, or the group is full or over;
+                the question is not text and a row of JSON values, or upstream is no URL.
         """
         if not _KEY.fullmatch(key):
             raise InputError(
                 f"the key is {key!r:.100}; required: at most 512 visible ASCII characters, as in "
                 "the header of a request"
             )
-        question = _QUESTION.validate_json(_QUESTION.dump_json(question))  # as a restart reads it
+        try:  # as a restart reads it
+            question = _QUESTION.validate_json(_QUESTION.dump_json(question, warnings=False))
+        except ValueError as error:
+            raise InputError(
+                f"the question is {question!r:.100} ({format_error(error):.200}); required: an "
+                "evoprompt.Question of texts, with a row of JSON values"
+            ) from error
         with self._require_running():
             conversation = self._state.conversations.get(key)
             if not group:
@@ -374,7 +381,7 @@ class Conversations:
             last answer is incomplete; else an empty text.
 
         Raises:
-            ValueError: a number is NaN, infinite or beyond 1e100.
+            InputError: a number is NaN, infinite or beyond 1e100.
             UnknownConversationError: the conversation is not open.
         """
         with self._require_running():
@@ -431,9 +438,19 @@ class Conversations:
             yield
 
     def _record_event(self, kind: EventKind, **fields: Any) -> None:
-        """Write an event to the journal, then apply it; stop the gateway if that fails halfway."""
-        line = _Event(what=kind, **fields).model_dump_json(exclude_defaults=True).encode()
-        event = _Event.model_validate_json(line)  # as the next gateway reads it, or not at all
+        """Write an event to the journal, then apply it; stop the gateway if that fails halfway.
+
+        Raises:
+            InputError: a value cannot be written; nothing has changed.
+        """
+        try:
+            line = _Event(what=kind, **fields).model_dump_json(exclude_defaults=True).encode()
+            event = _Event.model_validate_json(line)  # as the next gateway reads it, or not at all
+        except ValidationError as error:
+            raise InputError(
+                f"{explain(error, _Event)}; required: finite numbers, texts, and URLs that begin "
+                "with http:// or https://"
+            ) from error
         try:
             self._journal.append(line + b"\n")
         except OSError as error:

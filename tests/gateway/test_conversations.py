@@ -162,13 +162,13 @@ def test_a_key_or_a_group_of_another_question_or_one_too_many_is_refused(
 
 @pytest.mark.parametrize(
     "question",
-    [Question("q", "?", row={"x": object()}), Question("q", "\ud800")],  # type: ignore[dict-item]
+    [Question("q", "?", row={"x": object()}), Question("q", "\ud800"), "?"],  # type: ignore[dict-item]
 )
 def test_a_question_that_cannot_be_written_down_is_refused(
     tmp_path: Path, question: Question
 ) -> None:
     one = conversations(tmp_path)
-    with pytest.raises(ValueError, match="serializ"):
+    with pytest.raises(InputError, match=r"the question is .*required: an evoprompt\.Question"):
         one.conversation(question, "g")
     one.close()
 
@@ -194,7 +194,7 @@ def test_a_reward_that_is_no_number_is_refused_and_the_conversation_goes_on(
     one = conversations(tmp_path)
     key = one.conversation(QUESTION, "g")
     answered(one, key)
-    with pytest.raises(ValueError, match=r"finite|less than or equal"):
+    with pytest.raises(InputError, match=r"^reward is .*(finite|less than or equal).*; required: "):
         one.reward(key, reward)
     assert one.reward(key, 0.5) == ""
     one.close()

@@ -265,7 +265,7 @@ def test_a_conversation_may_have_an_upstream_of_its_own_which_sees_the_agents_ke
 def test_an_upstream_that_is_no_url_is_refused(gateway: Gateway) -> None:
     opened = {"question": {"id": "q", "text": "?"}, "upstream": "file:///etc/passwd"}
     assert raw(gateway, "/conversations", opened, gateway.token)[0] == 400
-    with pytest.raises(ValueError, match="upstream"):
+    with pytest.raises(InputError, match=r"^upstream is '127\.0\.0\.1:8000': .*; required: "):
         gateway.conversation(QUESTION, upstream="127.0.0.1:8000")
 
 
