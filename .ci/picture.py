@@ -34,7 +34,7 @@ COLOURS = {"static": "#777777", WORDS_FIRST: "#d95f02", "coevolve": "#1f77b4"}  
 LINES = {"static": "--", WORDS_FIRST: ":", "coevolve": "-"}
 NAMES = {
     "static": "fixed instruction",
-    WORDS_FIRST: "the words first, then the weights",
+    WORDS_FIRST: "words first (4,000), then weights",
     "coevolve": "evolving instruction",
 }
 
