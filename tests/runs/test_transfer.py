@@ -126,9 +126,9 @@ class TestStarting:
             {"instruction": "Answer inside <answer> and </answer>, at once."}
         ]
         # It keeps all instructions of its own.
-        assert [event["components"]["instruction"] for event in seeded(directory, "pool")] == (
-            FIXED_POOL
-        )
+        assert [event["components"] for event in seeded(directory, "pool")] == [
+            {"instruction": text} for text in FIXED_POOL
+        ]
         written = load(directory.root / "config.yaml")
         assert written.arms["coevolve"].instructions == pool[:2]
         assert written.seeds_from == str(source.root)
