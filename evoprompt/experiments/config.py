@@ -249,13 +249,17 @@ class RunConfig(BaseModel, frozen=True, extra="forbid"):
         return self.model_copy(update=changes)
 
     def starting_from(self, instructions: Mapping[str, Instructions | None]) -> RunConfig:
-        """Return the same run with these instructions, by arm, for the arms that set no start."""
-        arms = {
-            name: arm.model_copy(update={"instructions": instructions.get(name)})
-            if arm.instructions is None and arm.after is None
-            else arm
-            for name, arm in self.arms.items()
-        }
+        """Return the same run with these instructions, by arm, for the arms that set no start.
+
+        An arm without a proposer takes the first one.
+        """
+        arms = dict(self.arms)
+        for name, arm in self.arms.items():
+            if arm.instructions is None and arm.after is None:
+                texts = instructions.get(name)
+                if texts and self.engine_of(name).proposer is None:
+                    texts = texts[:1]
+                arms[name] = arm.model_copy(update={"instructions": texts})
         return self.model_copy(update={"arms": arms})
 
     def joined(self, other: RunConfig) -> RunConfig:

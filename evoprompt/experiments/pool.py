@@ -14,9 +14,9 @@ from evoprompt.support.errors import InputError
 def with_seeds(config: RunConfig) -> RunConfig:
     """Return ``config`` with the instructions that its arms take from ``seeds_from``.
 
-    Each arm takes as many as its population has places, the highest weights first, and one without
-    a proposer takes one. Arms with instructions of their own stay: a run that is resumed starts
-    from the instructions that it began with.
+    Each arm takes as many as its population has places, the highest weights first. Arms with
+    instructions of their own stay: a run that is resumed starts from the instructions that it began
+    with.
 
     Raises:
         InputError: there is nothing to be read.
@@ -29,11 +29,7 @@ def with_seeds(config: RunConfig) -> RunConfig:
     if config.seeds_from is None or not wanting:
         return config
     instructions = read_pool(Path(config.seeds_from))
-    sections = {arm: config.engine_of(arm) for arm in wanting}
-    room = {
-        arm: 1 if section.proposer is None else section.population_size
-        for arm, section in sections.items()
-    }
+    room = {arm: config.engine_of(arm).population_size for arm in wanting}
     return config.starting_from({arm: instructions[: room[arm]] for arm in wanting})
 
 
