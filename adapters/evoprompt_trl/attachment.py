@@ -19,7 +19,7 @@ from evoprompt.support.errors import warn
 from evoprompt.types import Assignment, Candidate, Question
 from evoprompt_trl.checkpoint import CheckpointCallback
 from evoprompt_trl.collectives import Collectives
-from evoprompt_trl.dataset import require_usable_rows
+from evoprompt_trl.dataset import require_usable_rows, require_whole_batch
 from evoprompt_trl.groups import Layout, chunks_of_groups, share_of
 from evoprompt_trl.host import TOKENIZE, Batch, Row, TrlTrainer
 from evoprompt_trl.precision import slow_bf16
@@ -65,6 +65,7 @@ class TrlAttachment(Binding):
         tools = _own_tools(trainer, engine)
         if tools is not None and not isinstance(render, ShowsTools):
             render = ShowsTools(render)
+        require_whole_batch(trainer)
         self._prompts = TrlPrompts(trainer, render)
         require_usable_rows(trainer, self._prompts.rows, verifies=not engine.is_static)
         members = [candidate.text for candidate in engine.population.members]

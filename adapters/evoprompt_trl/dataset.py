@@ -4,13 +4,35 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from evoprompt.hosting.rows import unkept
 from evoprompt.support.errors import InputError
+from evoprompt.support.text import many
 from evoprompt_trl.host import Row, TrlTrainer, has_environments
 
 _LOOKED_AT = 8  # rows; a column is of one type
 _OF_THE_PROMPT = ("prompt", "image", "images")
+
+
+def require_whole_batch(trainer: TrlTrainer) -> None:
+    """Make sure that the dataset fills a generation batch: the sampler of TRL drops all others.
+
+    Raises:
+        InputError: no step could be made, which TRL takes for the end of the training.
+    """
+    args: Any = trainer.args
+    dataset: Any = getattr(trainer, "train_dataset", None)
+    size, generations = args.generation_batch_size, trainer.num_generations
+    needed = size // generations
+    if hasattr(dataset, "__len__") and len(dataset) < needed:
+        raise InputError(
+            f"the dataset has {many(len(dataset), 'row')}, and a generation batch takes {needed} "
+            f"(generation_batch_size {size}, num_generations {generations}), so that "
+            f"no step could be made; required: at least {needed} rows; add some, or lower "
+            "per_device_train_batch_size or steps_per_generation, in a configuration "
+            "host.questions_per_step"
+        )
 
 
 def require_usable_rows(trainer: TrlTrainer, rows: Sequence[Row], verifies: bool) -> None:

@@ -141,6 +141,27 @@ def test_an_evaluation_is_an_event_and_is_drawn(done: Done) -> None:
     assert read_source(done.folder).problems == []
 
 
+@pytest.mark.parametrize("rloo", [False, True])
+@pytest.mark.parametrize("steps", [{"max_steps": 1}, {"max_steps": -1, "num_train_epochs": 1}])
+def test_fewer_rows_than_a_generation_batch_takes_are_refused(
+    tmp_path: Path, rloo: bool, steps: dict[str, Any]
+) -> None:
+    settings: dict[str, Any] = {"steps_per_generation": 2, "rloo": rloo, **steps}
+    trainer = tiny_trl.trainer(tmp_path, rows=tiny_trl.questions(3), **settings)
+    message = (
+        r"^the dataset has 3 rows, and a generation batch takes 4 \(generation_batch_size 16, "
+        r"num_generations 4\), .*; required: at least 4 rows; add some, or lower per_device_train"
+    )
+    with pytest.raises(InputError, match=message):
+        evoprompt.attach(trainer, evoprompt.Engine(["be brief"]))
+    assert "_evoprompt_attachment" not in vars(trainer)
+    trainer = tiny_trl.trainer(tmp_path, rows=tiny_trl.questions(4), **settings)
+    engine = evoprompt.Engine(["be brief"])
+    evoprompt.attach(trainer, engine)
+    trainer.train()
+    assert engine.step == 1
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

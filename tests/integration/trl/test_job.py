@@ -134,6 +134,21 @@ def test_a_stopped_training_resumes_with_its_feedback(model: str, tmp_path: Path
     assert torch.equal(weights(again), weights(whole))
 
 
+class FewQuestions(Adding):
+    """A question per split."""
+
+    def questions(self, split: str) -> Sequence[Question]:
+        return super().questions(split)[:1]
+
+
+def test_a_task_with_fewer_questions_than_a_step_takes_is_refused(
+    model: str, tmp_path: Path
+) -> None:
+    job = prepared(FewQuestions(), tmp_path, model=model)
+    with pytest.raises(InputError, match=r"has 1 row, .* takes 2 .* host\.questions_per_step$"):
+        trained(FewQuestions(), job, EventLog())
+
+
 class Least(Task):
     """Three members; the policy says whatever it says."""
 
