@@ -71,7 +71,7 @@ class FullDiskError(EvopromptError, OSError):
 
 
 class GatewayStoppedError(EvopromptError, RuntimeError):
-    """The gateway has stopped, as an event failed while it was applied; it must be restarted."""
+    """The gateway was closed, or an event failed while it was applied; it must be restarted."""
 
     status = 503
 
@@ -427,12 +427,12 @@ class Conversations:
         """Hold the lock inside the context.
 
         Raises:
-            GatewayStoppedError: an earlier event failed.
+            GatewayStoppedError: an earlier event failed, or the gateway is closed.
         """
         with self._lock:
-            if self._fault:
+            if fault := self._fault or ("" if self._binding.attached else "it was closed"):
                 raise GatewayStoppedError(
-                    f"the gateway has stopped ({self._fault}); required: another one with the "
+                    f"the gateway has stopped ({fault}); required: another one with the "
                     f"directory {self.settings.directory}; nothing that was counted is lost"
                 )
             yield

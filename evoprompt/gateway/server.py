@@ -51,9 +51,10 @@ from evoprompt.lm.connections import (
     probe_peers,
     unpack_body,
 )
-from evoprompt.lm.keys import key_for
+from evoprompt.lm.keys import key_for, require_key
 from evoprompt.lm.outcomes import ExchangeOutcome
 from evoprompt.lm.settings import BudgetSettings
+from evoprompt.plugins import require_type
 from evoprompt.support.credentials import keep_secret, masked
 from evoprompt.support.errors import BudgetError, EvopromptError, InputError
 from evoprompt.support.text import format_error
@@ -172,6 +173,9 @@ class Gateway(Conversations):
         settings: GatewaySettings,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        require_type("engine", engine, Engine)
+        require_type("settings", settings, GatewaySettings)
+        require_key(settings.key, "key")
         self.token = os.environ.get(TOKEN, "") or secrets.token_urlsafe(24)
         self._upstream_key = key_for(settings.upstream, settings.key)
         for secret in filter(None, (self.token, self._upstream_key)):
@@ -202,9 +206,11 @@ class Gateway(Conversations):
         """Start to listen.
 
         Raises:
+            GatewayStoppedError: the gateway is closed.
             OSError: the gateway cannot listen at the host and port.
         """
-        host, port = self.settings.host, self.port
+        with self._require_running():
+            host, port = self.settings.host, self.port
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
             listening = socket.create_server((host, port), family=family, backlog=4096)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import os
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -25,7 +24,7 @@ from evoprompt.lm.attempts import (
 )
 from evoprompt.lm.budget import Charge, Spending, SpendTracker, require_prices
 from evoprompt.lm.files import CORPUS, AnswerFiles
-from evoprompt.lm.keys import key_for
+from evoprompt.lm.keys import key_for, require_key
 from evoprompt.lm.loop import completed
 from evoprompt.lm.recording import Recorder, Replay
 from evoprompt.lm.settings import (
@@ -40,6 +39,7 @@ from evoprompt.log.corpus import RolloutCorpus
 from evoprompt.support.credentials import keep_secret, keep_secrets_of
 from evoprompt.support.errors import DeadlineError, InputError, LmError, StateError, causes
 from evoprompt.support.text import format_error, join_halves
+from evoprompt.support.validation import require_object
 from evoprompt.types import Estimate
 
 _PROBE = "Reply with the single word: ready"
@@ -168,7 +168,7 @@ class LanguageModel:
         Raises:
             InputError: the model cannot be called, or gave no answer.
         """
-        model, key = self.settings.model, self.settings.api_key_env
+        model = self.settings.model
         try:
             card = self.card
         except ModuleNotFoundError as error:
@@ -189,11 +189,7 @@ class LanguageModel:
             )
         if self._replay is not None or self._is_function:
             return
-        if key is not None and not os.environ.get(key):
-            raise InputError(
-                f"lm.api_key_env is {key}, which the environment does not have; required: a "
-                f"variable that holds the key; export {key}=..."
-            )
+        require_key(self.settings.api_key_env, "lm.api_key_env")
         variable = None if self._connection is not None else missing_key(self._connect())
         if variable is not None:
             raise InputError(
@@ -395,6 +391,7 @@ def split_settings(lm: GivenLm) -> tuple[str | Mapping[str, object], object]:
             **({"max_tokens": longest} if longest else {}),
             **other_settings,
         }, model
+    require_object("lm", model)
     if callable(model):
         name = getattr(model, "__name__", type(model).__name__)
         return {"model": f"python/{name}", **other_settings}, model

@@ -50,6 +50,19 @@ def key_for(base_url: str | None, named: str | None = None, provider: str | None
     return "" if variable is None else os.environ.get(variable, "")
 
 
+def require_key(variable: str | None, setting: str) -> None:
+    """Require the key of a server in the environment variable that ``setting`` names, if it does.
+
+    Raises:
+        InputError: the environment does not have the variable, or it is empty.
+    """
+    if variable is not None and not os.environ.get(variable):
+        raise InputError(
+            f"{setting} is {masked(variable)}, which the environment does not have; required: a "
+            f"variable that holds the key; export {masked(variable)}=..."
+        )
+
+
 def require_address(base_url: str, name: str) -> None:
     """Require the base URL of a server, below which the paths of its protocol are.
 

@@ -75,6 +75,19 @@ def validate_settings(model: type[ModelT], values: object, source: str) -> Model
         raise InputError(f"{source}: {explain(error, model)}") from error
 
 
+def require_object(name: str, value: object) -> None:
+    """Refuse a class in place of an object: a call of it would make one, and return no result.
+
+    Raises:
+        InputError: ``value`` is a class.
+    """
+    if isinstance(value, type):
+        raise InputError(
+            f"{name} is the class {value.__name__}; required: an object of it, or a function; "
+            f"write {name}={value.__name__}(...)"
+        )
+
+
 def nearest(name: str, known_names: Iterable[str]) -> str:
     """Return a hint such as ``"; did you mean 'temperature'?"``; empty if no known name is close.
 

@@ -98,7 +98,7 @@ def serving(handler: Handler, host: str = "127.0.0.1") -> Iterator[SocketUpstrea
 
 
 def build(engine: Engine, directory: Path, url: str, **given: Any) -> Gateway:
-    fields = {"rollouts": 2, "groups": 1, "key": "OPENAI_API_KEY", **given}
+    fields = {"rollouts": 2, "groups": 1, **given}
     return Gateway(engine, GatewaySettings(upstream=url, directory=directory, **fields))
 
 

@@ -482,10 +482,10 @@ def test_a_secret_in_two_pieces_of_a_stream_stays_here(
         connection.sendall(KEY[12:].encode() + b' may"}}\n\n')
         return False
 
-    engine = BRIEF.build()
+    engine, key = BRIEF.build(), "OPENAI_API_KEY"
     with (
         serving_socket(handler) as upstream,
-        build_gateway(engine, tmp_path, f"http://127.0.0.1:{upstream.port}/v1") as gateway,
+        build_gateway(engine, tmp_path, f"http://127.0.0.1:{upstream.port}/v1", key=key) as gateway,
     ):
         key = gateway.conversation(QUESTION, "g")
         sent = json.dumps({**CHAT, "stream": True}).encode()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -323,6 +324,30 @@ def test_one_engine_has_one_gateway_and_one_folder_one_process(tmp_path: Path) -
     one.close()
     one.close()
     conversations(tmp_path, ENGINE.build()).close()
+
+
+def test_a_closed_gateway_takes_nothing_and_says_so(tmp_path: Path) -> None:
+    one = conversations(tmp_path)
+    key = one.conversation(QUESTION, "g")
+    with one.calling(key):
+        one.close()
+    before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
+    remedy = f"it was closed.; required: another one with the directory {tmp_path}"
+    uses: list[Callable[[], object]] = [
+        lambda: one.conversation(QUESTION, "g"),
+        lambda: one.conversation(QUESTION, "g", key=key, upstream="http://127.0.0.1:9/v2"),
+        lambda: one.calling(key).__enter__(),
+        lambda: one.record_answer(key, "", "4"),
+        lambda: one.reward(key, 1.0),
+        one.expire,
+    ]
+    for use in uses:
+        with pytest.raises(GatewayStoppedError, match=remedy):
+            use()
+    assert before == {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
+    again = conversations(tmp_path)
+    answered(again, key)
+    again.close()
 
 
 @pytest.mark.parametrize(

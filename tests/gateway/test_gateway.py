@@ -16,7 +16,13 @@ from contract_runs import BRIEF, EngineSpec
 from upstream import KEY, MODEL, USAGE, Reply, Upstream, serving
 
 from evoprompt import Engine, EvopromptWarning, Question
-from evoprompt.gateway import KEY_HEADER, Gateway, GatewaySettings, UnknownConversationError
+from evoprompt.gateway import (
+    KEY_HEADER,
+    Gateway,
+    GatewaySettings,
+    GatewayStoppedError,
+    UnknownConversationError,
+)
 from evoprompt.gateway.server import SPENDING
 from evoprompt.lm.budget import Charge, SpendTracker
 from evoprompt.support.errors import AttachError, InputError
@@ -66,6 +72,40 @@ def test_a_setting_that_cannot_be_used_is_named(given: dict[str, Any], message: 
     usable = {"upstream": "http://127.0.0.1:8000/v1", "directory": "gateway", "rollouts": 2}
     with pytest.raises(InputError, match=message):
         GatewaySettings(**{**usable, **given})
+
+
+@pytest.mark.parametrize("value", [None, ""])
+def test_a_key_that_the_environment_does_not_have_is_refused(
+    value: str | None, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MY_KEY", raising=False)
+    if value is not None:
+        monkeypatch.setenv("MY_KEY", value)
+    message = "^key is MY_KEY, which the environment does not have; required: .*; export MY_KEY="
+    with pytest.raises(InputError, match=message):
+        build(engine, tmp_path, "http://127.0.0.1:9/v1", key="MY_KEY")
+    assert not list(tmp_path.iterdir())
+    given = "sk-" + "0123456789" * 4
+    with pytest.raises(InputError) as raised:
+        build(engine, tmp_path, "http://127.0.0.1:9/v1", key=given)
+    assert given not in str(raised.value)
+    monkeypatch.setenv("MY_KEY", "sk-of-mine")
+    build(engine, tmp_path, "http://127.0.0.1:9/v1", key="MY_KEY").close()
+
+
+def test_a_class_in_place_of_an_object_is_named(engine: Engine, tmp_path: Path) -> None:
+    settings = GatewaySettings(upstream="http://127.0.0.1:9/v1", directory=tmp_path, rollouts=2)
+    with pytest.raises(InputError, match=r"^engine is .*; write engine=Engine"):
+        Gateway(Engine, settings)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"^settings is .*; write settings=GatewaySettings"):
+        Gateway(engine, GatewaySettings)  # type: ignore[arg-type]
+
+
+def test_a_closed_gateway_does_not_listen_again(upstream: Upstream, tmp_path: Path) -> None:
+    with build(BRIEF.build(), tmp_path, upstream.url) as gateway:
+        pass
+    with pytest.raises(GatewayStoppedError, match=r"closed.*; required: another one"), gateway:
+        pass
 
 
 def agent(gateway: Gateway, key: str, **given: Any) -> openai.OpenAI:

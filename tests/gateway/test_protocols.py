@@ -212,7 +212,10 @@ def test_a_stream_of_each_protocol_passes_and_is_read(
 
 
 def test_anthropics_client_shows_its_key_in_a_header_of_its_own(standing: Standing) -> None:
-    with standing(answering(json.dumps(MESSAGE).encode())) as (gateway, upstream):
+    with standing(answering(json.dumps(MESSAGE).encode()), key="OPENAI_API_KEY") as (
+        gateway,
+        upstream,
+    ):
         key = gateway.conversation(QUESTION, "g")
         body = {"max_tokens": 9, "messages": ASKED}
         assert send(gateway, "/v1/messages", body, headers={"X-Api-Key": key})[0] == 200
