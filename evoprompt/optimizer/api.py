@@ -32,6 +32,7 @@ from evoprompt.optimizer.writer import built
 from evoprompt.roles import Proposer
 from evoprompt.screening import usable_seeds
 from evoprompt.support.errors import InputError, warn
+from evoprompt.support.validation import require_object
 from evoprompt.types import INSTRUCTION, Proposal, Question
 
 InstructionT = TypeVar("InstructionT", str, Mapping[str, str])
@@ -266,6 +267,7 @@ def _seeds_of(seed_instruction: Any, required: Sequence[str]) -> tuple[list[Prop
 
 def _require_function(name: str, function: object, parameters: str) -> None:
     """Require that ``function`` can be called with two arguments, if its signature is readable."""
+    require_object(name, function)
     if not callable(function) or _is_of_dspy(function):
         alternatives = (
             "; a model behind a server is one as Endpoint(...), and a task as TaskAgent(task, "

@@ -48,8 +48,9 @@ class GepaAdapter(Protocol):
 
 
 def is_adapter(program: object) -> TypeGuard[GepaAdapter]:
-    """Return whether ``program`` has the methods of a ``GEPAAdapter``."""
-    return hasattr(program, "evaluate") and hasattr(program, "make_reflective_dataset")
+    """Return whether ``program`` has the methods of a ``GEPAAdapter``, and is no class."""
+    methods = ("evaluate", "make_reflective_dataset")
+    return not isinstance(program, type) and all(hasattr(program, name) for name in methods)
 
 
 class Batches(Rollouts):

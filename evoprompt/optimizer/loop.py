@@ -28,6 +28,7 @@ from evoprompt.optimizer.outcome import (
     RIGHT_WHERE_SCORED,
     BudgetSpentError,
     StoppedError,
+    with_remedy,
 )
 from evoprompt.optimizer.population import TextPopulation
 from evoprompt.optimizer.result import Point
@@ -127,10 +128,10 @@ class Loop:
         self._record_incumbent()
         reason = self._improve_incumbent()
         if self.writer.failures and reason != INTERRUPTED:
+            failed = f"all {self.writer.failures} requests to the proposer failed"
+            message = with_remedy(f"{self.writer.complaint}; {failed}", "a proposer that works")
             raise InputError(
-                f"{self.writer.complaint}; all {self.writer.failures} requests to the proposer "
-                "failed; required: a proposer that works; remove the cause, and continue with "
-                "resume if a directory was given"
+                f"{message}; remove the cause, and continue with resume if a directory was given"
             )
         return reason
 

@@ -32,7 +32,7 @@ from evoprompt.optimizer.outcome import (
 from evoprompt.optimizer.threads import CallThreads
 from evoprompt.support.calls import calling
 from evoprompt.support.credentials import keep_secrets_of
-from evoprompt.support.errors import BudgetError, EvopromptError, InputError, causes
+from evoprompt.support.errors import BudgetError, ComponentError, EvopromptError, InputError, causes
 from evoprompt.support.failures import EMPTY
 from evoprompt.support.text import format_error, words_of
 from evoprompt.types import INSTRUCTION, Candidate, TaskContext, Turn
@@ -285,10 +285,10 @@ class Runner(Rollouts):
                 remedy = "a metric that gives a reward; look at the service that it calls"
                 message = f"the metric raised {format_error(error)}"
                 raise NoRewardError(with_remedy(message, remedy)) from error
-            raise InputError(
-                f"the metric raised {format_error(error)} {context}; required: a number or a "
-                "Score; return a low number for bad outputs"
-            ) from error
+            fault, _, remedy = format_error(error).partition("; required: ")
+            if not remedy or isinstance(error, ComponentError):  # no other exception would help
+                remedy = "a number or a Score; return a low number for bad outputs"
+            raise InputError(f"the metric raised {fault} {context}; required: {remedy}") from error
         reward, feedback = parts_of(returned)
         outcome = (
             returned

@@ -12,6 +12,7 @@ from evoprompt.optimizer.outcome import ExampleOutcome, Reading
 from evoprompt.optimizer.runner import metrics_of, parts_of
 from evoprompt.support.calls import calling
 from evoprompt.support.errors import InputError, warn
+from evoprompt.support.validation import require_object
 from evoprompt.types import Turn
 
 _MAX_FAULT_LENGTH = 200  # characters of an error, where failures are counted
@@ -66,6 +67,7 @@ class DspyMetric:
         perfect_score: float,
         learning: Sequence[Any] = (),
     ) -> None:
+        require_object("metric", metric)
         self._metric = metric
         self._failure = failure_score
         self._perfect = perfect_score

@@ -198,12 +198,12 @@ def built(
             response.
     """
     if not isinstance(proposer, str):
+        require_type("proposer", proposer, Proposer)
         if lm is not None:
             raise InputError(
                 "lm is given beside a proposer that is an object; required: a proposer's name, or "
                 "no lm; build the object with its own language model"
             )
-        require_type("proposer", proposer, Proposer)
         return proposer
     setting_fields = plugins().find("proposer", proposer).component.Settings.model_fields
     if lm is None and "lm" in setting_fields and setting_fields["lm"].is_required():

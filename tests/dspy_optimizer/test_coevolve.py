@@ -28,6 +28,13 @@ def exact(example: Any, pred: Any, trace: Any = None) -> float:
     return float(example.answer == pred.answer)
 
 
+class Judge:
+    """A class of which no object was made."""
+
+    def __init__(self, example: Any, pred: Any, trace: Any = None) -> None:
+        pass
+
+
 def shouting(system: str, asked: Asked) -> Mapping[str, object]:
     return {"answer": "GOOD" if "capitals" in system else "good"}
 
@@ -125,8 +132,12 @@ def test_a_metric_that_contradicts_itself_is_warned_of_once() -> None:
 def test_what_cannot_be_used_is_refused() -> None:
     with pytest.raises(InputError, match="pred_name"):
         CoEvolve(lambda: 1.0)
-    optimizer = CoEvolve(exact, proposer=Writes(capitals))
     predict = dspy.Predict("question -> answer")
+    with pytest.raises(InputError, match=r"^metric is the class Judge; .*; write metric=Judge\("):
+        CoEvolve(Judge)
+    with pytest.raises(InputError, match=r"^lm is the class LM; .*; write lm=LM\("):
+        CoEvolve(exact, lm=dspy.LM).compile(predict, trainset=TRAIN, valset=VALIDATION)
+    optimizer = CoEvolve(exact, proposer=Writes(capitals))
     with pytest.raises(InputError, match=r"CoEvolve\(metric, budget=...\).compile"):
         optimize("Answer.", TRAIN, exact, program=predict, valset=VALIDATION)
     with pytest.raises(InputError, match="with_inputs"):

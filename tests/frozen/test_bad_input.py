@@ -17,6 +17,7 @@ import evoprompt
 from evoprompt import EvopromptWarning, InputError, OptimizeOptions, ProposalRequest, Proposer
 from evoprompt.log.evaluation import Score
 from evoprompt.optimizer.journal import JOURNAL
+from evoprompt.support.errors import StateError
 from evoprompt.testing.openai_server import Answer, Status
 
 
@@ -52,15 +53,39 @@ def raising(*given: object) -> Any:
     raise KeyError("temprature")
 
 
+class Judge:
+    """A class of which no object was made."""
+
+    def __init__(self, example: object, output: object) -> None:
+        pass
+
+
+class Adapter(Judge):
+    """The same, with the methods of an adapter for GEPA."""
+
+    def evaluate(self, batch: object, candidate: object, capture_traces: bool = False) -> Any:
+        raise AssertionError("called without an object")
+
+    def make_reflective_dataset(self, candidate: object, batch: object, names: object) -> Any:
+        raise AssertionError("called without an object")
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
+        ({"program": Adapter, "metric": None}, "program is the class Adapter; .*program=Adapter"),
+        ({"program": Adapter, "proposer": "reflection"}, "^program is the class Adapter"),
+        ({"program": Judge}, r"program is the class Judge; required: .*; write program=Judge\("),
+        ({"metric": Judge}, r"metric is the class Judge; required: .*; write metric=Judge\("),
+        ({"proposer": Writes}, r"^proposer is <class .*Writes'>.*; required: Proposer; make one"),
+        ({"proposer": Writes, "lm": "openai/gpt-5-mini"}, "^proposer is <class .*; make one"),
+        ({"proposer": "reflection", "lm": Judge}, r"^lm is the class Judge; .*; write lm=Judge\("),
         ({"trainset": []}, "the trainset is empty"),
         ({"valset": "a question"}, "the valset is a str"),
         ({"trainset": {"question": TRAIN}}, r"of a pandas.DataFrame to_dict\('records'\)"),
         ({"seed_instruction": " "}, "is empty"),
         ({"metric": lambda example, output: "good"}, "returned 'good' for valset/"),
-        ({"metric": raising}, "the metric raised KeyError"),
+        ({"metric": raising}, "^the metric raised KeyError: 'temprature' for .*: a number or a S"),
         ({"metric": lambda example, output: {"reward": 1}}, "returned {'reward': 1} for valset/"),
         ({"metric": lambda one: 1.0}, r"metric takes \(one\); required: metric\(example, output\)"),
         ({"program": raising}, "KeyError: 'temprature'"),
@@ -124,6 +149,26 @@ def test_a_program_whose_failure_names_a_remedy_is_given_no_second_one() -> None
     said = refused(program=program)
     assert said.count("required: ") == 1
     assert "the last 12 rollouts, at last: InputError: no such model" in said
+
+
+def test_a_metric_whose_failure_names_a_remedy_is_given_no_second_one() -> None:
+    def metric(example: str, output: str) -> float:
+        raise StateError("no such file; required: the one with the answers; name it")
+
+    said = refused(metric=metric)
+    assert said.count("required: ") == 1
+    assert "the metric raised StateError: no such file for valset/" in said
+    assert said.endswith("; required: the one with the answers; name it")
+
+
+def test_a_proposer_whose_failure_names_a_remedy_is_given_no_second_one() -> None:
+    def write(request: ProposalRequest) -> str:
+        raise StateError("no such file; required: the one with the ideas; name it")
+
+    with pytest.warns(EvopromptWarning, match="the proposer failed: StateError: no such file"):
+        said = refused(proposer=Writes(write))
+    assert said.count("required: ") == 1
+    assert "all 10 requests to the proposer failed; remove the cause" in said
 
 
 @pytest.mark.parametrize(

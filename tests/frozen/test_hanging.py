@@ -76,8 +76,10 @@ def leave(*arguments: object) -> Any:
 
 
 def test_an_exit_of_the_metric_is_an_error_that_names_it() -> None:
-    with pytest.raises(InputError, match=r"the metric leave of module .*SystemExit: 0"):
+    message = r"the metric leave of module .*SystemExit: 0\) for .*return a low number for bad ou"
+    with pytest.raises(InputError, match=message) as raised:
         run(metric=leave)
+    assert str(raised.value).count("required: ") == 1
 
 
 def test_an_exit_of_the_program_is_a_failed_rollout() -> None:
