@@ -16,10 +16,10 @@ _OF_THE_PROMPT = ("prompt", "image", "images")
 
 
 def require_whole_batch(trainer: TrlTrainer) -> None:
-    """Make sure that the dataset fills a generation batch: the sampler of TRL drops all others.
+    """Make sure that the dataset fills a generation batch: TRL drops an incomplete one.
 
     Raises:
-        InputError: no step could be made, which TRL takes for the end of the training.
+        InputError: no step could be made; TRL itself would end the training without an error.
     """
     args: Any = trainer.args
     dataset: Any = getattr(trainer, "train_dataset", None)
