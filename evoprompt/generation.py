@@ -429,8 +429,8 @@ class Generations:
         for result in decided:
             if result.is_admitted:
                 self.selection.add(result.candidate)
-                self.selection.promote(result.candidate)
                 trials.admitted += 1
+        self.selection.update_incumbent()
         self.selection.make_room(step)
         if any(result.is_admitted for result in decided):
             self.selection.credit_verification(step, ())

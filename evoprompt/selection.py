@@ -17,7 +17,7 @@ from evoprompt.log.events import IncumbentChanged, Pruned
 from evoprompt.roles import Attributor, Population, Selector
 from evoprompt.selectors import select_distinct, sound_choice
 from evoprompt.support.calls import naming
-from evoprompt.support.leads import LEAD_ODDS, USEFUL, Lead, SentenceValue
+from evoprompt.support.leads import LEAD_ODDS, TRIAL_ODDS, USEFUL, Lead, SentenceValue
 from evoprompt.types import Candidate, CandidateStats, Trajectory
 
 MAX_HISTORY = 256
@@ -27,9 +27,6 @@ BLOCK = 5
 rollouts, so that ``share`` means the same on all hosts."""
 _ALONE = 2 / 3
 """Part of the share for a candidate that is alone on trial: two of five rollouts, and not three."""
-_RIVAL_FACTOR = 4.0
-"""Factor of the odds, for each rival, at which a member becomes the incumbent at another time than
-at the end of its trial (benchmarks/best)."""
 
 
 class _Saved(BaseModel):
@@ -171,11 +168,12 @@ class Selection:
 
     @property
     def incumbent(self) -> Candidate:
-        """Return the member that leads by what the attributor can show.
+        """Return the member that is expected to be the best.
 
-        A member takes its place when its lead is shown: at odds of 5 : 1 at the end of its trial,
-        and later, as one of several rivals, at odds of 20 : 1 for each of them. An incumbent that
-        is no longer a member gives way to the member of the highest weight.
+        A member takes its place at the odds at which candidates join, 2 : 1. At 5 : 1, and 20 : 1 for
+        each rival after its trial, short trainings ended with the first instruction beside better
+        members (docs/notes/2026-11-29-best.md). An incumbent that is no longer a member gives way to
+        the member of the highest weight.
         """
         assert self._incumbent is not None
         if self._incumbent.id not in self.population:
@@ -187,28 +185,19 @@ class Selection:
         with naming("attributor", self.attributor, self.log.report_wait):
             return self.attributor.lead(candidate, other)
 
-    def is_better(self, candidate: Candidate, other: Candidate, rivals: float = 1.0) -> bool:
-        """Return whether ``candidate`` is shown to be better than ``other``.
-
-        Args:
-            candidate: the one.
-            other: the other.
-            rivals: comparisons among which this one may have been chosen.
-        """
+    def is_better(self, candidate: Candidate, other: Candidate, odds: float = LEAD_ODDS) -> bool:
+        """Return whether ``candidate`` is shown to be better than ``other``, at ``odds``."""
         low, high = self.rewards
-        return self.lead(candidate, other).odds(USEFUL * (high - low)) >= LEAD_ODDS * rivals
-
-    def promote(self, candidate: Candidate) -> None:
-        """Make a member the incumbent if it is shown to be better at the end of its trial."""
-        if self.is_better(candidate, self.incumbent):
-            self._incumbent = candidate
+        return self.lead(candidate, other).odds(USEFUL * (high - low)) >= odds
 
     def update_incumbent(self) -> None:
-        """Let the member with the greatest lead of those that are shown to be better take over."""
+        """Let the member with the greatest lead of those that are ahead take over."""
         incumbent = self.incumbent
-        other_members = [member for member in self.members if member.id != incumbent.id]
-        rivals = _RIVAL_FACTOR * len(other_members)
-        better = [member for member in other_members if self.is_better(member, incumbent, rivals)]
+        better = [
+            member
+            for member in self.members
+            if member.id != incumbent.id and self.is_better(member, incumbent, TRIAL_ODDS)
+        ]
         if better:
             self._incumbent = max(better, key=lambda member: self.lead(member, incumbent).value)
 
