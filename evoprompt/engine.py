@@ -298,17 +298,18 @@ class Engine:
 
     @property
     def best(self) -> Candidate:
-        """Return the incumbent: the member that leads by what the attributor can show.
+        """Return the incumbent: the member that is expected to be the best.
 
-        It is the first seed until another member is shown to be better. It is always a member of
-        the population, a text that the policy is being trained under.
+        It is the first seed until another member leads at odds of 2 : 1. It is always a member of
+        the population, a text that the policy is being trained under. :meth:`best_statement` says
+        whether it is shown to be better than the first instruction.
         """
         return self.selection.incumbent
 
     def best_statement(self) -> str:
         """Return a sentence: whether ``best`` is shown to be better than the first instruction."""
         best, first = self.best, self.selection.first
-        return describe_best(best.id, first.id, self.selection.is_better(best, first))
+        return describe_best(best.id, first.id, self.selection.is_best_shown)
 
     def metrics(self) -> dict[str, float]:
         """Finite numbers about population, rollouts, generations and proposer, by name."""

@@ -17,7 +17,7 @@ from evoprompt.log.events import IncumbentChanged, Pruned
 from evoprompt.roles import Attributor, Population, Selector
 from evoprompt.selectors import select_distinct, sound_choice
 from evoprompt.support.calls import naming
-from evoprompt.support.leads import LEAD_ODDS, TRIAL_ODDS, USEFUL, Lead, SentenceValue
+from evoprompt.support.leads import LEAD_ODDS, SHOWN_ODDS, TRIAL_ODDS, USEFUL, Lead, SentenceValue
 from evoprompt.types import Candidate, CandidateStats, Trajectory
 
 MAX_HISTORY = 256
@@ -170,10 +170,10 @@ class Selection:
     def incumbent(self) -> Candidate:
         """Return the member that is expected to be the best.
 
-        A member takes its place at the odds at which candidates join, 2 : 1. At 5 : 1, and 20 : 1 for
-        each rival after its trial, short trainings ended with the first instruction beside better
-        members (docs/notes/2026-11-29-best.md). An incumbent that is no longer a member gives way to
-        the member of the highest weight.
+        A member takes its place at the odds at which candidates join, 2 : 1. At 5 : 1, and 20 : 1
+        for each rival after its trial, short trainings ended with the first instruction beside
+        better members (docs/notes/2026-11-29-best.md). An incumbent that is no longer a member
+        gives way to the member of the highest weight.
         """
         assert self._incumbent is not None
         if self._incumbent.id not in self.population:
@@ -189,6 +189,11 @@ class Selection:
         """Return whether ``candidate`` is shown to be better than ``other``, at ``odds``."""
         low, high = self.rewards
         return self.lead(candidate, other).odds(USEFUL * (high - low)) >= odds
+
+    @property
+    def is_best_shown(self) -> bool:
+        """Return whether the incumbent is shown to be better than the first seed."""
+        return self.is_better(self.incumbent, self.first, SHOWN_ODDS)
 
     def update_incumbent(self) -> None:
         """Let the member with the greatest lead of those that are ahead take over."""
@@ -206,8 +211,7 @@ class Selection:
         best = self.incumbent.id
         if best != self._announced and (self._announced or len(self.members) > 1):
             self._announced = best
-            is_better = self.is_better(self.incumbent, self.first)
-            self.log.append(IncumbentChanged(step, best, is_better))
+            self.log.append(IncumbentChanged(step, best, self.is_best_shown))
 
     # ------------------------------------------------------------------------------------ draws
 

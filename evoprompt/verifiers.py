@@ -221,8 +221,8 @@ class InTraining(Verifier):
     After each step a candidate is admitted that is better at odds of 2 : 1, one is rejected that is
     at such odds without a lead worth waiting for, and the other candidates stay on trial
     (:meth:`evoprompt.support.leads.Lead.verdict`). Of several that are better, the one with the
-    greatest lead is admitted, and the other candidates are compared with it. To become the
-    incumbent takes odds of 5 : 1.
+    greatest lead is admitted and becomes the incumbent, and the other candidates are compared with
+    it.
 
     Where a question has one candidate, candidates on trial have questions of their own, which are
     compared through the mean of the step. That takes some four times the rollouts for a decision,

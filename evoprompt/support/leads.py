@@ -10,10 +10,14 @@ from typing import Literal
 _NORMAL = NormalDist()
 
 LEAD_ODDS = 5.0
-"""Odds at which a candidate is shown to be better, and takes the place of the incumbent. With 30, a
+"""Odds at which a candidate is better than another where each has questions of its own. With 30, a
 third of the gain was lost after 20,000 rollouts (whole runs, simulated)."""
+SHOWN_ODDS = 20.0
+"""Odds at which the best is said to be better than the first instruction. Where no instruction
+matters, it was said in .28 of 60 runs at 5, and in .07 at 20 (docs/notes/2026-11-29-best.md)."""
 TRIAL_ODDS = 2.0
-"""Odds at which a trial ends: with the candidate as a member, or without it. Over *ladder* and
+"""Odds at which a trial ends, with the candidate as a member or without it, and at which a member
+takes the place of the incumbent. Over *ladder* and
 *scaffold* with one and seven seeds, training ended at .925 where candidates joined at 2, at .898 at
 3, and at .910 at 5 (seeds 38000 to 38079, docs/notes/2026-11-28-one-method.md); rejecting at 10
 cost 4 to 5 points of gain in 20,000 rollouts (whole runs, simulated).

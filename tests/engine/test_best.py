@@ -126,19 +126,23 @@ def step_with(attributor: Attributor, seeds: int, **settings: Any) -> Engine:
 class TestIncumbent:
     """Rule by which a member takes over."""
 
-    def test_is_the_first_seed_until_a_lead_is_shown(self) -> None:
-        assert step_with(Scripted(c0=0.5, c1=0.52), 2).best.id == "c0"
+    def test_is_the_first_seed_until_another_member_leads_at_the_odds_of_joining(self) -> None:
+        assert Lead(0.015, 0.02).odds() < 2 < Lead(0.04, 0.02).odds() < 20
+        assert step_with(Scripted(c0=0.5, c1=0.515), 2).best.id == "c0"
+        engine = step_with(Scripted(c0=0.5, c1=0.54), 2)
+        assert engine.best.id == "c1"
+        assert engine.best_statement() == (
+            "c1 leads, but is not shown to be better than the first instruction, c0"
+        )
         engine = step_with(Scripted(c0=0.5, c1=0.6), 2)
         assert engine.best.id == "c1"
         assert engine.best_statement() == (
             "c1 is shown to be better than the first instruction, c0"
         )
 
-    def test_needs_odds_that_grow_with_the_number_of_rivals(self) -> None:
-        """It has odds between 20, which is enough for one rival, and 40, which two need."""
-        assert 20 < Lead(0.058, 0.02).odds() < 40
-        assert step_with(Scripted(c0=0.5, c1=0.558), 2).best.id == "c1"
-        assert step_with(Scripted(c0=0.5, c1=0.558, c2=0.5), 3).best.id == "c0"
+    def test_needs_the_same_odds_whatever_the_number_of_rivals(self) -> None:
+        for rivals in (2, 3, 7):
+            assert step_with(Scripted(c0=0.5, c1=0.54), rivals).best.id == "c1"
 
     def test_is_the_greatest_of_several_that_are_shown_to_be_better(self) -> None:
         assert step_with(Scripted(c0=0.1, c1=0.7, c2=0.9, c3=0.8), 4).best.id == "c2"
