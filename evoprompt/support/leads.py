@@ -148,7 +148,7 @@ def describe_best(best: str, first: str, is_better: bool) -> str:
     'c4 is shown to be better than the first instruction, c0'
     """
     if best == first:
-        return f"the best is the first instruction, {first}: no other one is shown to be better"
+        return f"the best is the first instruction, {first}: no other one leads it"
     if is_better:
         return f"{best} is shown to be better than the first instruction, {first}"
     return f"{best} leads, but is not shown to be better than the first instruction, {first}"
