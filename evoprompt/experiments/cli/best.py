@@ -31,10 +31,10 @@ def best(
     Chosen by validation questions, never by test questions.
 
     A trial that is not finished counts with its last evaluation. Of a checkpoint, a trainer's
-    output folder or an export it is the engine's best at that step: the candidate that is shown to
-    be better than the first instruction, or else that one, as the error output states; of the
-    log_dir of a training without checkpoints, the same after the last step in its events. Of the
-    directory of evoprompt.optimize, it is the returned instruction.
+    output folder or an export it is the engine's best at that step, and the error output states
+    whether it is shown to be better than the first instruction; of the log_dir of a training
+    without checkpoints, the same after the last step in its events. Of the directory of
+    evoprompt.optimize, it is the returned instruction.
 
     With --explain: the gain in mean reward by each sentence of a text, from all rollouts of the
     training, with its standard error. Two of these are the line between shown and not shown.
