@@ -37,6 +37,7 @@ class _Saved(BaseModel):
     first: Candidate | None
     incumbent: Candidate | None
     announced: str
+    is_announced_shown: bool = False  # not in states that were saved before it was logged
     turn: NonNegativeInt
     leftover: list[Candidate]
     rewards: tuple[float, float]
@@ -88,7 +89,7 @@ class Selection:
         self.min_groups = self._least
         self._first: Candidate | None = None
         self._incumbent: Candidate | None = None
-        self._announced = ""
+        self._announced = "", False
         self._turn = 0
         self._leftover: list[Candidate] = []
         self._history: OrderedDict[str, CandidateStats] = OrderedDict()
@@ -170,10 +171,9 @@ class Selection:
     def incumbent(self) -> Candidate:
         """Return the member that is expected to be the best.
 
-        A member takes its place at the odds at which candidates join, 2 : 1. At 5 : 1, and 20 : 1
-        for each rival after its trial, short trainings ended with the first instruction beside
-        better members (docs/notes/2026-11-29-best.md). An incumbent that is no longer a member
-        gives way to the member of the highest weight.
+        A member takes its place at odds of 2 : 1. At higher odds, short trainings ended with the
+        first instruction beside better members (docs/notes/2026-11-29-best.md). An incumbent that
+        is no longer a member gives way to the member of the highest weight.
         """
         assert self._incumbent is not None
         if self._incumbent.id not in self.population:
@@ -185,8 +185,8 @@ class Selection:
         with naming("attributor", self.attributor, self.log.report_wait):
             return self.attributor.lead(candidate, other)
 
-    def is_better(self, candidate: Candidate, other: Candidate, odds: float = LEAD_ODDS) -> bool:
-        """Return whether ``candidate`` is shown to be better than ``other``, at ``odds``."""
+    def is_better(self, candidate: Candidate, other: Candidate, odds: float) -> bool:
+        """Return whether ``candidate`` is better than ``other`` at ``odds`` or more."""
         low, high = self.rewards
         return self.lead(candidate, other).odds(USEFUL * (high - low)) >= odds
 
@@ -196,7 +196,7 @@ class Selection:
         return self.is_better(self.incumbent, self.first, SHOWN_ODDS)
 
     def update_incumbent(self) -> None:
-        """Let the member with the greatest lead of those that are ahead take over."""
+        """Let the member with the greatest lead take over, of those that lead at 2 : 1."""
         incumbent = self.incumbent
         better = [
             member
@@ -207,11 +207,16 @@ class Selection:
             self._incumbent = max(better, key=lambda member: self.lead(member, incumbent).value)
 
     def log_incumbent(self, step: int) -> None:
-        """Log which candidate is the incumbent from now on, once there is a choice."""
-        best = self.incumbent.id
-        if best != self._announced and (self._announced or len(self.members) > 1):
-            self._announced = best
-            self.log.append(IncumbentChanged(step, best, self.is_best_shown))
+        """Log the incumbent and whether it is shown to be better, where either has changed.
+
+        Before there is a choice, nothing is logged.
+        """
+        if not self._announced[0] and len(self.members) < 2:
+            return
+        announced = self.incumbent.id, self.is_best_shown
+        if announced != self._announced:
+            self._announced = announced
+            self.log.append(IncumbentChanged(step, *announced))
 
     # ------------------------------------------------------------------------------------ draws
 
@@ -353,7 +358,8 @@ class Selection:
         """Prune the worse half of the measured members (successive halving); return their ids.
 
         At least ``N_parent`` members stay, and at least one measured member. The incumbent stays if
-        it is shown to be better than each survivor; otherwise it is pruned like any other member.
+        it is better than each survivor at odds of 5 : 1; otherwise it is pruned like any other
+        member.
         """
         candidate_stats = self.candidate_stats()
         unmeasured = self.unmeasured(candidate_stats)
@@ -365,7 +371,7 @@ class Selection:
         survivors = self._distinct("survivor", self.survivor, measured, keep)
         kept_ids = {*unmeasured, *(stats.candidate.id for stats in survivors)}
         incumbent = self.incumbent
-        if all(self.is_better(incumbent, s.candidate) for s in survivors):
+        if all(self.is_better(incumbent, s.candidate, LEAD_ODDS) for s in survivors):
             kept_ids.add(incumbent.id)
         return self.keep_only(step, kept_ids)
 
@@ -496,7 +502,8 @@ class Selection:
             pinned=sorted(self.pinned),
             first=self._first,
             incumbent=self._incumbent,
-            announced=self._announced,
+            announced=self._announced[0],
+            is_announced_shown=self._announced[1],
             turn=self._turn,
             leftover=self._leftover,
             rewards=self.rewards,
@@ -508,8 +515,8 @@ class Selection:
         saved = _Saved.model_validate(dict(state))
         self.pinned = set(saved.pinned)
         self._first, self._incumbent = saved.first, saved.incumbent
-        self._announced, self._turn = saved.announced, saved.turn
-        self._leftover, self.rewards = saved.leftover, saved.rewards
+        self._announced = saved.announced, saved.is_announced_shown
+        self._turn, self._leftover, self.rewards = saved.turn, saved.leftover, saved.rewards
         self._history = OrderedDict(
             (candidate.id, CandidateStats(candidate, weight, groups=groups, step=step, lead=lead))
             for candidate, weight, groups, step, lead in saved.history

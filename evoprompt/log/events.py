@@ -285,11 +285,11 @@ class Intervened(Event):
 
 @dataclass(frozen=True, slots=True)
 class IncumbentChanged(Event):
-    """A new incumbent: another candidate is the engine's best.
+    """Another candidate is the engine's best, or ``is_better`` of the same one has changed.
 
     Attributes:
-        candidate: its id.
-        is_better: whether there is evidence that it is better than the first instruction.
+        candidate: id of the incumbent.
+        is_better: whether it is shown to be better than the first instruction.
     """
 
     candidate: str

@@ -6,6 +6,7 @@ import json
 import math
 import random
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ import pytest
 from evoprompt import Proposer
 from evoprompt.config import EngineConfig
 from evoprompt.engine import Engine
+from evoprompt.experiments.history import TrainingHistory
+from evoprompt.log.eventlog import EventLog
 from evoprompt.roles import Attributor, ProposalRequest
 from evoprompt.selectors import Deap
 from evoprompt.support.errors import InputError
@@ -197,6 +200,27 @@ class TestIncumbent:
         engine.tell(Suffixes()(engine.ask([Question("q", "Who?")], 2)))
         events = [event for event in engine.log if event["event"] == "incumbent_changed"]
         assert [(event["candidate"], event["is_better"]) for event in events] == [("c1", True)]
+
+    def test_is_logged_again_where_it_comes_to_be_shown_also_after_a_resume(
+        self, tmp_path: Path
+    ) -> None:
+        """The statement that is read from the events is that of the engine."""
+        log = EventLog(tmp_path / "events.jsonl")
+        script = Scripted(c0=0.5)
+        state = None
+        for weight in (0.54, 0.54, 0.6, 0.6, 0.54):
+            script.script.weights = {"c0": 0.5, "c1": weight}
+            engine = Engine(
+                ["Number 0.", "Number 1."], config=EngineConfig(), attributor=script, log=log
+            )
+            if state:
+                engine.load_state_dict(state)
+            engine.tell(Suffixes()(engine.ask([Question("q", "Who?")], 2)))
+            state = json.loads(json.dumps(engine.state_dict()))
+            history = TrainingHistory.read(tmp_path / "events.jsonl")
+            assert history.statement == engine.best_statement()
+        events = [event for event in log if event["event"] == "incumbent_changed"]
+        assert [event["is_better"] for event in events] == [False, True, False]
 
     def test_an_attributor_without_standard_errors_leaves_the_first(self) -> None:
         class Plain(Scripted):
