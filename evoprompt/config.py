@@ -166,8 +166,8 @@ class EngineConfig(CheckedSettings, frozen=True):
         default="in-training",
         description="where no verifier is given: admit the best by verified reward (paper), only "
         "those not worse than the best parent on the same questions (of both at most half of a "
-        "round), those shown to be better than it in training, without an extra rollout, "
-        "or all without verifying",
+        "round), those that lead the incumbent in training, without an extra rollout, or all "
+        "without verifying",
     )
     approve: Approval = Field(
         default=Approval(),

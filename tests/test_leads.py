@@ -334,7 +334,7 @@ class TestState:
 @pytest.mark.parametrize(
     ("best", "is_known_better", "sentence"),
     [
-        ("c0", False, "the best is the first instruction, c0: no other one leads it"),
+        ("c0", False, "the best is the first instruction, c0: none leads it at odds of 2 : 1"),
         ("c4", True, "c4 is shown to be better than the first instruction, c0"),
         ("c4", False, "c4 leads, but is not shown to be better than the first instruction, c0"),
     ],

@@ -10,17 +10,18 @@ from typing import Literal
 _NORMAL = NormalDist()
 
 LEAD_ODDS = 5.0
-"""Odds at which a candidate is better than another where each has questions of its own. With 30, a
-third of the gain was lost after 20,000 rollouts (whole runs, simulated)."""
+"""Odds at which a candidate is better than another where each has questions of its own, where the
+model is frozen, and where the population is halved. With 30, a third of the gain was lost after
+20,000 rollouts (whole runs, simulated)."""
 SHOWN_ODDS = 20.0
 """Odds at which the best is said to be better than the first instruction. Where no instruction
 matters, it was said in .28 of 60 runs at 5, and in .07 at 20 (docs/notes/2026-11-29-best.md)."""
 TRIAL_ODDS = 2.0
 """Odds at which a trial ends, with the candidate as a member or without it, and at which a member
-takes the place of the incumbent. Over *ladder* and
-*scaffold* with one and seven seeds, training ended at .925 where candidates joined at 2, at .898 at
-3, and at .910 at 5 (seeds 38000 to 38079, docs/notes/2026-11-28-one-method.md); rejecting at 10
-cost 4 to 5 points of gain in 20,000 rollouts (whole runs, simulated).
+takes the place of the incumbent (docs/notes/2026-11-29-best.md). Over *ladder* and *scaffold* with
+one and seven seeds, training ended at .925 where candidates joined at 2, at .898 at 3, and at .910
+at 5 (seeds 38000 to 38079, docs/notes/2026-11-28-one-method.md); rejecting at 10 cost 4 to 5 points
+of gain in 20,000 rollouts (whole runs, simulated).
 """
 _LARGE_SCALE = 10.0  # times the useful lead: scale of leads that a few questions show
 _SHARE_OF_LARGE = 0.1  # of the mixture
@@ -148,7 +149,7 @@ def describe_best(best: str, first: str, is_better: bool) -> str:
     'c4 is shown to be better than the first instruction, c0'
     """
     if best == first:
-        return f"the best is the first instruction, {first}: no other one leads it"
+        return f"the best is the first instruction, {first}: none leads it at odds of 2 : 1"
     if is_better:
         return f"{best} is shown to be better than the first instruction, {first}"
     return f"{best} leads, but is not shown to be better than the first instruction, {first}"
