@@ -1,11 +1,12 @@
-"""Simulate how often the engine's best is better than the first instruction, or only lucky.
+"""Simulate how often the engine's best is better than the first instruction, and is shown to be.
 
     python -m benchmarks.best FOLDER --replications 200
 
 The real engine at its default settings starts from one instruction. Every sixth proposal is better
 than that one by a *lead*, in points of expected reward; the others are worth what their parent is.
-For each replication it is noted whether the best at the end is better (found), or was called so and
-is not (wrong); and the same of the candidate with the highest weight.
+For each replication it is noted whether the best at the end is better than the first instruction
+(found), or another one that is not (other); and for both whether the engine's statement calls it
+shown to be better.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ class Result:
         steps: of the replication.
         seed: of the replication.
         found: whether the best is better than the first instruction.
-        wrong: whether another one is called the best, and is not.
-        leader_found: the same of the one with the highest weight.
-        leader_wrong: the same.
+        other: whether the best is another instruction that is not better.
+        found_shown: whether it is better, and shown to be.
+        other_shown: whether it is not better, and shown to be.
     """
 
     lead: float
@@ -43,9 +44,9 @@ class Result:
     steps: int
     seed: int
     found: bool
-    wrong: bool
-    leader_found: bool
-    leader_wrong: bool
+    other: bool
+    found_shown: bool
+    other_shown: bool
 
 
 def replicate(
@@ -62,12 +63,12 @@ def replicate(
     for nature.step in range(steps):
         engine.tell(nature(engine.ask(nature.batch(), rollouts)))
         engine.evolve(nature)
-    first = nature.worth("Instruction number 0.")
-    hits = []
-    for candidate in (engine.best, engine.selection.leader):
-        good = nature.worth(candidate.text) > first
-        hits += [good, not good and candidate.id != "c0"]
-    return Result(lead, questions, pool, settings, steps, seed, *hits)
+    found = nature.worth(engine.best.text) > nature.worth("Instruction number 0.")
+    other = not found and engine.best.id != "c0"
+    shown = engine.selection.is_best_shown
+    return Result(
+        lead, questions, pool, settings, steps, seed, found, other, found and shown, other and shown
+    )
 
 
 def rows(results: Sequence[Result]) -> Iterator[list[str]]:
@@ -78,7 +79,7 @@ def rows(results: Sequence[Result]) -> Iterator[list[str]]:
         worlds.setdefault(world, []).append(result)
     for (lead, questions, pool, settings), world_results in worlds.items():
         cells = []
-        for name in ("found", "wrong", "leader_found", "leader_wrong"):
+        for name in ("found", "found_shown", "other", "other_shown"):
             hits = [getattr(result, name) for result in world_results]
             cells.append("{:.3f} ({:.3f} ± {:.3f})".format(sum(hits) / len(hits), *interval(hits)))
         yield [f"{lead:g}", str(questions), str(pool or "no end"), settings, *cells]
@@ -106,8 +107,8 @@ def main() -> None:
                     key = (lead, questions, pool, settings, arguments.steps, seed)
                     yield key, partial(replicate, *key)
 
-    header = ["lead", "questions", "there are", "settings", "best: found", "wrong"]
-    print(table([*header, "highest weight: found", "wrong"], rows(journal.run(plan))))
+    header = ["lead", "questions", "there are", "settings", "found", "shown", "other", "shown"]
+    print(table(header, rows(journal.run(plan))))
 
 
 if __name__ == "__main__":
