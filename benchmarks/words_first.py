@@ -1,12 +1,14 @@
-"""Search for words on a policy that is not trained: the first half of *words first, then weights*.
+"""Search for words on a policy that stays as it is: the first half of *words first, then weights*.
 
     python -m benchmarks.words_first examples/calculator/order.yaml gepa --seed 0 --budget 2400
+
+The folder of a run in place of its file gives the trained policy of an arm, for *weights first,
+then words*.
 
 Print the best text on standard output. The engine of a training is one search for words on a frozen
 policy; ``evoprompt.optimize`` and ``gepa.optimize`` are two others. All have the same proposer of
 the configuration, and every rollout counts, validation included; GEPA ends with the iteration that
-exceeds the budget. The policy is that of the task, and it answers greedily, as it does in the test
-at the end of a training.
+exceeds the budget. The policy answers greedily, as it does in the test at the end of a training.
 """
 
 from __future__ import annotations
@@ -192,7 +194,7 @@ SEARCHES: Mapping[str, Search] = {"optimize": search_by_optimize, "gepa": search
 def main() -> None:
     """Read the command line, and print the text."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("config", type=Path)
+    parser.add_argument("config", type=Path, help="file of a run, or its folder")
     parser.add_argument("search", choices=SEARCHES)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--budget", type=int, default=2400)
@@ -200,13 +202,14 @@ def main() -> None:
     parser.add_argument("--arm", help="arm whose proposer writes; the first one by default")
     parser.add_argument("--set", action="append", default=[], help="setting of the configuration")
     options = parser.parse_args()
-    subject = subject_of(options.config, options.set, options.arm)
+    seed_of_policy = options.seed if options.config.is_dir() else None
+    subject = subject_of(options.config, options.set, options.arm, seed_of_policy)
     task = task_of(subject)
     section = subject.config.engine_of(subject.trial.arm)
     if section.proposer is None:
         parser.error(
             f"arm {subject.trial.arm!r} has no proposer, so nothing would be searched; required: "
-            "an arm with one; give --arm"
+            f"an arm with one; give --arm, or --set arms.{subject.trial.arm}.engine.proposer=NAME"
         )
     proposer = proposer_of(section, BuildContext(task))
     settings = SearchSettings(options.budget, options.seed, options.validation)
