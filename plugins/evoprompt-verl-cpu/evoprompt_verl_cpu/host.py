@@ -16,7 +16,12 @@ from evoprompt_verl_cpu.settings import CpuSettings
 if TYPE_CHECKING:
     from evoprompt.agents.tasks import Task, Trial
 
-_QUIET_AND_SMALL = {"OMP_NUM_THREADS": "1", "VERL_LOGGING_LEVEL": "ERROR", "TQDM_DISABLE": "1"}
+_QUIET_AND_SMALL = {
+    "OMP_NUM_THREADS": "1",
+    "TQ_NUM_THREADS": "1",
+    "VERL_LOGGING_LEVEL": "ERROR",
+    "TQDM_DISABLE": "1",
+}
 """Many processes share few cores; and a run has its own display, which other output would disturb.
 """
 

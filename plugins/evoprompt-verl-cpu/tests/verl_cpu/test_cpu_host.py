@@ -22,7 +22,8 @@ class TestHost(HostSuite):
 
 @pytest.fixture
 def clean(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in (*environment(), "TQDM_DISABLE", "OMP_NUM_THREADS", "VERL_LOGGING_LEVEL"):
+    own_names = ("TQDM_DISABLE", "OMP_NUM_THREADS", "TQ_NUM_THREADS", "VERL_LOGGING_LEVEL")
+    for name in (*environment(), *own_names):
         monkeypatch.setenv(name, "to be forgotten afterwards")
         monkeypatch.delenv(name)
 
