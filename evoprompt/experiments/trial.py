@@ -260,7 +260,7 @@ def attempt(
         wait: seconds to wait for another process of the same trial to end.
 
     Returns:
-        Its end; None if it was stoppedand can be resumed.
+        Its end; None if it was stopped and can be resumed.
     """
     files = directory.trial(trial)
     try:

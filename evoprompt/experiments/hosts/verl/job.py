@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from evoprompt_verl.prompts import VerlPrompts
 from omegaconf import DictConfig, OmegaConf
+from ray.exceptions import RayTaskError
 
 from evoprompt.agents.tasks import Evaluation, Score, Task, Trial
 from evoprompt.engine import Engine
@@ -87,7 +88,11 @@ class VerlTrainingJob:
         self._trainer.follow(
             engine, lambda: on_evaluation(self.evaluate(engine.best.components, "validation"))
         )
-        self._trainer.fit(self._start_workers())
+        try:
+            self._trainer.fit(self._start_workers())
+        except RayTaskError as error:
+            # The error itself is below the traces of all processes on its way.
+            raise (error.cause or error) from error
 
     def save(self, folder: Path) -> None:
         """Write weights and tokenizer as ``transformers`` loads them, by veRL's own writer."""

@@ -8,8 +8,11 @@ import pytest
 from evoprompt_verl_cpu import ROLLOUT, environment
 from evoprompt_verl_cpu.host import ARGUMENTS
 from evoprompt_verl_cpu.settings import CpuSettings
+from ray.exceptions import RayTaskError
 
+from evoprompt import Engine
 from evoprompt.agents.tasks import Trial
+from evoprompt.experiments.hosts.verl import cluster
 from evoprompt.experiments.testing import Additions, HostSuite
 from evoprompt.plugins import build
 from evoprompt.support.errors import InputError
@@ -51,6 +54,21 @@ def test_what_a_configuration_says_wins(tmp_path: Path) -> None:
     assert config.actor_rollout_ref.actor.loss_agg_mode == "seq-mean-token-mean"
     assert config.actor_rollout_ref.actor.optim.weight_decay == 0
     assert os.environ["TQDM_DISABLE"] == "0"
+
+
+@pytest.mark.usefixtures("clean")
+def test_an_error_of_a_worker_is_raised_without_the_traces_of_its_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task_error: Any = RayTaskError
+    out_of_memory = MemoryError("the node runs low on memory")
+
+    def fail_to_start(config: Any, variables: Any) -> None:
+        raise task_error("update_weights", "a trace of 40 lines", out_of_memory)
+
+    monkeypatch.setattr(cluster, "start", fail_to_start)
+    with pytest.raises(MemoryError, match=r"^the node runs low"):
+        prepared(tmp_path).train(Engine(["Answer."], proposer=None), lambda evaluation: None)
 
 
 def test_it_plans_what_a_step_is(tmp_path: Path) -> None:
