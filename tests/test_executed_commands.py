@@ -94,6 +94,8 @@ REASONS = {
     r"ray start": "needs several machines",
     r"docker": "needs docker",
     r"hf download|vllm|transformers serve": "needs the network, or a GPU",
+    r"python -m benchmarks.words_first": "needs a policy, and minutes: "
+    "tests/benchmarks/test_words_first.py",
     r"python (-m )?benchmarks": "needs a language model",
     r"python -m evoprompt_tiny": "trains for minutes: tests/test_tasks_guide.py",
     r"(\S+=\S+ )?pytest|python|pip|\.venv|site=|cp|sed": "sets up or tests: noxfile.py",
