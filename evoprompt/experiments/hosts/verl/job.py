@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import chain, compress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,6 +38,15 @@ OnEvaluation = Callable[[Evaluation], None]
 
 _PIECE = 2560
 """Questions per request of an evaluation: the rollouts of a step of the paper's size."""
+
+
+@contextmanager
+def _raising_causes() -> Iterator[None]:
+    """Raise the error of a worker itself, which is below the traces of Ray's processes."""
+    try:
+        yield
+    except RayTaskError as error:
+        raise (error.cause or error) from error
 
 
 class VerlTrainingJob:
@@ -82,18 +92,16 @@ class VerlTrainingJob:
         """Return the function that places the instruction in the messages of a question."""
         return self._task.render
 
+    @_raising_causes()
     def train(self, engine: Engine, on_evaluation: OnEvaluation) -> None:
         """Train until ``engine.rollouts`` reaches the budget; see :class:`TrainingJob`."""
         self._engine = engine
         self._trainer.follow(
             engine, lambda: on_evaluation(self.evaluate(engine.best.components, "validation"))
         )
-        try:
-            self._trainer.fit(self._start_workers())
-        except RayTaskError as error:
-            # The error itself is below the traces of all processes on its way.
-            raise (error.cause or error) from error
+        self._trainer.fit(self._start_workers())
 
+    @_raising_causes()
     def save(self, folder: Path) -> None:
         """Write weights and tokenizer as ``transformers`` loads them, by veRL's own writer."""
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -113,6 +121,7 @@ class VerlTrainingJob:
         """Request that a running ``train`` saves a checkpoint and returns after this step."""
         self._trainer.stopping = True
 
+    @_raising_causes()
     def evaluate(self, instruction: Written, split: str) -> Evaluation:
         """Evaluate the current policy greedily by the rollout replicas, scored as in training.
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -63,12 +64,18 @@ def test_an_error_of_a_worker_is_raised_without_the_traces_of_its_processes(
     task_error: Any = RayTaskError
     out_of_memory = MemoryError("the node runs low on memory")
 
-    def fail_to_start(config: Any, variables: Any) -> None:
+    def fail(*arguments: Any, **settings: Any) -> None:
         raise task_error("update_weights", "a trace of 40 lines", out_of_memory)
 
-    monkeypatch.setattr(cluster, "start", fail_to_start)
+    job = prepared(tmp_path)
+    monkeypatch.setattr(cluster, "start", fail)
     with pytest.raises(MemoryError, match=r"^the node runs low"):
-        prepared(tmp_path).train(Engine(["Answer."], proposer=None), lambda evaluation: None)
+        job.train(Engine(["Answer."], proposer=None), lambda evaluation: None)
+    workers = SimpleNamespace(save_checkpoint=fail)
+    monkeypatch.setattr(job.trainer, "actor_rollout_wg", workers, raising=False)
+    monkeypatch.setattr(job.trainer, "global_steps", 1, raising=False)
+    with pytest.raises(MemoryError, match=r"^the node runs low"):
+        job.save(tmp_path / "policy")
 
 
 def test_it_plans_what_a_step_is(tmp_path: Path) -> None:
